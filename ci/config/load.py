@@ -1,0 +1,196 @@
+"""Resolving settings in one order, default < file < environment < flag, and knowing where each came from."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ci.config.model import Origin, SettingsModel
+from ci.errors import MissingInputError, SettingsError
+from test_selection.yaml_lines import Document, load_document
+
+DEFAULT_FILE = "spyre-ci.yaml"
+ENV_PREFIX = "SPYRE_CI__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Resolved settings.
+
+    Attributes:
+        model: the values.
+        origins: where each came from, by dotted key; a key that is not there has its default.
+        path: the settings file, or None where there is none.
+        base: the folder relative paths of the settings start from.
+    """
+
+    model: SettingsModel
+    origins: Mapping[str, str]
+    path: Path | None
+    base: Path
+
+    def resolve(self, path: Path) -> Path:
+        """A path of the settings, made absolute."""
+        return (self.base / path.expanduser()).resolve()
+
+    @property
+    def state_dir(self) -> Path:
+        """The folder for caches, history, the HUD store and its token."""
+        return self.resolve(self.model.state)
+
+
+def load_settings(
+    *,
+    path: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    cwd: Path,
+) -> Settings:
+    """Read and check the settings.
+
+    Args:
+        path: the settings file; None looks for `spyre-ci.yaml` in `cwd` and does without when absent.
+        environ: `SPYRE_CI__RUN__CARDS=4` sets `run.cards`; values are YAML.
+        flags: dotted key to value; None values are left out.
+        cwd: the folder to look in.
+
+    Raises:
+        MissingInputError: `path` was named and is not there.
+        SettingsError: a file, key or value that cannot be taken, with file, line, key and remedy.
+    """
+    file = path if path is not None else cwd / DEFAULT_FILE
+    if path is not None and not path.is_file():
+        raise MissingInputError("there is no such settings file", where=path, remedy="check --config")
+    document = load_document(file) if file.is_file() else Document.empty(file)
+    origins: dict[str, str] = {}
+    # The shipped roll-out is the base, so that a file can change one number of one stage.
+    stages = SettingsModel().stages
+    content: dict[str, Any] = {"stages": {str(number): row.model_dump() for number, row in stages.items()}}
+    _merge(content, document.content, "file", origins)
+    _merge(content, _from_environ(environ), "environment", origins)
+    _merge(content, _nested({k: v for k, v in flags.items() if v is not None}), "flag", origins)
+    try:
+        model = SettingsModel.model_validate(content)
+    except ValidationError as error:
+        raise _explain(error, document, origins) from None
+    found = file if file.is_file() else None
+    return Settings(model=model, origins=origins, path=found, base=file.parent if found else cwd)
+
+
+def rows(settings: Settings) -> Iterator[tuple[str, Any, str, str]]:
+    """Yield (dotted key, value, origin, description) of every setting, in the order of the model."""
+    yield from _rows(settings.model, "", settings.origins, "")
+
+
+def _rows(
+    value: Any, key: str, origins: Mapping[str, str], description: str
+) -> Iterator[tuple[str, Any, str, str]]:
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            dotted = f"{key}.{name}" if key else name
+            yield from _rows(getattr(value, name), dotted, origins, field.description or "")
+    elif isinstance(value, dict) and value:
+        for name, one in value.items():
+            yield from _rows(one, f"{key}.{name}", origins, description)
+    else:
+        yield key, value, origins.get(key, "default"), description
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, text in environ.items():
+        if name.startswith(ENV_PREFIX):
+            key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
+            try:
+                flat[key] = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise SettingsError(
+                    f"{text!r} is not a YAML value", where=name, remedy="quote it as in spyre-ci.yaml"
+                ) from error
+    return _nested(flat)
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, leaf = key.split(".")
+        table = tree
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        table[leaf] = value
+    return tree
+
+
+def _merge(
+    into: dict[str, Any], new: Mapping[Any, Any], origin: Origin, origins: dict[str, str], at: str = ""
+) -> None:
+    for raw, value in new.items():
+        key = str(raw)
+        dotted = f"{at}.{key}" if at else key
+        if isinstance(value, Mapping) and (value or isinstance(into.get(key), dict)):
+            table = into.get(key)
+            if not isinstance(table, dict):
+                table = into[key] = {}
+            _merge(table, value, origin, origins, dotted)
+        else:
+            into[key] = value
+            origins[dotted] = origin
+
+
+def _explain(error: ValidationError, document: Document, origins: Mapping[str, str]) -> SettingsError:
+    """The first few mistakes of a validation, each with its place, the value seen and a remedy."""
+    shown = [_place(detail, document, origins) for detail in error.errors()[:5]]
+    (what, where, remedy), others = shown[0], shown[1:]
+    also = "".join(f"\n  also: {place}: {text}" for text, place, _ in others)
+    return SettingsError(what + also, where=where, remedy=remedy)
+
+
+def _place(detail: ErrorDetails, document: Document, origins: Mapping[str, str]) -> tuple[str, str, str]:
+    location = [str(part) for part in detail["loc"] if part != "[key]"]
+    key = ".".join(location)
+    origin = next((source for name, source in origins.items() if (name + ".").startswith(key + ".")), "file")
+    where = {
+        "environment": f"{ENV_PREFIX}{key.upper().replace('.', '__')} (environment)",
+        "flag": f"{key} (flag)",
+    }.get(origin) or document.place(location)
+    if detail["type"] == "extra_forbidden":
+        known = _known_keys(location[:-1])
+        close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
+        guess = f", did you mean {close[0]!r}?" if close else ""
+        return f"unknown key {key!r}{guess}", where, f"known keys here: {', '.join(known)}"
+    seen = json.dumps(detail["input"], default=str)
+    said = detail["msg"].removeprefix("Value error, ")
+    return f"{key or 'settings'}: {said} (seen: {seen[:200]})", where, _remedy(location)
+
+
+def _known_keys(location: list[str]) -> list[str]:
+    model = _model_at(location)
+    return list(model.model_fields) if model else []
+
+
+def _model_at(location: list[str]) -> type[BaseModel] | None:
+    model: type[BaseModel] | None = SettingsModel
+    for part in location:
+        if model is None or part not in model.model_fields:
+            # A table by number or name, such as `stages.1`: its rows share one model, already found.
+            continue
+        annotation = model.model_fields[part].annotation
+        candidates = [annotation, *get_args(annotation)]
+        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+    return model
+
+
+def _remedy(location: list[str]) -> str:
+    model = _model_at(location[:-1]) if location else None
+    field = model.model_fields.get(location[-1]) if model else None
+    if field is not None and field.description:
+        return f"{location[-1]} is: {field.description}"
+    return "see `spyre-ci config show --describe`"

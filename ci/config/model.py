@@ -1,0 +1,163 @@
+"""All settings of a checkout, with their defaults; every key says what it means.
+
+The descriptions are what `spyre-ci config show --describe` prints.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+
+
+class Section(BaseModel):
+    """A table of settings: frozen, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Stage(Section):
+    """A row of the roll-out: how much of PyTorch's in-scope tests runs, on how many cards, how often."""
+
+    percent: Percent = Field(description="share of the in-scope tests, in per cent")
+    cards: int = Field(ge=1, le=4096, description="cards the stage may use")
+    cadence: str = Field(min_length=1, description="when it runs")
+    blocking: bool = Field(default=True, description="whether a red run blocks a merge")
+
+
+def _roll_out() -> dict[int, Stage]:
+    often = "3 to 4 times a day"
+    return {
+        0: Stage(percent=0, cards=24, cadence="no PyTorch tests"),
+        1: Stage(percent=5, cards=128, cadence="nightly"),
+        2: Stage(percent=25, cards=512, cadence="nightly"),
+        3: Stage(percent=50, cards=1024, cadence=often),
+        4: Stage(percent=80, cards=2048, cadence=often),
+        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False),
+    }
+
+
+class PyTorch(Section):
+    """Which PyTorch tests there are to run."""
+
+    source: str | None = Field(
+        default=None,
+        description="a folder, an archive or git+URL@ref with PyTorch's source; none: the embedded op suite",
+    )
+    files: list[str] = Field(
+        default_factory=list,
+        description="globs of test files, relative to the tests' root; empty: all of them",
+    )
+    suite: Path | None = Field(
+        default=None, description="a test_suite_config file that declares expected outcomes"
+    )
+    rules: Path | None = Field(default=None, description="scope rules; none: the ones shipped with spyre-ci")
+
+
+class Device(Section):
+    """The device under test."""
+
+    name: str = Field(
+        default="spyre", pattern=r"^[a-z][a-z0-9_]*$", description="device type; `cpu` is the control"
+    )
+    refuse_ops: list[str] = Field(
+        default_factory=list,
+        description="aten operators the emulated device refuses, as a card that lacks them",
+    )
+    refuse_dtypes: list[str] = Field(
+        default_factory=list, description="dtypes the emulated device refuses, without `torch.`"
+    )
+
+
+class Collect(Section):
+    """Collection: finding every test of a tree."""
+
+    workers: int = Field(default=0, ge=0, le=1024, description="processes side by side; 0: one a CPU core")
+    file_timeout_s: Seconds = Field(default=180, description="after which a file's collection is ended")
+    cache: bool = Field(default=True, description="whether collections are kept and reused")
+
+
+class Run(Section):
+    """The runner."""
+
+    cards: int = Field(
+        default=0, ge=0, le=4096, description="cards used on this host, a worker each; 0: one a CPU core"
+    )
+    test_timeout_s: Seconds = Field(default=600, description="after which a test counts as hung")
+    setup_timeout_s: Seconds = Field(
+        default=300, description="after which importing and collecting a file counts as hung"
+    )
+    grace_s: Seconds = Field(default=5, description="time a process gets to end before it is killed")
+    worker_restarts: int = Field(
+        default=3, ge=0, description="how often a lost worker is replaced before its tests count as not run"
+    )
+
+
+class Report(Section):
+    """What becomes of the results."""
+
+    endpoint: str = Field(
+        default="embedded",
+        description="`embedded`, `none`, or the URL of a HUD-compatible server (the relay's callback path "
+        "is added where the URL has no path)",
+    )
+    token_file: Path | None = Field(
+        default=None, description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins"
+    )
+    repository: str = Field(
+        default="torch-spyre/torch-spyre",
+        pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$",
+        description="owner/name the results are reported for, in its exact letter case",
+    )
+    timeout_s: Seconds = Field(default=60, description="of one HTTP request")
+
+
+class Hud(Section):
+    """The embedded HUD-compatible server."""
+
+    host: str = Field(default="127.0.0.1", description="address it listens on")
+    port: int = Field(default=8765, ge=0, le=65535, description="port it listens on; 0: any free one")
+
+
+class History(Section):
+    """The store of past runs."""
+
+    path: Path = Field(default=Path("history.sqlite"), description="file, relative to the state folder")
+    keep_days: int = Field(default=180, ge=1, description="after which a run leaves the history")
+
+
+class SettingsModel(Section):
+    """The whole of `spyre-ci.yaml`."""
+
+    runs: Path = Field(default=Path("runs"), description="folder that holds a folder a run")
+    state: Path = Field(
+        default=Path(".spyre-ci"), description="folder for caches, history, the HUD store and its token"
+    )
+    stage: int = Field(default=1, ge=0, description="row of the roll-out that runs by default")
+    stages: dict[int, Stage] = Field(default_factory=_roll_out, description="the roll-out, by stage number")
+    pytorch: PyTorch = Field(default_factory=PyTorch)
+    device: Device = Field(default_factory=Device)
+    collect: Collect = Field(default_factory=Collect)
+    run: Run = Field(default_factory=Run)
+    report: Report = Field(default_factory=Report)
+    hud: Hud = Field(default_factory=Hud)
+    history: History = Field(default_factory=History)
+
+    @model_validator(mode="after")
+    def _stages_nest(self) -> SettingsModel:
+        # Later stages hold the earlier ones (law 2), so their shares must not shrink.
+        rows = [self.stages[number] for number in sorted(self.stages)]
+        for earlier, later in itertools.pairwise(rows):
+            if later.percent < earlier.percent:
+                raise ValueError(
+                    f"stages must not shrink, but {later.percent:g} % follows {earlier.percent:g} %"
+                )
+        return self
+
+
+Origin = Literal["default", "file", "environment", "flag"]

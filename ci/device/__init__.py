@@ -1,0 +1,1 @@
+"""The emulated spyre device and the device test base that PyTorch loads."""

@@ -1,0 +1,1 @@
+"""The HUD-compatible server: its store, its routes and its pages."""

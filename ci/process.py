@@ -1,0 +1,73 @@
+"""The one place that starts commands: an argv list, no shell, a time-out, the whole group ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci.errors import CommandError
+
+LAST_LINES = 20
+
+
+def run_command(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    remedy: str | None = None,
+) -> str:
+    """Run a command to its end and return its standard output.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        timeout_s: seconds after which the whole process group is killed.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        remedy: what the user does when it fails.
+
+    Raises:
+        CommandError: it is not installed, ended with another code than 0, or took too long; with its
+            quoted command line and the last lines it printed.
+    """
+    words = [str(word) for word in argv]
+    quoted = shlex.join(words)
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise CommandError(
+            f"{words[0]!r} is not installed", remedy=remedy or f"install {words[0]}"
+        ) from error
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"took longer than {timeout_s:g} s: {quoted}", remedy=remedy) from error
+    finally:
+        kill_group(process.pid)
+        process.wait()
+    if process.returncode != 0:
+        tail = "\n".join(f"  | {line}" for line in (stderr or stdout).splitlines()[-LAST_LINES:])
+        raise CommandError(f"ended with code {process.returncode}: {quoted}\n{tail}".rstrip(), remedy=remedy)
+    return stdout
+
+
+def kill_group(pid: int, signum: int = signal.SIGKILL) -> None:
+    """Send `signum` to the process group led by `pid`; a group that is gone is no error."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signum)

@@ -1,0 +1,141 @@
+"""The catalog: every collected test of one (PyTorch version, device), and what each file cost to collect."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from test_selection.errors import BadFileError
+from test_selection.files import read_lines, write_lines
+
+KIND = "catalog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogTest:
+    """One collected test.
+
+    Attributes:
+        id: the canonical id, `file::Class::template[key=value,…]`, unique in its catalog.
+        node: the raw pytest node id it had in this collection.
+        file: the test file, relative to the tests' root, with forward slashes.
+        cls: the class without its device suffix; empty for a plain function.
+        template: the method or function before instantiation.
+        op: the operator's or module's name, where the test has one.
+        dtype: the dtype's name without `torch.`, where the test has one.
+    """
+
+    id: str
+    node: str
+    file: str
+    cls: str = ""
+    template: str = ""
+    op: str | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """What collecting one file cost, in seconds, and the last line of its error where it failed."""
+
+    collect_s: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Every test of one collection and every file that was tried, those that failed included."""
+
+    pytorch: str
+    device: str
+    files: Mapping[str, FileRecord] = field(default_factory=dict)
+    tests: list[CatalogTest] = field(default_factory=list)
+
+    @property
+    def collect_errors(self) -> dict[str, str]:
+        """The error of each file that could not be collected."""
+        return {name: record.error for name, record in self.files.items() if record.error is not None}
+
+
+def write_catalog(path: Path, catalog: Catalog) -> None:
+    """Write `catalog.jsonl.gz`: a header line with the files, then a line a test."""
+    files = {
+        name: {"collect_s": round(record.collect_s, 3), "error": record.error}
+        for name, record in catalog.files.items()
+    }
+    header = {"pytorch": catalog.pytorch, "device": catalog.device, "files": files}
+    write_lines(path, KIND, header, _rows(catalog.tests))
+
+
+def read_catalog(path: Path) -> Catalog:
+    """Read a catalog.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: it is cut short, of another schema, a key is missing or an id stands twice.
+    """
+    lines = read_lines(path, KIND)
+    header = next(lines)
+    number = 1
+    try:
+        files = {
+            sys.intern(name): FileRecord(collect_s=float(row["collect_s"]), error=row.get("error"))
+            for name, row in header["files"].items()
+        }
+        tests = []
+        for number, row in enumerate(lines, start=2):
+            tests.append(_test(row))
+        catalog = Catalog(
+            pytorch=str(header["pytorch"]), device=str(header["device"]), files=files, tests=tests
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadFileError(
+            f"a key is missing or of the wrong kind: {error}",
+            where=f"{path}:{number}",
+            remedy="collect again with `spyre-ci collect`",
+        ) from error
+    _refuse_duplicates(catalog.tests, path)
+    return catalog
+
+
+def _rows(tests: Iterable[CatalogTest]) -> Iterator[dict[str, Any]]:
+    for test in tests:
+        yield {
+            "id": test.id,
+            "node": test.node,
+            "file": test.file,
+            "class": test.cls,
+            "template": test.template,
+            "op": test.op,
+            "dtype": test.dtype,
+        }
+
+
+def _test(row: Mapping[str, Any]) -> CatalogTest:
+    # Files, classes, templates, ops and dtypes repeat thousands of times: one string each keeps a
+    # catalog of a million tests within half a gigabyte.
+    op, dtype = row["op"], row["dtype"]
+    return CatalogTest(
+        id=row["id"],
+        node=row["node"],
+        file=sys.intern(row["file"]),
+        cls=sys.intern(row["class"]),
+        template=sys.intern(row["template"]),
+        op=op and sys.intern(op),
+        dtype=dtype and sys.intern(dtype),
+    )
+
+
+def _refuse_duplicates(tests: list[CatalogTest], path: Path) -> None:
+    seen: set[str] = set()
+    for number, test in enumerate(tests, start=2):
+        if test.id in seen:
+            raise BadFileError(
+                f"the id {test.id!r} stands twice",
+                where=f"{path}:{number}",
+                remedy="collect again; ids are unique within a catalog",
+            )
+        seen.add(test.id)

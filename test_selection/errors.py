@@ -1,0 +1,61 @@
+"""The errors a user can meet, each with its exit code: what failed, where, the value seen, the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXIT_OK = 0
+EXIT_TEST_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INCOMPLETE = 3
+EXIT_INTERRUPTED = 130
+
+
+class SpyreCiError(Exception):
+    """A condition the user can mend; shown as a short message, never as a traceback.
+
+    Args:
+        what: what failed, in one sentence, with the value seen.
+        where: the file, and line or key, it was found in.
+        remedy: what the user does about it.
+    """
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, what: str, *, where: str | Path | None = None, remedy: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        parts = [self.what if self.where is None else f"{self.where}: {self.what}"]
+        if self.remedy:
+            parts.append(f"  remedy: {self.remedy}")
+        return "\n".join(parts)
+
+
+class UsageError(SpyreCiError):
+    """A flag or argument that cannot be taken."""
+
+
+class SettingsError(SpyreCiError):
+    """A settings, rules or suite file that cannot be taken."""
+
+
+class MissingInputError(SpyreCiError):
+    """A file or folder that was named and is not there."""
+
+
+class BadFileError(SpyreCiError):
+    """A file that is there but is not what its name promises: another schema, cut short, not JSON."""
+
+
+class NothingToRunError(SpyreCiError):
+    """A stage above 0 % that selects no test: a run of nothing is not a success (law 1)."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class PlanMismatchError(SpyreCiError):
+    """Two files of one run that do not belong together."""

@@ -1,0 +1,95 @@
+"""The selection: the tests of one stage, by canonical id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from test_selection.errors import BadFileError
+from test_selection.files import read_json, write_json
+
+KIND = "selection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What will run.
+
+    Attributes:
+        stage: the row of the roll-out, or None where a percentage was asked for by itself.
+        percent: share of the in-scope tests that was asked for, 0 to 100.
+        ids: canonical ids, in the order of the catalog.
+        in_scope: how many tests the share is taken of.
+        out_of_scope: how many tests each reason code left out.
+        expectations: for tests whose outcome is declared, the mode and its reason.
+        collect_errors: in-scope files that could not be collected, with their error.
+    """
+
+    stage: int | None
+    percent: float
+    ids: list[str]
+    in_scope: int = 0
+    out_of_scope: Mapping[str, int] = field(default_factory=dict)
+    expectations: Mapping[str, Expectation] = field(default_factory=dict)
+    collect_errors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a suite file says of a test: `mandatory_success`, `xfail`, `xfail_strict` or `skip`, and why."""
+
+    mode: str
+    reason: str = ""
+
+
+def write_selection(path: Path, selection: Selection) -> None:
+    """Write `selection.json`."""
+    write_json(
+        path,
+        KIND,
+        {
+            "stage": selection.stage,
+            "percent": selection.percent,
+            "in_scope": selection.in_scope,
+            "out_of_scope": dict(selection.out_of_scope),
+            "collect_errors": dict(selection.collect_errors),
+            "expectations": {
+                name: {"mode": one.mode, "reason": one.reason} for name, one in selection.expectations.items()
+            },
+            "ids": selection.ids,
+        },
+    )
+
+
+def read_selection(path: Path) -> Selection:
+    """Read `selection.json`; only `stage`, `percent` and `ids` must be there.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: a key is missing or of the wrong kind.
+    """
+    content: dict[str, Any] = read_json(path, KIND)
+    try:
+        ids = content["ids"]
+        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+            raise TypeError("ids is not a list of text")
+        return Selection(
+            stage=None if content["stage"] is None else int(content["stage"]),
+            percent=float(content["percent"]),
+            ids=ids,
+            in_scope=int(content.get("in_scope", 0)),
+            out_of_scope=content.get("out_of_scope", {}),
+            collect_errors=content.get("collect_errors", {}),
+            expectations={
+                name: Expectation(mode=one["mode"], reason=one.get("reason", ""))
+                for name, one in content.get("expectations", {}).items()
+            },
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadFileError(
+            f"a key is missing or of the wrong kind: {error}",
+            where=path,
+            remedy="select again with `spyre-ci select`",
+        ) from error
