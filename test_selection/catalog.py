@@ -86,7 +86,7 @@ def read_catalog(path: Path) -> Catalog:
             for name, row in header["files"].items()
         }
         tests = []
-        for number, row in enumerate(lines, start=2):
+        for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
             tests.append(_test(row))
         catalog = Catalog(
             pytorch=str(header["pytorch"]), device=str(header["device"]), files=files, tests=tests
