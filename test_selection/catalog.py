@@ -39,10 +39,17 @@ class CatalogTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """What collecting one file cost, in seconds, and the last line of its error where it failed."""
+    """One file of a catalog.
+
+    Attributes:
+        collect_s: seconds to import and collect it.
+        error: the last line of its error where it could not be collected.
+        note: why it holds no tests though it is whole, such as a skip of the whole module.
+    """
 
     collect_s: float = 0.0
     error: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +70,11 @@ class Catalog:
 def write_catalog(path: Path, catalog: Catalog) -> None:
     """Write `catalog.jsonl.gz`: a header line with the files, then a line a test."""
     files = {
-        name: {"collect_s": round(record.collect_s, 3), "error": record.error}
+        name: {
+            "collect_s": round(record.collect_s, 3),
+            "error": record.error,
+            **({"note": record.note} if record.note else {}),
+        }
         for name, record in catalog.files.items()
     }
     header = {"pytorch": catalog.pytorch, "device": catalog.device, "files": files}
@@ -82,7 +93,9 @@ def read_catalog(path: Path) -> Catalog:
     number = 1
     try:
         files = {
-            sys.intern(name): FileRecord(collect_s=float(row["collect_s"]), error=row.get("error"))
+            sys.intern(name): FileRecord(
+                collect_s=float(row["collect_s"]), error=row.get("error"), note=row.get("note")
+            )
             for name, row in header["files"].items()
         }
         tests = []

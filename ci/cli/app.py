@@ -1,0 +1,104 @@
+"""The root command, its settings, and the one boundary between a user's error, an interrupt and a bug."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.cli import config, steps
+from ci.cli.pytorch import pytorch
+from ci.config import load_settings
+from ci.errors import EXIT_INTERRUPTED, SpyreCiError
+from ci.hud.cli import app as hud_app
+
+# sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
+EXIT_BUG = 70
+
+app = typer.Typer(
+    help="Run a staged share of PyTorch's tests on IBM Spyre cards and lose none of them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"spyre-ci {version('spyre-ci')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
+    ] = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Resolve the settings before any verb."""
+    ctx.obj = load_settings(path=config_file, environ=os.environ, flags={}, cwd=Path.cwd())
+
+
+app.command()(pytorch)
+app.command()(steps.collect)
+app.command()(steps.select)
+app.command()(steps.plan)
+app.command()(steps.run)
+app.command()(steps.report)
+app.add_typer(hud_app, name="hud")
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Run the command line; ends the process with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; see the design's table of codes."""
+    try:
+        code = app(arguments, prog_name="spyre-ci", standalone_mode=False)
+    except SpyreCiError as error:
+        typer.echo(f"spyre-ci: {error}", err=True)
+        return error.exit_code
+    except typer.Exit as stop:  # not raised in this mode by every version of click
+        return stop.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("spyre-ci: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # `spyre-ci … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001  # the boundary: everything else is a bug of ours
+        if (usage := _usage_error(error)) is not None:
+            return usage
+        typer.echo(_bug_report(), err=True)
+        return EXIT_BUG
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error(error: Exception) -> int | None:
+    """Show a mistake on the command line as click does, and its exit code; None for anything else."""
+    show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
+    if callable(show) and isinstance(code, int):
+        show()
+        return code
+    return None
+
+
+def _bug_report() -> str:
+    return (
+        "spyre-ci: this is a bug; please report it with the lines below\n"
+        f"spyre-ci {version('spyre-ci')}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"{traceback.format_exc()}"
+    )

@@ -1,0 +1,35 @@
+"""`spyre-ci config`: what is set, and where each value came from."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from ci.cli.options import Json, make_context
+from ci.config.load import rows
+
+app = typer.Typer(help="The settings of this checkout.", no_args_is_help=True)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    json_output: Json = False,
+    describe: Annotated[bool, typer.Option("--describe", help="Say what each key means.")] = False,
+) -> None:
+    """Print every setting, its value and its origin: default, file, environment or flag."""
+    settings = make_context(ctx, {}).settings
+    every = list(rows(settings))
+    if json_output:
+        table = {key: {"value": value, "origin": origin} for key, value, origin, _ in every}
+        typer.echo(json.dumps(table, indent=1, default=str))
+        return
+    typer.echo(f"# settings file: {settings.path or 'none'}")
+    width = max(len(key) for key, *_ in every)
+    for key, value, origin, description in every:
+        shown = json.dumps(value, default=str)
+        if describe:
+            typer.echo(f"# {description}")
+        typer.echo(f"{key:<{width}}  {shown:<28}  {origin}")

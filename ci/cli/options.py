@@ -1,0 +1,77 @@
+"""Options that several verbs share: declared once, the same name and meaning everywhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ci.config import Settings, load_settings
+from ci.steps.context import Context, available_cores
+from ci.steps.folder import RunFolder
+
+RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder the files are in.")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--pytorch-src",
+        metavar="WHERE",
+        help="PyTorch's source: a folder, an archive or git+URL@ref; default: the embedded op suite.",
+    ),
+]
+Device = Annotated[str | None, typer.Option("--device", help="Device under test: spyre, cpu, …")]
+Stage = Annotated[int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.")]
+Percent = Annotated[
+    float | None, typer.Option("--percent", min=0, max=100, help="Share by itself, in place of a stage.")
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--files", help="Globs of test files, separated by commas; may be given again."),
+]
+Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="A canonical id; only these run.")]
+Cards = Annotated[
+    int | None, typer.Option("--cards", min=0, help="Cards used here, a worker each; 0: all there are.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
+
+
+def make_context(ctx: typer.Context, flags: Mapping[str, Any], *, json_output: bool = False) -> Context:
+    """The context of a verb: the settings the root resolved, with this verb's flags on top.
+
+    Args:
+        ctx: the verb's context.
+        flags: dotted setting to value; None for a flag that was not given.
+        json_output: standard output is for a machine.
+    """
+    settings = ctx.find_object(Settings)
+    if settings is None:
+        raise TypeError("the root command did not set its Settings as the context's object")
+    if any(value is not None for value in flags.values()):
+        settings = load_settings(path=settings.path, environ=os.environ, flags=flags, cwd=Path.cwd())
+    return Context(
+        settings=settings,
+        environ=os.environ,
+        clock=time.time,
+        monotonic=time.monotonic,
+        console=Console(stderr=json_output),
+        cores=available_cores(),
+    )
+
+
+def split_files(files: list[str] | None) -> list[str]:
+    """`--files a,b --files c` as one list."""
+    return [one.strip() for text in files or [] for one in text.split(",") if one.strip()]
+
+
+def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:
+    """The run folder: the one named, else the folder of the first file that was named."""
+    named = run_dir or next((path.parent for path in beside if path is not None), None)
+    if named is None:
+        raise typer.BadParameter("name a run folder", param_hint="--run-dir")
+    return RunFolder(path=named.resolve())

@@ -1,0 +1,56 @@
+"""`spyre-ci pytorch`: the main job, from collecting to reporting, in one command."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from ci.cli import options
+from ci.steps.main_job import Wanted, run_main_job
+from test_selection.files import read_json
+
+
+def pytorch(
+    ctx: typer.Context,
+    source: options.Source = None,
+    stage: options.Stage = None,
+    percent: options.Percent = None,
+    cards: options.Cards = None,
+    device: options.Device = None,
+    files: options.Files = None,
+    keyword: options.Keyword = None,
+    ids: options.Ids = None,
+    last_failed: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Plan, print what would run, and stop.")] = False,
+    allow_collect_errors: Annotated[
+        bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
+    ] = False,
+    json_output: options.Json = False,
+) -> None:
+    """Run a staged share of PyTorch's tests and report it.
+
+    Example: spyre-ci pytorch --pytorch-src ~/pytorch --stage 1 --cards 2 --files 'test_view_ops.py'
+    """
+    flags = {"run.cards": cards, "device.name": device}
+    context = options.make_context(ctx, flags, json_output=json_output)
+    wanted = Wanted(
+        source=source,
+        stage=stage,
+        percent=percent,
+        files=tuple(options.split_files(files)),
+        keyword=keyword,
+        ids=tuple(ids or ()),
+        last_failed=last_failed,
+        dry_run=dry_run,
+        allow_collect_errors=allow_collect_errors,
+    )
+    outcome = run_main_job(context, wanted)
+    if json_output and outcome.folder is not None:
+        name, kind = ("plan", "plan") if dry_run else ("summary", "summary")
+        typer.echo(json.dumps(read_json(outcome.folder.path / f"{name}.json", kind), indent=1))
+    raise typer.Exit(outcome.exit_code)

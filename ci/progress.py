@@ -1,0 +1,80 @@
+"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TimeRemainingColumn as RemainingColumn
+
+LINE_EVERY_S = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Bar:
+    """One piece of long work.
+
+    Attributes:
+        name: what is being done.
+        total: how many steps it has.
+    """
+
+    name: str
+    total: int
+    _console: Console
+    _clock: Callable[[], float]
+    _done: int = 0
+    _progress: Progress | None = None
+    _task: TaskID = field(default=TaskID(0))
+    _started: float = 0.0
+    _said: float = 0.0
+
+    def advance(self, note: str, steps: int = 1) -> None:
+        """Some steps are done; `note` is the newest thing worth reading."""
+        self._done += steps
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self._done, note=note)
+        elif (now := self._clock()) - self._said >= LINE_EVERY_S:
+            self._said = now
+            rate = self._done / max(now - self._started, 1e-3)
+            left = (self.total - self._done) / rate if rate else 0
+            self._console.print(
+                f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, {left:.0f} s left)",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    def warn(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def bar(console: Console, clock: Callable[[], float], name: str, total: int) -> Iterator[Bar]:
+    """Show progress while the block runs.
+
+    Args:
+        console: where; whether it is a terminal decides between bar and lines.
+        clock: seconds, monotonic.
+        name: what is being done.
+        total: how many steps it has.
+    """
+    now = clock()
+    if not console.is_terminal:
+        yield Bar(name=name, total=total, _console=console, _clock=clock, _started=now, _said=now)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        RemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(name, total=total, note="")
+        yield Bar(name=name, total=total, _console=console, _clock=clock, _progress=progress, _task=task)

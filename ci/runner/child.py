@@ -1,0 +1,180 @@
+"""A child that works on one test file and may crash, hang or exit: started, watched and ended as a group.
+
+Where a prepared parent may fork, the child has torch and the test machinery from the start; elsewhere
+(macOS, or on request) it is a fresh process that imports them itself.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci.process import kill_group
+from ci.runner import prepare
+
+# A child that fell over outside of any test; sysexits.h calls it an internal software error.
+EXIT_INTERNAL = 70
+DUMP_SIGNAL = signal.SIGUSR1
+Body = Callable[[Mapping[str, Any]], int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A running child.
+
+    Attributes:
+        pid: its process id, also that of its process group.
+        log: the file its standard output and error go to.
+        process: where it was spawned rather than forked.
+    """
+
+    pid: int
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal as `subprocess` has it, or None while it runs."""
+        if self.process is not None:
+            return self.process.poll()
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+    def dump_stacks(self) -> None:
+        """Ask for the stack of every thread, written to the log."""
+        kill_group(self.pid, DUMP_SIGNAL)
+
+    def kill(self) -> None:
+        """End the child with everything it started."""
+        kill_group(self.pid)
+
+    def last_lines(self, count: int = 50) -> str:
+        """The end of what it printed."""
+        return last_lines(self.log, count)
+
+
+def default_start_method() -> str:
+    """`fork` where it is safe with the system's own libraries, else `spawn`."""
+    return "fork" if sys.platform == "linux" else "spawn"
+
+
+def start(body: Body, spec: Mapping[str, Any], *, log: Path, method: str) -> Child:
+    """Start a child that runs `body(spec)`.
+
+    Args:
+        body: a function at the top of a module; its return value is the exit code.
+        spec: JSON values; `threads` and `device` are read here.
+        log: takes everything the child prints, appended.
+        method: `fork` (this process must be prepared) or `spawn`.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return _fork(body, spec, log) if method == "fork" else _spawn(body, spec, log)
+
+
+def last_lines(log: Path, count: int) -> str:
+    """The last `count` lines of a file, of which at most the last 64 KiB are read."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - 65536))
+            text = stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-count:])
+
+
+def _fork(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
+    parent = os.getpid()
+    # What lives now is left alone by the children's collector, so its pages stay shared.
+    gc.collect()
+    gc.freeze()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _run(body, spec, log, parent)
+    return Child(pid=pid, log=log)
+
+
+def _run(body: Body, spec: Mapping[str, Any], log: Path, parent: int) -> None:
+    """The child's whole life; never returns."""
+    code = EXIT_INTERNAL
+    try:
+        os.setsid()
+        prepare.die_with_parent(parent)
+        _redirect(log)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        code = _guarded(body, spec)
+    finally:
+        # Not sys.exit: the parent's exit handlers and torch's teardown are not the child's to run.
+        os._exit(code)
+
+
+def _guarded(body: Body, spec: Mapping[str, Any]) -> int:
+    faulthandler.enable(file=sys.stderr, all_threads=True)
+    faulthandler.register(DUMP_SIGNAL, file=sys.stderr, all_threads=True)
+    prepare.set_threads(int(spec["threads"]))
+    try:
+        code = body(spec)
+    except BaseException:  # noqa: BLE001  # a test may raise anything, and the log must show it
+        traceback.print_exc()
+        code = EXIT_INTERNAL
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return code
+
+
+def _redirect(log: Path) -> None:
+    """Standard input from nowhere, output and error to the log, line by line so that a crash loses none."""
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+    os.close(nothing)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def _spawn(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
+    task = {"body": f"{body.__module__}:{body.__qualname__}", "spec": dict(spec), "parent": os.getpid()}
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ci.runner.child"],
+            stdin=subprocess.PIPE,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+    assert process.stdin is not None  # noqa: S101  # PIPE was asked for
+    with process.stdin as stream:
+        stream.write(json.dumps(task).encode())
+    return Child(pid=process.pid, log=log, process=process)
+
+
+def main() -> None:
+    """The life of a spawned child: its task is on standard input."""
+    task = json.load(sys.stdin)
+    prepare.die_with_parent(int(task["parent"]))
+    prepare.single_thread(os.environ)
+    prepare.import_machinery(task["spec"]["device"])
+    module, _, name = str(task["body"]).partition(":")
+    __import__(module)
+    os._exit(_guarded(getattr(sys.modules[module], name), task["spec"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Collecting a tree: cached files from the cache, the others by the collector, all into one catalog."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci.errors import CommandError, MissingInputError, SpyreCiError
+from ci.process import kill_group
+from ci.runner.child import last_lines
+from ci.runner.collect_cache import KIND, CollectCache
+from test_selection.catalog import Catalog, CatalogTest, FileRecord
+from test_selection.files import read_json
+
+# PyTorch's files end the import of torch itself, and a machine under load is slow.
+STALL_S = 600
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectOptions:
+    """How to collect.
+
+    Attributes:
+        device: the device under test.
+        environ: the whole environment of the collecting processes.
+        workers: files collected side by side.
+        threads: CPU threads a child may use.
+        timeout_s: seconds after which one file is given up.
+        method: `fork` or `spawn`.
+    """
+
+    device: str
+    environ: Mapping[str, str]
+    workers: int
+    threads: int
+    timeout_s: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """A catalog, the full text of each file's error, clashing ids, and how many files came from the cache."""
+
+    catalog: Catalog
+    details: Mapping[str, str]
+    clashes: Mapping[str, Sequence[str]]
+    cached: int
+
+
+def find_files(tests: Path, patterns: Sequence[str]) -> list[str]:
+    """Test files below `tests`, sorted, that match one of the globs (all of them when there are none).
+
+    Raises:
+        MissingInputError: a pattern matches no file.
+    """
+    every = sorted(path.relative_to(tests).as_posix() for path in tests.rglob("test_*.py") if path.is_file())
+    if not every:
+        raise MissingInputError("there is no test_*.py file", where=tests, remedy="name another folder")
+    if not patterns:
+        return every
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = [name for name in every if fnmatch.fnmatchcase(name, pattern)]
+        if not matching:
+            raise MissingInputError(
+                f"no test file matches {pattern!r}",
+                where=tests,
+                remedy="give paths relative to that folder, such as test_view_ops.py or inductor/*",
+            )
+        found.update(matching)
+    return sorted(found)
+
+
+def collect(
+    tests: Path,
+    files: Sequence[str],
+    *,
+    version: str,
+    options: CollectOptions,
+    cache: CollectCache | None,
+    progress: Progress,
+) -> Collection:
+    """Collect `files`.
+
+    Args:
+        tests: the folder they are named relative to.
+        files: test files.
+        version: torch's version, noted in the catalog.
+        options: how to collect.
+        cache: kept collections, or None to collect everything.
+        progress: called with each finished file and the number of tests in it.
+
+    Raises:
+        CommandError: the collecting process itself could not work (torch is missing, say).
+    """
+    records: dict[str, dict[str, Any]] = {}
+    for file in files:
+        if cache is not None and (record := cache.get(file)) is not None:
+            records[file] = record
+            progress(file, len(record["tests"]))
+    cached = len(records)
+    missing = [file for file in files if file not in records]
+    for file, record, keep in _collect_missing(tests, missing, options):
+        records[file] = record
+        if keep and cache is not None:
+            cache.put(file, record)
+        progress(file, len(record["tests"]))
+    return _collection([records[file] for file in files], version, options.device, cached)
+
+
+def _collection(records: Sequence[Mapping[str, Any]], version: str, device: str, cached: int) -> Collection:
+    files = {
+        row["file"]: FileRecord(collect_s=row["collect_s"], error=row["error"], note=row.get("note"))
+        for row in records
+    }
+    rows = [
+        CatalogTest(
+            id=row["id"],
+            node=row["node"],
+            file=record["file"],
+            cls=row["class"],
+            template=row["template"],
+            op=row["op"],
+            dtype=row["dtype"],
+        )
+        for record in records
+        for row in record["tests"]
+    ]
+    return Collection(
+        catalog=Catalog(pytorch=version, device=device, files=files, tests=rows),
+        details={row["file"]: row["detail"] for row in records if row["error"]},
+        clashes={row["file"]: row["clashes"] for row in records if row.get("clashes")},
+        cached=cached,
+    )
+
+
+def _collect_missing(
+    tests: Path, files: Sequence[str], options: CollectOptions
+) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Yield (file, record, whether it is worth keeping) for each file, in the order they end."""
+    if not files:
+        return
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-collect-") as name:
+        folder = Path(name)
+        done: set[str] = set()
+        for row in _run_collector(tests, files, options, folder):
+            done.add(row["file"])
+            if "out" in row:
+                yield row["file"], read_json(Path(row["out"]), KIND), True
+            else:
+                # A crash or a time-out may have had a passing reason (memory, load): it is tried again.
+                yield row["file"], _failed(**row), False
+        for file in files:
+            if file not in done:
+                yield file, _failed(file, "the collecting process ended before it came to this file"), False
+
+
+def _failed(file: str, error: str, detail: str = "", collect_s: float = 0.0) -> dict[str, Any]:
+    return {
+        "file": file,
+        "error": error,
+        "detail": detail,
+        "collect_s": collect_s,
+        "modules": [],
+        "tests": [],
+    }
+
+
+def _run_collector(
+    tests: Path, files: Sequence[str], options: CollectOptions, folder: Path
+) -> Iterator[dict[str, Any]]:
+    log = folder / "collector.log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ci.runner.collector"],
+            env=dict(options.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    task = _task(tests, files, options, folder)
+    assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
+    try:
+        with process.stdin as stream:
+            stream.write(json.dumps(task).encode())
+        for line in process.stdout:
+            yield json.loads(line)
+        code = process.wait(timeout=STALL_S)
+    finally:
+        # The collector ends its children with itself; what is left of its group goes with it.
+        kill_group(process.pid)
+        process.stdout.close()
+        process.wait(timeout=STALL_S)
+    if code != 0:
+        tail = last_lines(log, 12)
+        raise _collector_failed(code, tail)
+
+
+def _task(tests: Path, files: Sequence[str], options: CollectOptions, folder: Path) -> dict[str, Any]:
+    return {
+        "tests": str(tests),
+        "files": list(files),
+        "device": options.device,
+        "folder": str(folder),
+        "workers": options.workers,
+        "threads": options.threads,
+        "timeout_s": options.timeout_s,
+        "method": options.method,
+        "parent": os.getpid(),
+    }
+
+
+def _collector_failed(code: int, tail: str) -> SpyreCiError:
+    remedy = (
+        'install it into the same environment: pip install "spyre-ci[torch]"'
+        if "No module named 'torch'" in tail or "No module named 'numpy'" in tail
+        else "the lines above say why; `spyre-ci collect` repeats this step alone"
+    )
+    shown = "\n".join(f"  | {line}" for line in tail.splitlines())
+    return CommandError(f"the collecting process ended with code {code}\n{shown}", remedy=remedy)

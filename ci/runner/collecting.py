@@ -1,0 +1,90 @@
+"""Inside a child: collect one test file and write down what it holds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.runner.session import identify, last_line, run_pytest
+from test_selection.files import write_json
+
+KIND = "collected-file"
+
+
+class CollectPlugin:
+    """Takes the items of a collection, and the error of a file that could not be imported."""
+
+    def __init__(self) -> None:
+        self.items: list[pytest.Item] = []
+        self.error: str | None = None
+        self.detail = ""
+        self.note: str | None = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep the first failure, or why a whole file skips itself."""
+        if report.failed and self.error is None:
+            self.error = last_line(report)
+            self.detail = report.longreprtext
+        elif report.skipped and isinstance(report.longrepr, tuple):
+            self.note = str(report.longrepr[2])
+
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Tell a file that ends the process on purpose (`sys.exit(0)`: nothing to run here) from a fault."""
+        if isinstance(excinfo.value, SystemExit) and not excinfo.value.code:
+            self.note = "ends itself with code 0 when it is imported"
+        elif self.error is None:
+            self.error = excinfo.exconly().strip().splitlines()[-1]
+            self.detail = str(excinfo.getrepr(style="short"))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Keep the items."""
+        self.items = list(session.items)
+
+
+def collect_file(spec: Mapping[str, Any]) -> int:
+    """Collect `spec["file"]` below `spec["tests"]` and write the result to `spec["out"]`.
+
+    The result holds the tests in source order, the seconds it took to import and collect, the error if
+    there was one, and the modules of the tree that were imported on the way.
+    """
+    tests, file = Path(spec["tests"]), str(spec["file"])
+    started = time.perf_counter()
+    plugin = CollectPlugin()
+    run_pytest(tests, file, plugin, collect_only=True)
+    collect_s = time.perf_counter() - started
+    named, clashes = identify(plugin.items, file)
+    rows = [
+        {
+            "id": name,
+            "node": item.nodeid,
+            "class": parts.cls,
+            "template": parts.template,
+            "op": parts.op,
+            "dtype": parts.dtype,
+        }
+        for item, (name, parts) in zip(plugin.items, named, strict=True)
+    ]
+    content = {
+        "file": file,
+        "collect_s": round(collect_s, 3),
+        "error": plugin.error,
+        "detail": plugin.detail,
+        "note": plugin.note,
+        "clashes": clashes,
+        "modules": _tree_modules(tests.parent),
+        "tests": rows,
+    }
+    write_json(Path(spec["out"]), KIND, content)
+    return 0
+
+
+def _tree_modules(root: Path) -> list[str]:
+    """The Python files below `root` that this process imported, relative to it."""
+    prefix = f"{root}/"
+    files = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    return sorted(name.removeprefix(prefix) for name in files if name.startswith(prefix))

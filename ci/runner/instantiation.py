@@ -1,0 +1,150 @@
+"""Hooks on PyTorch's test instantiation: which template, class and parameters each generated test has.
+
+PyTorch makes `TestAdd.test_sum[op, dtype]` into methods such as `test_sum_add_spyre_float32` of a class
+`TestAddPRIVATEUSE1`, or `TestAddSPYRE` when another class was made before it in the same process. Those
+names cannot be taken apart again, so the parts are noted while PyTorch puts them together
+(`torch.testing._internal.common_device_type` and `common_utils`, torch 2.1 to 2.13).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# What PyTorch passes to every instantiated test and no test is told apart by.
+_DEVICE_PARAMETERS = frozenset({"device", "devices"})
+# The names PyTorch gives the parameter that stands for the operator or module under test.
+_OP_PARAMETERS = {"op": "op", "opinfo": "op", "module_info": "module", "optim_info": "optimizer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What one test was instantiated from, all as text."""
+
+    cls: str
+    template: str
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def op(self) -> str | None:
+        """The operator or module."""
+        return self.params.get("op") or self.params.get("module")
+
+    @property
+    def dtype(self) -> str | None:
+        """The dtype, or several joined by `+`."""
+        return self.params.get("dtype") or self.params.get("dtypes")
+
+
+# By generated function: the name of its template. Functions live as long as their test class.
+_TEMPLATES: dict[types.FunctionType, str] = {}
+# By generated class: the name of the class it was generated from.
+_GENERIC: dict[type, str] = {}
+
+
+def install() -> None:
+    """Patch PyTorch's two instantiation functions; to be called once, before any test file is imported."""
+    from torch.testing._internal import common_device_type, common_utils  # noqa: PLC0415  # only workers pay
+
+    base: Any = common_device_type.DeviceTypeTestBase
+    base.instantiate_test = classmethod(_watch_device_tests(base.instantiate_test.__func__))
+    utils: Any = common_utils
+    utils.instantiate_parametrized_tests = _watch_parametrized(utils.instantiate_parametrized_tests)
+
+
+def parts_of(function: Any, cls: type | None, name: str, params: Mapping[str, Any]) -> Parts:
+    """The parts of one collected test.
+
+    Args:
+        function: the test's function, unbound.
+        cls: its class, None for a plain function.
+        name: its name without pytest's own parameters.
+        params: pytest's own parameters of it.
+    """
+    template = _TEMPLATES.get(function) if isinstance(function, types.FunctionType) else None
+    class_name = "" if cls is None else _GENERIC.get(cls, cls.__name__)
+    if template is None:
+        return Parts(cls=class_name, template=name, params=_texts(params))
+    return Parts(cls=class_name, template=template, params=_texts({**_instantiated_with(function), **params}))
+
+
+def _watch_device_tests(original: Callable[..., None]) -> Callable[..., None]:
+    # PyTorch counts this function's parameters to see whether it takes generic_cls: the signature stays.
+    @functools.wraps(original)
+    def instantiate_test(cls: Any, name: str, test: Any, *, generic_cls: Any = None) -> None:
+        before = set(cls.__dict__)
+        original(cls, name, test, generic_cls=generic_cls)
+        _GENERIC[cls] = generic_cls.__name__ if generic_cls is not None else cls.__name__
+        for made in cls.__dict__.keys() - before:
+            if isinstance(function := cls.__dict__[made], types.FunctionType):
+                _TEMPLATES[function] = name
+
+    return instantiate_test
+
+
+def _watch_parametrized(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(original)
+    def instantiate_parametrized_tests(generic_cls: Any) -> Any:
+        before = set(generic_cls.__dict__)
+        result = original(generic_cls)
+        for made in generic_cls.__dict__.keys() - before:
+            if isinstance(function := generic_cls.__dict__[made], types.FunctionType):
+                # functools.wraps hands the template's own name on to what is made of it.
+                _TEMPLATES[function] = function.__name__
+        return result
+
+    return instantiate_parametrized_tests
+
+
+def _instantiated_with(function: Any) -> Mapping[str, Any]:
+    """The keyword arguments PyTorch bound to a generated test: the default of its `param_kwargs`."""
+    parameter = inspect.Signature.from_callable(function, follow_wrapped=False).parameters.get("param_kwargs")
+    bound = None if parameter is None else parameter.default
+    return bound if isinstance(bound, Mapping) else {}
+
+
+def _texts(params: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        _OP_PARAMETERS.get(key, key): value_text(value)
+        for key, value in params.items()
+        if key not in _DEVICE_PARAMETERS
+    }
+
+
+def value_text(value: Any) -> str:  # noqa: PLR0911  # one return a kind of value reads best
+    """A parameter's value as text that is the same in every process: no addresses, no order of sets."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool | int | float | complex):
+        return repr(value)
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, functools.partial):
+        bound = [value_text(one) for one in value.args]
+        bound += [f"{key}:{value_text(one)}" for key, one in value.keywords.items()]
+        return f"{value_text(value.func)}({' '.join(bound)})"
+    if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType | types.MethodType):
+        return value.__qualname__.replace("<locals>.", "")
+    if isinstance(value, Mapping):
+        return "{" + " ".join(f"{value_text(k)}:{value_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, set | frozenset):
+        return "+".join(sorted(value_text(one) for one in value))
+    if isinstance(value, list | tuple):
+        return "+".join(value_text(one) for one in value)
+    return _object_text(value)
+
+
+def _object_text(value: Any) -> str:
+    variant = getattr(value, "variant_test_name", "")
+    name = getattr(value, "name", None)
+    if isinstance(name, str) and name:
+        return f"{name}.{variant}" if isinstance(variant, str) and variant else name
+    shown = str(value)
+    if " at 0x" in shown or "\n" in shown:
+        return type(value).__name__
+    return shown.removeprefix("torch.")

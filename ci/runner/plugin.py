@@ -1,0 +1,153 @@
+"""Inside a child: run exactly the given tests of one file, with each event journalled as it happens."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.runner.journal import JournalWriter
+from ci.runner.session import identify, last_line, run_pytest
+
+# What tests print is kept while they run, for the case that they crash; this much of it at most.
+LOG_LIMIT_BYTES = 1 << 20
+DETAIL_LIMIT = 20_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """The reports of the test that runs now."""
+
+    id: str
+    started: float
+    reports: list[pytest.TestReport] = field(default_factory=list)
+
+
+class RunPlugin:
+    """Selects, marks and records the tests of one group."""
+
+    def __init__(
+        self, file: str, ids: Sequence[str], expectations: Mapping[str, Any], journal: JournalWriter
+    ) -> None:
+        self._file = file
+        self._wanted = set(ids)
+        self._expectations = expectations
+        self._journal = journal
+        self._ids: dict[str, str] = {}
+        self._running: _Running | None = None
+        self._started = time.perf_counter()
+        self.error: tuple[str, str] | None = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep the first failure to import the file."""
+        if report.failed and self.error is None:
+            self.error = (last_line(report), report.longreprtext)
+
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Keep what ended the session from within, such as `sys.exit` at import."""
+        if self.error is None:
+            self.error = (excinfo.exconly().strip(), str(excinfo.getrepr(style="short")))
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave the wanted tests, in source order, and declare what is expected of them."""
+        named, _ = identify(items, self._file)
+        kept = []
+        for item, (name, _parts) in zip(items, named, strict=True):
+            if name in self._wanted:
+                self._ids[item.nodeid] = name
+                _expect(item, self._expectations.get(name))
+                kept.append(item)
+        items[:] = kept
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """Say how long the set-up took, and which tests are no longer there."""
+        setup_s = round(time.perf_counter() - self._started, 3)
+        if self.error is None:
+            self._journal.write("group_ready", file=self._file, setup_s=setup_s)
+            gone = sorted(self._wanted - set(self._ids.values()))
+            if gone:
+                reason = "the file no longer holds this test; collect again"
+                self._journal.write("not_run", ids=gone, message=reason)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        _trim_log()
+        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter())
+        self._journal.write("start", id=self._running.id)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep each phase and each subtest."""
+        if self._running is not None:
+            self._running.reports.append(report)
+
+    def pytest_runtest_logfinish(self) -> None:
+        """A test ended: one event with its outcome."""
+        if (running := self._running) is None:
+            return
+        self._running = None
+        outcome, message, detail = outcome_of(running.reports)
+        seconds = round(time.perf_counter() - running.started, 4)
+        self._journal.write(
+            "end", id=running.id, outcome=outcome, seconds=seconds, message=message, detail=detail
+        )
+
+
+def outcome_of(reports: Sequence[Any]) -> tuple[str, str, str]:
+    """A test's outcome, the line that says why, and the full text, from the reports of its phases.
+
+    A failure in any phase or subtest fails the test. A report with `wasxfail` was declared to fail; a
+    strict one that passed comes as a failure from pytest itself.
+    """
+    failed = next((one for one in reports if one.failed), None)
+    if failed is not None:
+        message = last_line(failed)
+        if failed.when != "call":
+            message = f"in {failed.when}: {message}"
+        return "failed", message, str(failed.longreprtext)[-DETAIL_LIMIT:]
+    for one in reports:
+        if getattr(one, "wasxfail", None) is not None:
+            return ("xfailed" if one.skipped else "xpassed"), str(one.wasxfail), ""
+    skipped = next((one for one in reports if one.skipped), None)
+    if skipped is not None:
+        reason = skipped.longrepr[2] if isinstance(skipped.longrepr, tuple) else str(skipped.longrepr)
+        return "skipped", str(reason).removeprefix("Skipped: "), ""
+    if any(one.when == "call" for one in reports):
+        return "passed", "", ""
+    return "failed", "the test ended without a result", ""
+
+
+def run_group(spec: Mapping[str, Any]) -> int:
+    """Run `spec["ids"]` of `spec["file"]`, writing to the journal at `spec["journal"]`."""
+    file = str(spec["file"])
+    journal = JournalWriter(Path(spec["journal"]), time.time)
+    plugin = RunPlugin(file, spec["ids"], spec["expectations"], journal)
+    run_pytest(Path(spec["tests"]), file, plugin, collect_only=False)
+    if plugin.error is not None:
+        message, detail = plugin.error
+        journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
+    return 0
+
+
+def _expect(item: pytest.Item, expectation: Mapping[str, str] | None) -> None:
+    if expectation is None:
+        return
+    mode, reason = expectation["mode"], expectation.get("reason", "")
+    if mode == "skip":
+        item.add_marker(pytest.mark.skip(reason=reason or "declared in the suite file"))
+    elif mode in {"xfail", "xfail_strict"}:
+        item.add_marker(pytest.mark.xfail(reason=reason, strict=mode == "xfail_strict"))
+
+
+def _trim_log() -> None:
+    """Start the log anew between tests once it is long: only the running test's output is ever needed."""
+    try:
+        if os.fstat(1).st_size > LOG_LIMIT_BYTES:
+            os.ftruncate(1, 0)
+    except OSError:
+        pass  # a test closed or replaced its standard output, which is its own business

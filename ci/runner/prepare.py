@@ -1,0 +1,77 @@
+"""The prepared parent: torch and PyTorch's test machinery imported once, so that forked children have them.
+
+A parent that ran any parallel operator makes its forked children hang on their first one, because the
+threads of its pool do not survive the fork. So it takes one thread before importing anything and
+computes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import signal
+import sys
+from collections.abc import MutableMapping
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# What nearly every test file of PyTorch imports.
+MACHINERY = ("common_utils", "common_device_type", "common_methods_invocations", "common_modules")
+_PR_SET_PDEATHSIG = 1
+
+
+def single_thread(environ: MutableMapping[str, str]) -> None:
+    """Hold every maths library to one thread; only works before the first of them is imported."""
+    for name in THREAD_VARIABLES:
+        environ[name] = "1"
+
+
+def import_machinery(device: str) -> str:
+    """Import torch and what PyTorch's test files import, and hook the instantiation.
+
+    Args:
+        device: the device under test; its own package registers it where it has one.
+
+    Returns:
+        torch's version.
+    """
+    import torch  # noqa: PLC0415  # after the threads are set
+
+    torch.set_num_threads(1)
+    for name in MACHINERY:
+        importlib.import_module(f"torch.testing._internal.{name}")
+    from ci.runner import instantiation  # noqa: PLC0415
+
+    instantiation.install()
+    _check_device(device)
+    return str(torch.__version__)
+
+
+def _check_device(device: str) -> None:
+    import torch  # noqa: PLC0415
+
+    known = {"cpu", torch._C._get_privateuse1_backend_name()}  # noqa: SLF001  # there is no public name for it
+    if device not in known:
+        raise SystemExit(f"device {device!r} is not registered; torch knows {', '.join(sorted(known))}")
+
+
+def set_threads(count: int) -> None:
+    """In a child: use `count` threads, this worker's share of the cores."""
+    import torch  # noqa: PLC0415
+
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(count)
+    torch.set_num_threads(count)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends (Linux; elsewhere the parent does it).
+
+    Args:
+        parent: the parent's process id as the parent knows it.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it went before the call
+        os._exit(1)

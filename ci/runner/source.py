@@ -1,0 +1,182 @@
+"""Where the tests come from: the embedded op suite, or PyTorch's tree (folder, archive or repository)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from ci.errors import BadFileError, CommandError, MissingInputError, UsageError
+from ci.process import run_command
+
+OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"
+GIT_TIMEOUT_S = 900
+# What PyTorch's tests read of their repository besides test/ itself.
+SPARSE_FOLDERS = ("test", "tools", "torch/testing")
+MAX_ARCHIVE_BYTES = 4 * 2**30
+MAX_ARCHIVE_FILES = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Tests on this machine.
+
+    Attributes:
+        where: what the user named, for the command that reproduces a test; None for the op suite.
+        tests: the folder test files are named relative to.
+        version: PyTorch's version as the tree states it; empty where it does not.
+        sha: the exact Git SHA, or `<version>+sha256.<hash>` of a tree without Git.
+    """
+
+    where: str | None
+    tests: Path
+    version: str
+    sha: str
+
+
+def op_suite(version: str) -> Source:
+    """The embedded op suite, for torch `version`."""
+    return Source(where=None, tests=OP_SUITE, version=version, sha=_content_sha(OP_SUITE, version))
+
+
+def fetch(where: str, cache: Path) -> Source:
+    """Make a PyTorch tree available.
+
+    Args:
+        where: a folder, a `.tar[.gz|.xz|.bz2]` or `.zip` file, or `git+URL@ref`.
+        cache: folder for what is unpacked or cloned.
+
+    Raises:
+        MissingInputError: there is no such folder or archive, or it holds no `test/` folder.
+        BadFileError: the archive is broken, too large, or reaches outside its folder.
+        CommandError: git could not fetch the ref.
+        UsageError: the Git address is not `git+URL@ref`.
+    """
+    if where.startswith("git+"):
+        return _from_git(where, cache)
+    path = Path(where).expanduser().resolve()
+    if path.is_dir():
+        return _tree(path, where)
+    if path.is_file():
+        return _tree(_unpack(path, cache), where)
+    raise MissingInputError(
+        "there is no such folder or archive",
+        where=where,
+        remedy="name a PyTorch source folder, an archive of one, or git+URL@ref with --pytorch-src",
+    )
+
+
+def _tree(root: Path, where: str) -> Source:
+    tests = root / "test"
+    if not tests.is_dir():
+        raise MissingInputError(
+            "has no test/ folder, so it is not PyTorch's source tree",
+            where=root,
+            remedy="name the folder that holds test/ and version.txt",
+        )
+    version_file = root / "version.txt"
+    version = version_file.read_text(encoding="utf-8").strip() if version_file.is_file() else ""
+    return Source(where=where, tests=tests, version=version, sha=_sha(root, tests, version))
+
+
+def _sha(root: Path, tests: Path, version: str) -> str:
+    if (root / ".git").exists():
+        try:
+            return run_command(["git", "-C", root, "rev-parse", "HEAD"], timeout_s=60).strip()
+        except CommandError:
+            pass  # a .git that git refuses (another owner, a worktree cut off) is as none
+    return _content_sha(tests, version)
+
+
+def _content_sha(folder: Path, version: str) -> str:
+    """A hash of every Python file's path and content, so that two machines name the same tree the same."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return f"{version or 'unknown'}+sha256.{digest.hexdigest()[:16]}"
+
+
+def _from_git(where: str, cache: Path) -> Source:
+    url, _, ref = where.removeprefix("git+").rpartition("@")
+    if not url or not ref or ref.startswith("-") or not re.fullmatch(r"[\w./+-]+", ref):
+        raise UsageError(
+            f"{where!r} is not git+URL@ref",
+            remedy="name the branch, tag or SHA, such as git+https://github.com/pytorch/pytorch@v2.13.0",
+        )
+    if urlsplit(url).scheme not in {"https", "http", "ssh", "file", "git"}:
+        raise UsageError(f"{url!r} is not an https, ssh or file address", remedy="use git+https://…@ref")
+    folder = cache / f"git-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+    git: list[str | Path] = ["git", "-C", folder]
+    if not (folder / ".git").is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        run_command(["git", "init", "--quiet", folder], timeout_s=60)
+        run_command([*git, "sparse-checkout", "set", *SPARSE_FOLDERS], timeout_s=60)
+    run_command(
+        [*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--", url, ref],
+        timeout_s=GIT_TIMEOUT_S,
+        remedy=f"check that {url} can be reached and has {ref}",
+    )
+    # The filter leaves blobs to be fetched at checkout, which asks the remote by name.
+    run_command([*git, "config", "remote.origin.url", url], timeout_s=60)
+    run_command([*git, "config", "remote.origin.promisor", "true"], timeout_s=60)
+    run_command([*git, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"], timeout_s=GIT_TIMEOUT_S)
+    return _tree(folder, where)
+
+
+def _unpack(archive: Path, cache: Path) -> Path:
+    stat = archive.stat()
+    key = hashlib.sha256(f"{archive}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()[:16]
+    folder = cache / f"archive-{key}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=cache, prefix=".unpacking-"))
+        try:
+            _extract(archive, staging)
+            staging.replace(folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    inner = [entry for entry in folder.iterdir() if entry.is_dir()]
+    return inner[0] if len(inner) == 1 and not (folder / "test").is_dir() else folder
+
+
+def _extract(archive: Path, into: Path) -> None:
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                infos = packed.infolist()
+                _check_members([(info.filename, info.file_size) for info in infos], archive)
+                packed.extractall(into)  # noqa: S202  # every member was checked above
+            return
+        with tarfile.open(archive) as tar:
+            # Links and devices are left out: no test file needs one, and each is a way out of the folder.
+            members = [member for member in tar.getmembers() if member.isfile() or member.isdir()]
+            _check_members([(member.name, member.size) for member in members], archive)
+            # Python 3.11.2 has no filters yet; what they would refuse is refused above.
+            guard = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            tar.extractall(into, members=members, **guard)  # type: ignore[arg-type]  # noqa: S202  # checked above
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise BadFileError(
+            f"cannot be unpacked: {error}", where=archive, remedy="name a whole .tar or .zip archive"
+        ) from error
+
+
+def _check_members(members: list[tuple[str, int]], archive: Path) -> None:
+    for name, _ in members:
+        parts = PurePosixPath(name.replace("\\", "/"))
+        if parts.is_absolute() or ".." in parts.parts:
+            raise BadFileError(
+                f"holds {name!r}, which reaches outside", where=archive, remedy="use another archive"
+            )
+    if len(members) > MAX_ARCHIVE_FILES or sum(size for _, size in members) > MAX_ARCHIVE_BYTES:
+        raise BadFileError(
+            f"holds {len(members)} files, more or larger than a PyTorch tree",
+            where=archive,
+            remedy="name an archive of PyTorch's source only",
+        )

@@ -1,0 +1,295 @@
+"""The supervisor of one host: a worker process a card, shards handed to free cards, lost workers replaced.
+
+It imports no torch. What it knows of a shard it reads from the shard's journal, as everybody else does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ci.process import kill_group
+from ci.runner.cards import Card
+from ci.runner.journal import JournalWriter, journal_path, next_attempt
+from ci.runner.watch import JournalTail
+from test_selection.plan import Group, Plan, Shard
+from test_selection.selection import Expectation
+
+POLL_S = 0.05
+Listener = Callable[[int, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run a plan on this host; times in seconds.
+
+    Attributes:
+        run: the readable run id.
+        run_dir: the run folder; journals and logs go below it.
+        tests: the folder test files are named relative to.
+        device: the device under test.
+        environ: the whole environment of the workers.
+        threads: CPU threads a worker may use.
+        method: `fork` or `spawn`.
+        test_timeout_s: after which a test counts as hung.
+        setup_timeout_s: after which setting a file up counts as hung.
+        grace_s: time a process gets to end by itself.
+        worker_restarts: how often a shard's lost worker is replaced.
+    """
+
+    run: str
+    run_dir: Path
+    tests: Path
+    device: str
+    environ: Mapping[str, str]
+    threads: int
+    method: str
+    test_timeout_s: float
+    setup_timeout_s: float
+    grace_s: float
+    worker_restarts: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """A worker at work on one attempt at a shard."""
+
+    shard: Shard
+    attempt: int
+    card: Card
+    process: subprocess.Popen[bytes]
+    tail: JournalTail
+    restarts: int
+    groups: list[Group]
+    ended: set[str] = field(default_factory=set)
+    current: str | None = None
+    finished: bool = False
+
+
+def run_plan(
+    plan: Plan,
+    shards: Sequence[Shard],
+    *,
+    cards: Sequence[Card],
+    expectations: Mapping[str, Expectation],
+    options: RunOptions,
+    listen: Listener,
+) -> bool:
+    """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
+
+    Args:
+        plan: the whole plan, for its fingerprint.
+        shards: those to run here.
+        cards: one worker each; a card serves one process at a time.
+        expectations: declared outcomes by id.
+        options: how.
+        listen: called with the shard's index and each event of its journal.
+    """
+    supervisor = _Supervisor(plan.fingerprint, cards, expectations, options, listen)
+    return supervisor.run(shards)
+
+
+class _Supervisor:
+    def __init__(
+        self,
+        fingerprint: str,
+        cards: Sequence[Card],
+        expectations: Mapping[str, Expectation],
+        options: RunOptions,
+        listen: Listener,
+    ) -> None:
+        self._fingerprint = fingerprint
+        self._free = list(cards)[::-1]
+        self._expectations = expectations
+        self._options = options
+        self._listen = listen
+        self._running: list[_Running] = []
+
+    def run(self, shards: Sequence[Shard]) -> bool:
+        waiting = [shard for shard in shards if shard.groups][::-1]
+        try:
+            with _sigterm_interrupts():
+                while waiting or self._running:
+                    while waiting and self._free:
+                        shard = waiting.pop()
+                        self._start(shard, list(shard.groups), restarts=0)
+                    self._step()
+                    time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            self._stop()
+            return True
+        return False
+
+    def _start(self, shard: Shard, groups: list[Group], *, restarts: int) -> None:
+        options = self._options
+        card = self._free.pop()
+        attempt = next_attempt(options.run_dir, shard.index)
+        journal = journal_path(options.run_dir, shard.index, attempt)
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        log = options.run_dir / "logs" / f"{shard.index}-{attempt}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ci.runner.worker"],
+                env={**options.environ, **card.environment},
+                stdin=subprocess.PIPE,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+        running = _Running(
+            shard=shard,
+            attempt=attempt,
+            card=card,
+            process=process,
+            tail=JournalTail(journal, at_end=False),
+            restarts=restarts,
+            groups=groups,
+        )
+        self._running.append(running)
+        self._hand_over(running, journal, log)
+
+    def _hand_over(self, running: _Running, journal: Path, log: Path) -> None:
+        options = self._options
+        ids = {one for group in running.groups for one in group.ids}
+        task = {
+            "parent": os.getpid(),
+            "run": options.run,
+            "fingerprint": self._fingerprint,
+            "shard": running.shard.index,
+            "attempt": running.attempt,
+            "card": running.card.name,
+            "groups": [{"file": group.file, "ids": list(group.ids)} for group in running.groups],
+            "expectations": {
+                name: {"mode": one.mode, "reason": one.reason}
+                for name, one in self._expectations.items()
+                if name in ids
+            },
+            "tests": str(options.tests),
+            "device": options.device,
+            "threads": options.threads,
+            "method": options.method,
+            "journal": str(journal),
+            "log": str(log),
+            "test_timeout_s": options.test_timeout_s,
+            "setup_timeout_s": options.setup_timeout_s,
+            "grace_s": options.grace_s,
+        }
+        assert running.process.stdin is not None  # noqa: S101  # PIPE was asked for
+        # A worker that ended before it read its task is noticed as lost.
+        with contextlib.suppress(BrokenPipeError), running.process.stdin as stream:
+            stream.write(json.dumps(task).encode())
+
+    def _step(self) -> None:
+        for running in list(self._running):
+            code = running.process.poll()
+            self._follow(running)
+            if code is not None:
+                self._running.remove(running)
+                self._free.append(running.card)
+                if not running.finished:
+                    self._replace(running, code)
+
+    def _follow(self, running: _Running) -> None:
+        for event in running.tail.read():
+            match event.get("e"):
+                case "start":
+                    running.current = event["id"]
+                case "end" | "crash":
+                    running.ended.add(event["id"])
+                    running.current = None
+                case "not_run":
+                    running.ended.update(event["ids"])
+                case "shard_end":
+                    running.finished = True
+                case _:
+                    pass
+            self._listen(running.shard.index, event)
+
+    def _replace(self, lost: _Running, code: int) -> None:
+        """Account for a worker that went without a word, and let another do what is left."""
+        kill_group(lost.process.pid)
+        said = f"died by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        path = journal_path(self._options.run_dir, lost.shard.index, lost.attempt)
+        journal = JournalWriter(path, time.time)
+        journal.write("worker_lost", id=lost.current, message=f"the worker on {lost.card.name} {said}")
+        if lost.current is not None:
+            lost.ended.add(lost.current)
+        left = without(lost.groups, lost.ended)
+        if not left:
+            journal.write("shard_end", status="done")
+        elif lost.restarts >= self._options.worker_restarts:
+            ids = [one for group in left for one in group.ids]
+            times = lost.restarts + 1
+            reason = f"the shard's worker was lost {times} times; its log: logs/{path.stem}.log"
+            journal.write("not_run", ids=ids, message=reason)
+            journal.write("shard_end", status="done")
+        else:
+            self._start(lost.shard, left, restarts=lost.restarts + 1)
+        journal.close()
+        self._follow(lost)
+
+    def _stop(self) -> None:
+        """Let every worker write its account, then end what is left."""
+        with _ignore_interrupts():
+            for running in self._running:
+                running.process.terminate()
+            deadline = time.monotonic() + self._options.grace_s
+            for running in self._running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.process.wait(timeout=max(0.1, deadline - time.monotonic()))
+                kill_group(running.process.pid)
+                running.process.wait()
+                self._follow(running)
+                self._note_interrupted(running)
+
+    def _note_interrupted(self, running: _Running) -> None:
+        if not running.finished:
+            path = journal_path(self._options.run_dir, running.shard.index, running.attempt)
+            journal = JournalWriter(path, time.time)
+            journal.write("shard_end", status="interrupted")
+            journal.close()
+
+
+def without(groups: Sequence[Group], ids: set[str]) -> list[Group]:
+    """The groups with `ids` taken out; a group that is left empty goes."""
+    left = []
+    for group in groups:
+        kept = tuple(one for one in group.ids if one not in ids)
+        if kept:
+            left.append(Group(file=group.file, ids=kept))
+    return left
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """While running, SIGTERM (a cancelled job, a pod that must go) is as Ctrl-C."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _ignore_interrupts() -> Iterator[None]:
+    """While the account is written, further signals are not heard."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

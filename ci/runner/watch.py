@@ -1,0 +1,137 @@
+"""What a worker knows of its child: it follows the journal the child writes, so nothing is told twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci.runner.child import Child
+
+OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds a test and a set-up may take, and the time a process gets to end by itself."""
+
+    test_s: float
+    setup_s: float
+    grace_s: float
+
+    @property
+    def dump_s(self) -> float:
+        """How long the dump of the stacks may take before the kill."""
+        return min(2.0, self.grace_s)
+
+
+class JournalTail:
+    """New whole lines of a growing journal."""
+
+    def __init__(self, path: Path, *, at_end: bool) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if at_end and path.exists() else 0
+
+    def read(self) -> list[dict[str, Any]]:
+        """The events written since the last call."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        events = []
+        for line in whole.splitlines():
+            try:
+                events.append(json.loads(line))
+            except ValueError:
+                continue  # a torn line; the reader of the whole journal counts it
+        return events
+
+
+class Watch:
+    """The state of one child: which tests ended, which one runs and since when."""
+
+    def __init__(self, journal: Path, limits: Limits, clock: Callable[[], float]) -> None:
+        self.limits = limits
+        self.child: Child | None = None
+        self.done: set[str] = set()
+        self.running: str | None = None
+        self.file_error: str | None = None
+        self._tail = JournalTail(journal, at_end=True)
+        self._clock = clock
+        self._ready = False
+        self._since = clock()
+        self._hung = False
+        self._oom_kills = oom_kills()
+
+    def update(self) -> None:
+        """Take in what the child wrote since the last time."""
+        for event in self._tail.read():
+            self._take(event)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        match event["e"]:
+            case "group_ready":
+                self._ready = True
+                self._since = self._clock()
+            case "start":
+                self.running = event["id"]
+                self._since = self._clock()
+            case "end":
+                self.done.add(event["id"])
+                self.running = None
+                self._since = self._clock()
+            case "not_run":
+                self.done.update(event["ids"])
+            case "file_error":
+                self.file_error = event["message"]
+            case _:
+                pass
+
+    @property
+    def running_s(self) -> float:
+        """Seconds since the last thing the child said."""
+        return self._clock() - self._since
+
+    def overdue(self) -> bool:
+        """Whether the running test, or the set-up, has had its time."""
+        limit = self.limits.test_s if self._ready else self.limits.setup_s
+        self._hung = self._hung or self.running_s > limit
+        return self._hung
+
+    def last_lines(self) -> str:
+        """The end of what the child printed, stacks included."""
+        return self.child.last_lines() if self.child is not None else ""
+
+    def why(self, code: int) -> tuple[str, str]:
+        """Why the child ended, as (cause, message).
+
+        Args:
+            code: its exit code, negative for a signal.
+        """
+        if self._hung:
+            limit = self.limits.test_s if self._ready else self.limits.setup_s
+            return "hang", f"took longer than {limit:g} s and was ended"
+        if code == -signal.SIGKILL and oom_kills() > self._oom_kills:
+            return "oom", "ended by the out-of-memory killer"
+        if code < 0:
+            return "signal", f"died by {signal.Signals(-code).name}"
+        return "exit", f"ended its process with exit code {code}"
+
+
+def oom_kills() -> int:
+    """How many processes of this control group the kernel has killed for want of memory."""
+    for path in OOM_EVENTS:
+        try:
+            words = path.read_text(encoding="ascii").split()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "oom_kill" in words:
+            return int(words[words.index("oom_kill") + 1])
+    return 0

@@ -1,0 +1,54 @@
+"""What every step is handed: settings, environment, clock, and where to speak."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from ci.config import Settings
+from ci.provider import Provider, detect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The outside world of a step.
+
+    Attributes:
+        settings: resolved settings.
+        environ: the environment.
+        clock: seconds since the epoch.
+        monotonic: seconds that never go back.
+        console: for people; standard error where standard output is for machines.
+        cores: CPU cores this process may use.
+    """
+
+    settings: Settings
+    environ: Mapping[str, str]
+    clock: Callable[[], float]
+    monotonic: Callable[[], float]
+    console: Console
+    cores: int
+
+    @property
+    def provider(self) -> Provider:
+        """The CI that runs us."""
+        return detect(self.environ, epoch_s=self.clock())
+
+    def state(self, *names: str) -> Path:
+        """A path in the state folder."""
+        return self.settings.state_dir.joinpath(*names)
+
+    def say(self, text: str) -> None:
+        """One line for people, as it is: what tests are called is no markup."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def available_cores() -> int:
+    """CPU cores this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,120 @@
+"""The run folder: the name of each file that flows from step to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ci.errors import MissingInputError
+from test_selection.files import read_json, write_json
+
+SOURCE_KIND = "source"
+DURATIONS_FILE = "durations.json.gz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """A run's folder; its name is the readable run id."""
+
+    path: Path
+
+    @property
+    def run(self) -> str:
+        """The readable run id."""
+        return self.path.name
+
+    @property
+    def catalog(self) -> Path:
+        """Every collected test."""
+        return self.path / "catalog.jsonl.gz"
+
+    @property
+    def selection(self) -> Path:
+        """The tests of the stage."""
+        return self.path / "selection.json"
+
+    @property
+    def plan(self) -> Path:
+        """The shards."""
+        return self.path / "plan.json"
+
+    @property
+    def durations(self) -> Path:
+        """The seconds the plan was made with."""
+        return self.path / DURATIONS_FILE
+
+    @property
+    def source(self) -> Path:
+        """Where the tests came from."""
+        return self.path / "source.json"
+
+    @property
+    def identity(self) -> Path:
+        """Who the run is."""
+        return self.path / "run.json"
+
+    @property
+    def results(self) -> Path:
+        """What became of each test."""
+        return self.path / "results.jsonl.gz"
+
+    @property
+    def summary(self) -> Path:
+        """The counts."""
+        return self.path / "summary.json"
+
+    @property
+    def report(self) -> Path:
+        """The page for people."""
+        return self.path / "report.html"
+
+
+def new_run_folder(runs: Path, *, device: str, label: str, epoch_s: float) -> RunFolder:
+    """Make the folder of a new run; its name sorts by time and is never taken twice.
+
+    Args:
+        runs: the folder that holds the runs.
+        device: the device under test.
+        label: what share runs, such as `stage1`.
+        epoch_s: now, in seconds since the epoch.
+    """
+    stamp = datetime.fromtimestamp(epoch_s, UTC).strftime("%Y%m%d-%H%M%S")
+    runs.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1000):
+        name = f"{stamp}-{device}-{label}" + (f"-{number}" if number > 1 else "")
+        try:
+            (runs / name).mkdir()
+        except FileExistsError:
+            continue
+        return RunFolder(path=runs / name)
+    raise MissingInputError("a thousand runs began in this second", where=runs, remedy="wait a second")
+
+
+def find_run(runs: Path, named: str) -> RunFolder:
+    """The folder of a past run: a path, a run id, or `latest`.
+
+    Raises:
+        MissingInputError: there is no such run.
+    """
+    if named == "latest":
+        past = sorted(entry for entry in runs.glob("*") if (entry / "run.json").is_file())
+        if past:
+            return RunFolder(path=past[-1])
+    for candidate in (Path(named), runs / named):
+        if candidate.is_dir():
+            return RunFolder(path=candidate.resolve())
+    raise MissingInputError(
+        f"there is no run {named!r}", where=runs, remedy="name a folder below it, a path, or `latest`"
+    )
+
+
+def write_source(folder: RunFolder, *, where: str | None, sha: str) -> None:
+    """Note where the tests come from, for steps that run later or elsewhere."""
+    write_json(folder.source, SOURCE_KIND, {"where": where, "sha": sha})
+
+
+def read_source(folder: RunFolder) -> tuple[str | None, str]:
+    """What `write_source` noted, as (where, sha)."""
+    content = read_json(folder.source, SOURCE_KIND)
+    return content.get("where"), str(content.get("sha", ""))

@@ -1,0 +1,173 @@
+"""The main job: every step in its order, so that one command goes the whole way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.errors import EXIT_INTERRUPTED, EXIT_OK
+from ci.report.identity import RunIdentity, write_identity
+from ci.report.results import RESULTS_FILE, read_results
+from ci.report.verdict import Verdict
+from ci.runner.installed import installed_torch
+from ci.runner.source import Source
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder, find_run, new_run_folder, write_source
+from ci.steps.planning import (
+    Share,
+    collect_step,
+    plan_step,
+    refuse_nothing,
+    resolve_source,
+    select_step,
+    share_of,
+)
+from ci.steps.reporting import past_durations, report_step
+from ci.steps.running import cards_of, run_step
+from test_selection.plan import Plan
+from test_selection.selection import Selection
+
+# What a second look is worth: everything that did not simply pass, skip or fail as declared.
+_LOOK_AGAIN = frozenset(
+    {Verdict.FAILED, Verdict.FLAKY, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the user asked for on the command line; None where the settings decide."""
+
+    source: str | None = None
+    stage: int | None = None
+    percent: float | None = None
+    files: tuple[str, ...] = ()
+    keyword: str | None = None
+    ids: tuple[str, ...] = ()
+    last_failed: str | None = None
+    dry_run: bool = False
+    allow_collect_errors: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the job ended, and its folder where it came to one."""
+
+    exit_code: int
+    folder: RunFolder | None = None
+
+
+def run_main_job(context: Context, wanted: Wanted) -> Outcome:
+    """Collect, select, plan, run, report.
+
+    Raises:
+        SpyreCiError: something the user can mend, before any test ran.
+    """
+    ids = wanted.ids + (_failed_ids(context, wanted.last_failed) if wanted.last_failed else ())
+    if wanted.last_failed and not ids:
+        context.say(f"nothing to run again: every test of {wanted.last_failed} passed")
+        return Outcome(exit_code=EXIT_OK)
+    share = share_of(
+        context,
+        stage=wanted.stage,
+        percent=wanted.percent,
+        files=wanted.files,
+        keyword=wanted.keyword,
+        ids=ids,
+    )
+    if share.percent == 0:
+        context.say(f"{share.label} is 0 %: no PyTorch tests run")
+        return Outcome(exit_code=EXIT_OK)
+    cards = cards_of(context)
+    source = resolve_source(context, wanted.source)
+    folder = start_run(context, source, share)
+    plan, selection = plan_run(context, source, share, folder, shards=len(cards))
+    if wanted.dry_run:
+        _show_plan(context, plan, selection, folder)
+        return Outcome(exit_code=EXIT_OK, folder=folder)
+    refuse_nothing(selection)
+    interrupted = run_step(context, plan, plan.shards, source, selection.expectations, folder)
+    code = report_step(
+        context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
+    )
+    return Outcome(exit_code=EXIT_INTERRUPTED if interrupted else code, folder=folder)
+
+
+def start_run(context: Context, source: Source, share: Share, run_dir: Path | None = None) -> RunFolder:
+    """Make the run folder, with the run's identity in it.
+
+    Args:
+        context: the outside world.
+        source: where the tests come from.
+        share: what part of them is wanted.
+        run_dir: the folder to use; None makes a new one in the folder of runs.
+    """
+    model = context.settings.model
+    now = context.clock()
+    if run_dir is None:
+        runs = context.settings.resolve(model.runs)
+        folder = new_run_folder(runs, device=model.device.name, label=share.label, epoch_s=now)
+    else:
+        folder = RunFolder(path=run_dir.resolve())
+    provider = context.provider
+    identity = RunIdentity(
+        run=folder.run,
+        run_id=provider.run_id,
+        run_attempt=provider.run_attempt,
+        device=model.device.name,
+        pytorch_version=installed_torch().version,
+        pytorch_sha=source.sha,
+        stage=share.stage,
+        percent=share.percent,
+        started_at=now,
+        job_name=provider.job_name,
+        workflow=provider.workflow,
+        url=provider.url,
+        provider=provider.name,
+        reproduce=_reproduce(source, model.device.name),
+    )
+    write_identity(folder.path, identity)
+    write_source(folder, where=source.where, sha=source.sha)
+    return folder
+
+
+def plan_run(
+    context: Context, source: Source, share: Share, folder: RunFolder, *, shards: int
+) -> tuple[Plan, Selection]:
+    """Collect, select and plan, each into its file of the run folder.
+
+    Raises:
+        SpyreCiError: of the steps.
+    """
+    catalog = collect_step(context, source, share, folder).catalog
+    selection = select_step(context, catalog, share, folder.selection, source)
+    durations = past_durations(context)
+    plan = plan_step(catalog, selection, durations, shards=shards, plan_file=folder.plan)
+    context.say(
+        f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests ({share.label}, "
+        f"{share.percent:g} %), planned on {shards} shards: about {plan.makespan_s:.0f} s "
+        f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
+    )
+    return plan, selection
+
+
+def _reproduce(source: Source, device: str) -> tuple[str, ...]:
+    words = ["nox", "-s", "pytorch", "--"]
+    if source.where is not None:
+        words += ["--pytorch-src", source.where]
+    return (*words, "--device", device)
+
+
+def _failed_ids(context: Context, named: str) -> tuple[str, ...]:
+    folder = find_run(context.settings.resolve(context.settings.model.runs), named)
+    results = read_results(folder.path / RESULTS_FILE)
+    return tuple(result.id for result in results if result.verdict in _LOOK_AGAIN)
+
+
+def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:
+    for error in selection.collect_errors:
+        context.say(f"cannot be collected: {error}: {selection.collect_errors[error]}")
+    for shard in plan.shards:
+        context.say(f"shard {shard.index}: {len(shard.ids)} tests, {shard.expected_s:.1f} s expected")
+        for group in shard.groups:
+            context.say(f"  {group.file}: {len(group.ids)} tests")
+    context.say(f"dry run: nothing was run; every id is in {folder.plan}")

@@ -1,0 +1,243 @@
+"""Collect, select, plan: from a tree of tests to shards, without a card."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import ci
+from ci.device.environment import TEST_BASE, device_environment
+from ci.errors import MissingInputError, NothingToRunError, UsageError
+from ci.progress import bar
+from ci.runner import instantiation
+from ci.runner.child import default_start_method
+from ci.runner.collect import Collection, CollectOptions, collect, find_files
+from ci.runner.collect_cache import CollectCache, collection_key
+from ci.runner.installed import installed_torch
+from ci.runner.source import OP_SUITE, Source, fetch, op_suite
+from ci.steps.context import Context
+from ci.steps.folder import DURATIONS_FILE, RunFolder
+from test_selection.catalog import Catalog, write_catalog
+from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
+from test_selection.pack import make_plan
+from test_selection.plan import Plan, write_plan
+from test_selection.scope import default_rules, load_rules
+from test_selection.selection import Selection, write_selection
+from test_selection.stage import make_selection
+from test_selection.suite_config import Suite, load_suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What part of the tests is wanted.
+
+    Attributes:
+        stage: the row of the roll-out, or None where a percentage was asked for by itself.
+        percent: of the in-scope tests, 0 to 100.
+        files: globs of test files.
+        keyword: an expression of pytest's `-k`.
+        ids: canonical ids; when given, these and no others.
+    """
+
+    stage: int | None
+    percent: float
+    files: tuple[str, ...] = ()
+    keyword: str | None = None
+    ids: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What a run of it is called."""
+        return f"stage{self.stage}" if self.stage is not None else f"{self.percent:g}pct"
+
+
+def share_of(
+    context: Context,
+    *,
+    stage: int | None,
+    percent: float | None,
+    files: Sequence[str],
+    keyword: str | None,
+    ids: Sequence[str],
+) -> Share:
+    """Resolve what was asked for against the roll-out.
+
+    Raises:
+        UsageError: a stage the roll-out does not have, or both a stage and a percentage.
+    """
+    model = context.settings.model
+    if stage is not None and percent is not None:
+        raise UsageError(
+            f"both --stage {stage} and --percent {percent:g} are given", remedy="give one of them"
+        )
+    globs = tuple(files) or tuple(model.pytorch.files)
+    if ids:
+        return Share(stage=None, percent=100, files=globs, keyword=keyword, ids=tuple(ids))
+    if percent is not None:
+        return Share(stage=None, percent=percent, files=globs, keyword=keyword)
+    number = model.stage if stage is None else stage
+    if number not in model.stages:
+        known = ", ".join(
+            f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items())
+        )
+        raise UsageError(f"there is no stage {number}", remedy=f"the stages are {known}")
+    return Share(stage=number, percent=model.stages[number].percent, files=globs, keyword=keyword)
+
+
+def resolve_source(context: Context, where: str | None) -> Source:
+    """The tests that are asked for: a PyTorch tree, or the embedded op suite.
+
+    Raises:
+        SpyreCiError: of `ci.runner.source.fetch`, or torch is not installed.
+    """
+    named = where if where is not None else context.settings.model.pytorch.source
+    torch = installed_torch()
+    if named is None:
+        return op_suite(torch.git_sha or torch.version)
+    if named.startswith("git+"):
+        context.say(f"fetching {named}")
+    return fetch(named, context.state("sources"))
+
+
+def worker_environment(context: Context, source: Source) -> dict[str, str]:
+    """The environment of every process that imports tests."""
+    device = context.settings.model.device
+    project = str(Path(ci.__file__).parent.parent)
+    path = [project, *filter(None, [context.environ.get("PYTHONPATH")])]
+    return {
+        **context.environ,
+        **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),
+        "PYTHONPATH": os.pathsep.join(path),
+        "TORCH_ROOT": str(source.tests.parent),
+        # Plugins of the user's environment would run inside PyTorch's tests.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        # Sets of text have the same order in every process, and so have the ids made from them.
+        "PYTHONHASHSEED": "0",
+    }
+
+
+def collect_step(context: Context, source: Source, share: Share, folder: RunFolder) -> Collection:
+    """Collect the wanted files and write the catalog.
+
+    Raises:
+        MissingInputError: a glob that matches no file.
+        CommandError: the collecting process could not work.
+    """
+    settings = context.settings.model
+    wanted = [name.partition("::")[0] for name in share.ids] if share.ids else share.files
+    files = find_files(source.tests, wanted)
+    environ = worker_environment(context, source)
+    options = CollectOptions(
+        device=settings.device.name,
+        environ=environ,
+        workers=settings.collect.workers or context.cores,
+        threads=1,
+        timeout_s=settings.collect.file_timeout_s,
+        method=default_start_method(),
+    )
+    with bar(context.console, context.monotonic, "collecting", len(files)) as shown:
+        found = collect(
+            source.tests,
+            files,
+            version=installed_torch().version,
+            options=options,
+            cache=_cache(context, source, environ),
+            progress=lambda file, _count: shown.advance(file),
+        )
+    write_catalog(folder.catalog, found.catalog)
+    tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)
+    context.say(
+        f"collected {tests:,} tests of {len(files)} files"
+        + (f", {found.cached} of them from the cache" if found.cached else "")
+        + (f"; {errors} could not be collected" if errors else "")
+    )
+    clashing = sum(len(names) for names in found.clashes.values())
+    if clashing:
+        context.say(f"{clashing} ids name more than one test; the later ones got #2 and up")
+    return found
+
+
+def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> CollectCache | None:
+    settings = context.settings.model
+    if not settings.collect.cache:
+        return None
+    hooks = Path(instantiation.__file__)
+    extra = [hooks, hooks.with_name("session.py"), hooks.with_name("collecting.py"), TEST_BASE]
+    suite = _suite_path(context, source)
+    # Where the tree lies does not change what it holds.
+    facts = {name: value for name, value in environ.items() if not name.endswith("_ROOT")}
+    key = collection_key(facts, device=settings.device.name, extra=[*extra, *([suite] if suite else [])])
+    root = source.tests.parent
+    return CollectCache(folder=context.state("cache", "collect"), root=root, tests=source.tests, key=key)
+
+
+def _suite_path(context: Context, source: Source) -> Path | None:
+    named = context.settings.model.pytorch.suite
+    if named is not None:
+        path = context.settings.resolve(named)
+        if not path.is_file():
+            raise MissingInputError("there is no such suite file", where=path, remedy="check pytorch.suite")
+        return path
+    return OP_SUITE / "suite.yaml" if source.where is None else None
+
+
+def select_step(
+    context: Context, catalog: Catalog, share: Share, out: Path, source: Source | None
+) -> Selection:
+    """Restrict, scope and take the share; write `selection.json` to `out`.
+
+    Raises:
+        SettingsError: the rules or the suite file cannot be taken.
+    """
+    settings = context.settings.model
+    rules = load_rules(context.settings.resolve(settings.pytorch.rules)) if settings.pytorch.rules else None
+    suite: Suite | None = None
+    if source is not None and (path := _suite_path(context, source)) is not None:
+        suite = load_suite(path)
+    selection = make_selection(
+        catalog,
+        rules or default_rules(),
+        stage=share.stage,
+        percent=share.percent,
+        files=share.files,
+        keyword=share.keyword,
+        suite=suite,
+        only_ids=share.ids or None,
+    )
+    write_selection(out, selection)
+    return selection
+
+
+def refuse_nothing(selection: Selection) -> None:
+    """A share above 0 % that holds no test is an error (law 1).
+
+    Raises:
+        NothingToRunError: with what was there to choose from.
+    """
+    if selection.ids or selection.percent == 0 or selection.collect_errors:
+        return
+    out = sum(selection.out_of_scope.values())
+    remedy = "take more with --percent 100, or widen --files and -k"
+    if not selection.in_scope:
+        remedy = "widen --files and -k" + (", or change the scope rules" if out else "")
+    raise NothingToRunError(
+        f"nothing to run: {selection.percent:g} % of {selection.in_scope} in-scope tests "
+        f"({out} out of scope) is no test",
+        remedy=remedy,
+    )
+
+
+def plan_step(
+    catalog: Catalog, selection: Selection, durations: Durations, *, shards: int, plan_file: Path
+) -> Plan:
+    """Split the selection over `shards`; write the plan and, beside it, the seconds it was made with."""
+    wanted = set(selection.ids)
+    tests = [test for test in catalog.tests if test.id in wanted]
+    test_s = estimate_tests(tests, durations)
+    file_s = estimate_files(catalog, durations)
+    plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards)
+    write_durations(plan_file.with_name(DURATIONS_FILE), Durations(tests=test_s, files=file_s))
+    write_plan(plan_file, plan)
+    return plan

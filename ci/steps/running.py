@@ -1,0 +1,111 @@
+"""Running shards of a plan on this host, with progress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ci.errors import UsageError
+from ci.progress import Bar, bar
+from ci.runner.cards import Card, inventory
+from ci.runner.child import default_start_method
+from ci.runner.source import Source
+from ci.runner.supervisor import RunOptions, run_plan
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder
+from ci.steps.planning import worker_environment
+from test_selection.plan import Plan, Shard
+from test_selection.selection import Expectation
+
+
+def cards_of(context: Context) -> list[Card]:
+    """The cards this host gives the run.
+
+    Raises:
+        DeviceError: fewer real cards than the settings ask for.
+    """
+    model = context.settings.model
+    return inventory(context.environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
+
+
+def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
+    """The shards to run here: those asked for, or all.
+
+    Raises:
+        UsageError: the plan has no such shard.
+    """
+    for index in wanted:
+        if not 0 <= index < len(plan.shards):
+            raise UsageError(
+                f"there is no shard {index}", remedy=f"the plan's shards are 0 to {len(plan.shards) - 1}"
+            )
+    return [plan.shards[index] for index in dict.fromkeys(wanted)] if wanted else list(plan.shards)
+
+
+def run_step(
+    context: Context,
+    plan: Plan,
+    shards: Sequence[Shard],
+    source: Source,
+    expectations: Mapping[str, Expectation],
+    folder: RunFolder,
+) -> bool:
+    """Run `shards` and return whether the run was interrupted; everything else is in the journals."""
+    settings = context.settings.model.run
+    cards = cards_of(context)
+    side_by_side = max(1, min(len(cards), len(shards)))
+    options = RunOptions(
+        run=folder.run,
+        run_dir=folder.path,
+        tests=source.tests,
+        device=context.settings.model.device.name,
+        environ=worker_environment(context, source),
+        threads=max(1, context.cores // side_by_side),
+        method=default_start_method(),
+        test_timeout_s=settings.test_timeout_s,
+        setup_timeout_s=settings.setup_timeout_s,
+        grace_s=settings.grace_s,
+        worker_restarts=settings.worker_restarts,
+    )
+    planned = sum(len(shard.ids) for shard in shards)
+    with bar(context.console, context.monotonic, "running", planned) as shown:
+        counter = _Counter(bar=shown)
+        return run_plan(
+            plan,
+            shards,
+            cards=cards,
+            expectations=expectations,
+            options=options,
+            listen=counter.take,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counter:
+    """Counts outcomes as journals tell of them."""
+
+    bar: Bar
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def take(self, shard: int, event: Mapping[str, Any]) -> None:
+        """One event of one shard's journal."""
+        match event.get("e"):
+            case "end":
+                self._count(str(event["outcome"]))
+            case "crash":
+                self._count("failed")
+            case "not_run":
+                self._count("not run", len(event["ids"]))
+            case "worker_lost":
+                self._count("infrastructure", 0 if event["id"] is None else 1)
+                self.bar.warn(f"shard {shard}: {event['message']}")
+            case "file_error":
+                self.bar.warn(f"shard {shard}: {event['file']}: {event['message']}")
+            case _:
+                pass
+
+    def _count(self, outcome: str, number: int = 1) -> None:
+        self.outcomes[outcome] += number
+        self.bar.advance(", ".join(f"{many} {name}" for name, many in self.outcomes.items() if many), number)

@@ -1,0 +1,87 @@
+"""The one face for people and for every CI: `nox -l` lists what there is, arguments go behind `--`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+import nox
+from nox.command import CommandFailed
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "tests"]
+
+# After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
+ACCOUNT_S = 120
+
+
+@nox.session(tags=["check"])
+def tests(session: nox.Session) -> None:
+    """Unit tests, then quick integration tests; arguments go to pytest."""
+    install(session, "-e", ".[torch]", group="test")
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    session.run("pytest", "tests/unit", "-n", "2")
+    session.run("pytest", "tests/integration")
+
+
+@nox.session(default=False, tags=["check"])
+def heavy(session: nox.Session) -> None:
+    """What takes minutes: the real PyTorch tree, the whole op suite, README's commands in a clean clone."""
+    install(session, "-e", ".[torch]", group="test")
+    session.run("pytest", "tests/heavy", *session.posargs)
+
+
+@nox.session(tags=["check"])
+def lint(session: nox.Session) -> None:
+    """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
+    install(session, "-e", ".", group="lint")
+    fix = "--fix" in session.posargs
+    session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+    session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+    session.run("mypy")
+    session.run("shellcheck", ".ci/run")
+    session.run("python", "scripts/check_repository.py")
+
+
+@nox.session(default=False)
+def pytorch(session: nox.Session) -> None:
+    """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
+    install(session, "-e", ".[torch]")
+    run_keeping_code(session, "spyre-ci", "pytorch", *session.posargs)
+
+
+@nox.session(default=False)
+def hud(session: nox.Session) -> None:
+    """Serve the embedded HUD-compatible endpoint with its page of runs."""
+    install(session, "-e", ".")
+    run_keeping_code(session, "spyre-ci", "hud", "serve", *session.posargs)
+
+
+def install(session: nox.Session, *arguments: str, group: str | None = None) -> None:
+    """Install the project and a dependency group, unless nox was told to use the environment as it is."""
+    if session.venv_backend == "none":
+        return
+    groups = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group) if group else ()
+    session.install(*arguments, *groups)
+
+
+def run_keeping_code(session: nox.Session, *command: str) -> None:
+    """Run a command and let nox end with its exit code: 3 (incomplete) is not 1 (a failed test)."""
+    try:
+        session.run(*command, interrupt_timeout=ACCOUNT_S, terminate_timeout=ACCOUNT_S)
+    except CommandFailed as error:
+        # Nox before 2026 says the code in words only.
+        code = getattr(error, "return_code", None) or int(str(error).rpartition(" ")[2])
+        atexit.register(_exit_with, code)
+        raise
+
+
+def _exit_with(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
