@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.config import load_settings
+from ci.config.load import Settings, rows
+from ci.errors import MissingInputError, SettingsError
+
+
+def load(tmp_path: Path, text: str = "", *, environ: dict[str, str] | None = None, **flags: Any) -> Settings:
+    if text:
+        (tmp_path / "spyre-ci.yaml").write_text(text, encoding="utf-8")
+    return load_settings(
+        path=None,
+        environ=environ or {},
+        flags={key.replace("__", "."): value for key, value in flags.items()},
+        cwd=tmp_path,
+    )
+
+
+def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    assert settings.model.stage == 1
+    assert settings.model.stages[1].percent == 5
+    assert {origin for _, _, origin, _ in rows(settings)} == {"default"}
+
+
+def test_the_roll_out_is_the_one_that_was_agreed(tmp_path: Path) -> None:
+    stages = load(tmp_path).model.stages
+    assert [(n, s.percent, s.cards) for n, s in sorted(stages.items())] == [
+        (0, 0, 24), (1, 5, 128), (2, 25, 512), (3, 50, 1024), (4, 80, 2048), (5, 80, 2048),
+    ]  # fmt: skip
+    assert [n for n, s in stages.items() if not s.blocking] == [5]
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    text = "run: {cards: 1, grace_s: 2, test_timeout_s: 3}\n"
+    environ = {"SPYRE_CI__RUN__GRACE_S": "7", "SPYRE_CI__RUN__TEST_TIMEOUT_S": "7", "UNRELATED": "x"}
+    settings = load(tmp_path, text, environ=environ, run__test_timeout_s=9, run__cards=None)
+    run = settings.model.run
+    assert (run.cards, run.grace_s, run.test_timeout_s) == (1, 7, 9)
+    origins = {key: origin for key, _, origin, _ in rows(settings)}
+    assert origins["run.cards"] == "file"
+    assert origins["run.grace_s"] == "environment"
+    assert origins["run.test_timeout_s"] == "flag"
+    assert origins["run.setup_timeout_s"] == "default"
+
+
+def test_one_number_of_one_stage_can_be_changed(tmp_path: Path) -> None:
+    stages = load(tmp_path, "stages: {1: {cards: 7}}\n").model.stages
+    assert (stages[1].cards, stages[1].percent, len(stages)) == (7, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("run:\n  crads: 3\n", ["spyre-ci.yaml:2", "unknown key 'run.crads'", "did you mean 'cards'"]),
+        ("device:\n  name: spyre\n\nstage: one\n", ["spyre-ci.yaml:4", "stage", '"one"', "remedy"]),
+        ("run:\n  cards: -1\n", ["spyre-ci.yaml:2", "run.cards", "-1", "cards used on this host"]),
+        ("stages: {1: {percent: 90}}\n", ["stages must not shrink", "25 % follows 90 %"]),
+        ("report: {repository: nobody}\n", ["report.repository", "nobody"]),
+        ("stage: 1\nstage: 2\n", ["spyre-ci.yaml:2", "'stage' stands twice", "line 1"]),
+        ("stage: [1\n", ["spyre-ci.yaml", "is not YAML"]),
+        ("- a\n- b\n", ["spyre-ci.yaml:1", "holds a list, not a table"]),
+    ],
+)
+def test_a_bad_file_is_told_with_line_key_value_and_remedy(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, text)
+    assert caught.value.exit_code == 2
+    for part in [*expected, "remedy:"]:
+        assert part in str(caught.value)
+
+
+def test_several_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="also: .*spyre-ci.yaml:2"):
+        load(tmp_path, "stage: x\nrunz: 1\n")
+
+
+def test_a_bad_variable_is_told_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"SPYRE_CI__RUN__CARDS \(environment\)"):
+        load(tmp_path, environ={"SPYRE_CI__RUN__CARDS": "many"})
+    with pytest.raises(SettingsError, match="is not a YAML value"):
+        load(tmp_path, environ={"SPYRE_CI__RUN__CARDS": "[1"})
+
+
+def test_a_bad_flag_is_told_as_a_flag(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"device.name \(flag\)"):
+        load(tmp_path, device__name="NOT A NAME")
+
+
+def test_a_settings_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="check --config"):
+        load_settings(path=tmp_path / "other.yaml", environ={}, flags={}, cwd=tmp_path)
+
+
+def test_every_setting_says_what_it_means(tmp_path: Path) -> None:
+    assert [key for key, _, _, description in rows(load(tmp_path)) if not description] == []
+
+
+def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "sub" / "s.yaml"
+    file.parent.mkdir()
+    file.write_text("state: keep\n", encoding="utf-8")
+    settings = load_settings(path=file, environ={}, flags={}, cwd=tmp_path)
+    assert settings.state_dir == (tmp_path / "sub" / "keep").resolve()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.runner import source
+from ci.runner.source import fetch
+
+
+def make_tree(root: Path, version: str = "2.6.0a0\n") -> Path:
+    (root / "test").mkdir(parents=True)
+    (root / "test" / "test_a.py").write_text("def test_a(): pass\n", encoding="utf-8")
+    (root / "version.txt").write_text(version, encoding="utf-8")
+    return root
+
+
+def make_tar(path: Path, members: dict[str, bytes], *, link: str | None = None) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        if link:
+            info = tarfile.TarInfo("pytorch/test/link")
+            info.type, info.linkname = tarfile.SYMTYPE, link
+            tar.addfile(info)
+    return path
+
+
+def test_a_folder_is_used_where_it_is(tmp_path: Path) -> None:
+    found = fetch(str(make_tree(tmp_path / "pt")), tmp_path / "cache")
+    assert found.tests == tmp_path / "pt" / "test"
+    assert found.version == "2.6.0a0"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_tree_without_git_is_named_by_version_and_content(tmp_path: Path) -> None:
+    one = fetch(str(make_tree(tmp_path / "one")), tmp_path)
+    same = fetch(str(make_tree(tmp_path / "two")), tmp_path)
+    assert one.sha == same.sha
+    assert one.sha.startswith("2.6.0a0+sha256.")
+    (tmp_path / "two" / "test" / "test_a.py").write_text("changed\n", encoding="utf-8")
+    assert fetch(str(tmp_path / "two"), tmp_path).sha != one.sha
+
+
+@pytest.mark.parametrize("kind", ["tar.gz", "zip"])
+def test_an_archive_is_unpacked_once(tmp_path: Path, kind: str) -> None:
+    members = {"pytorch/test/test_a.py": b"pass\n", "pytorch/version.txt": b"2.13.0\n"}
+    archive = tmp_path / f"pt.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(archive, "w") as packed:
+            for name, data in members.items():
+                packed.writestr(name, data)
+    else:
+        make_tar(archive, members, link="/etc/passwd")
+    found = fetch(str(archive), tmp_path / "cache")
+    assert (found.tests / "test_a.py").is_file()
+    assert not (found.tests / "link").is_symlink()
+    assert fetch(str(archive), tmp_path / "cache").tests == found.tests
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "pytorch/../../evil.py"])
+def test_an_archive_that_reaches_outside_is_refused_whole(tmp_path: Path, name: str) -> None:
+    archive = make_tar(tmp_path / "pt.tar.gz", {"pytorch/test/test_a.py": b"", name: b""})
+    with pytest.raises(BadFileError, match="reaches outside"):
+        fetch(str(archive), tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_archive_of_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_ARCHIVE_FILES", 1)
+    archive = make_tar(tmp_path / "pt.tar.gz", {"test/a.py": b"", "test/b.py": b""})
+    with pytest.raises(BadFileError, match="holds 2 files"):
+        fetch(str(archive), tmp_path / "cache")
+
+
+def test_a_file_that_is_no_archive_says_so(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(b"nothing of the kind")
+    with pytest.raises(BadFileError, match="cannot be unpacked"):
+        fetch(str(tmp_path / "x.tar"), tmp_path / "cache")
+
+
+def test_what_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="--pytorch-src") as caught:
+        fetch(str(tmp_path / "nowhere"), tmp_path)
+    assert caught.value.exit_code == 2
+    with pytest.raises(MissingInputError, match="has no test/ folder"):
+        fetch(str(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "where", ["git+https://x/y", "git+https://x/y@", "git+https://x/y@-oops", "git+ext::sh@main", "git+@x"]
+)
+def test_a_git_address_is_url_and_ref(tmp_path: Path, where: str) -> None:
+    with pytest.raises(UsageError):
+        fetch(where, tmp_path)

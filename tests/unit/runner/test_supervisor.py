@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from ci.runner.supervisor import without
+from test_selection.plan import Group
+
+
+def test_what_ended_leaves_its_group_and_empty_groups_go() -> None:
+    groups = [Group(file="a", ids=("1", "2")), Group(file="b", ids=("3",))]
+    assert without(groups, {"1", "3"}) == [Group(file="a", ids=("2",))]
+    assert without(groups, set()) == groups
+    assert without(groups, {"1", "2", "3"}) == []

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from ci.runner import watch as watch_module
+from ci.runner.journal import JournalWriter
+from ci.runner.watch import JournalTail, Limits, Watch
+
+LIMITS = Limits(test_s=10, setup_s=100, grace_s=5)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> JournalWriter:
+    return JournalWriter(tmp_path / "0-1.jsonl", lambda: 0.0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(tmp_path: Path, journal: JournalWriter, clock: Clock) -> Watch:
+    journal.write("group_start")
+    return Watch(tmp_path / "0-1.jsonl", LIMITS, clock)
+
+
+def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWriter) -> None:
+    journal.write("group_ready", file="f", setup_s=1)
+    journal.write("start", id="a")
+    journal.write("end", id="a")
+    journal.write("start", id="b")
+    watch.update()
+    assert (watch.done, watch.running) == ({"a"}, "b")
+
+
+def test_what_was_written_before_it_is_not_its_own(tmp_path: Path, journal: JournalWriter) -> None:
+    journal.write("start", id="old")
+    late = Watch(tmp_path / "0-1.jsonl", LIMITS, Clock())
+    late.update()
+    assert late.running is None
+
+
+def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(b'{"e":"start","id":"a"}\n{"e":"en')
+    tail = JournalTail(path, at_end=False)
+    assert [event["e"] for event in tail.read()] == ["start"]
+    with path.open("ab") as stream:
+        stream.write(b'd","id":"a"}\n')
+    assert [event["e"] for event in tail.read()] == ["end"]
+    assert tail.read() == []
+
+
+def test_a_set_up_has_its_own_limit(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
+    clock.now = 99
+    assert not watch.overdue()
+    clock.now = 101
+    assert watch.overdue()
+    assert watch.why(-9) == ("hang", "took longer than 100 s and was ended")
+
+
+def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
+    journal.write("group_ready")
+    journal.write("start", id="a")
+    watch.update()
+    clock.now = 10.5
+    assert watch.overdue()
+    assert watch.why(-signal.SIGKILL) == ("hang", "took longer than 10 s and was ended")
+
+
+def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
+    journal.write("group_ready")
+    watch.update()
+    clock.now = 9
+    journal.write("start", id="a")
+    watch.update()
+    clock.now = 18
+    assert not watch.overdue()
+
+
+def test_the_cause_of_an_end_is_told_apart(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watch.why(-signal.SIGSEGV) == ("signal", "died by SIGSEGV")
+    assert watch.why(0) == ("exit", "ended its process with exit code 0")
+    monkeypatch.setattr(watch_module, "oom_kills", lambda: 10**9)
+    assert watch.why(-signal.SIGKILL)[0] == "oom"
+
+
+def test_oom_kills_are_read_from_the_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = tmp_path / "memory.events"
+    monkeypatch.setattr(watch_module, "OOM_EVENTS", (tmp_path / "none", events))
+    assert watch_module.oom_kills() == 0
+    events.write_text("low 0\noom 3\noom_kill 2\n", encoding="ascii")
+    assert watch_module.oom_kills() == 2

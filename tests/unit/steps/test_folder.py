@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.errors import MissingInputError
+from ci.steps.folder import find_run, new_run_folder, read_source, write_source
+
+
+def test_a_run_folder_is_never_taken_twice(tmp_path: Path) -> None:
+    made = [new_run_folder(tmp_path, device="spyre", label="stage1", epoch_s=0) for _ in range(3)]
+    assert [one.run for one in made] == [f"19700101-000000-spyre-stage1{n}" for n in ("", "-2", "-3")]
+
+
+def test_a_past_run_is_found_by_path_by_id_and_as_the_latest(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}", encoding="utf-8")
+    assert find_run(tmp_path, "a").run == "a"
+    assert find_run(tmp_path, str(tmp_path / "a")).run == "a"
+    assert find_run(tmp_path, "latest").run == "b"
+
+
+def test_a_run_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="there is no run 'x'"):
+        find_run(tmp_path, "x")
+    with pytest.raises(MissingInputError):
+        find_run(tmp_path, "latest")
+
+
+def test_where_the_tests_came_from_is_kept(tmp_path: Path) -> None:
+    folder = new_run_folder(tmp_path, device="cpu", label="x", epoch_s=0)
+    write_source(folder, where=None, sha="abc")
+    assert read_source(folder) == (None, "abc")
