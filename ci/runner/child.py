@@ -10,6 +10,7 @@ import faulthandler
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from ci.runner import prepare
 # A child that fell over outside of any test; sysexits.h calls it an internal software error.
 EXIT_INTERNAL = 70
 DUMP_SIGNAL = signal.SIGUSR1
+_MACHINERY = re.compile(r'Extension modules: |  File ".*/(_pytest|pluggy|importlib)/|  File "<frozen ')
 Body = Callable[[Mapping[str, Any]], int]
 
 
@@ -81,14 +83,18 @@ def start(body: Body, spec: Mapping[str, Any], *, log: Path, method: str) -> Chi
 
 
 def last_lines(log: Path, count: int) -> str:
-    """The last `count` lines of a file, of which at most the last 64 KiB are read."""
+    """The last `count` lines of a file, of which at most the last 64 KiB are read.
+
+    In a dumped stack the frames of pytest itself, and the list of every loaded extension, are left out:
+    they fill a screen and say nothing of the test.
+    """
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - 65536))
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join(text.splitlines()[-count:])
+    return "\n".join([line for line in text.splitlines() if not _MACHINERY.match(line)][-count:])
 
 
 def _fork(body: Body, spec: Mapping[str, Any], log: Path) -> Child:

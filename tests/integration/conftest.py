@@ -1,0 +1,41 @@
+"""What integration tests share: a small PyTorch-like tree, and skips that name what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parent / "tree"
+
+
+def need(present: bool, what: str) -> None:
+    """Skip with the reason where something real is not to be had; in CI that is a failure."""
+    if present:
+        return
+    if os.environ.get("SPYRE_CI_NO_SKIP"):
+        pytest.fail(f"{what} is needed here")
+    pytest.skip(f"{what} is not there")
+
+
+@pytest.fixture
+def torch_installed() -> None:
+    """The test runs real torch in processes of its own."""
+    need(importlib.util.find_spec("torch") is not None, "torch")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, torch_installed: None) -> Path:  # noqa: ARG001  # asks for torch
+    """A writable copy of the small tree."""
+    return Path(shutil.copytree(TREE, tmp_path / "pytorch"))
+
+
+@pytest.fixture(scope="session")
+def pytorch_tree() -> Path:
+    """A real PyTorch source tree, named by PYTORCH_TREE."""
+    named = os.environ.get("PYTORCH_TREE", "")
+    need(bool(named) and Path(named, "test").is_dir(), "a PyTorch source tree (PYTORCH_TREE)")
+    return Path(named)

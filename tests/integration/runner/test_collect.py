@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import ci
+from ci.device.environment import device_environment
+from ci.errors import CommandError, MissingInputError
+from ci.runner.collect import Collection, CollectOptions, collect, find_files
+from ci.runner.collect_cache import CollectCache
+
+pytestmark = pytest.mark.integration
+
+
+def environment(device: str) -> dict[str, str]:
+    root = str(Path(ci.__file__).parent.parent)
+    return {**os.environ, **device_environment(device), "PYTHONPATH": root, "PYTHONHASHSEED": "0"}
+
+
+def collect_files(
+    tests: Path,
+    files: Sequence[str],
+    *,
+    device: str = "cpu",
+    method: str = "fork",
+    cache: CollectCache | None = None,
+    timeout_s: float = 60,
+    environ: dict[str, str] | None = None,
+) -> Collection:
+    options = CollectOptions(
+        device=device,
+        environ=environ or environment(device),
+        workers=2,
+        threads=1,
+        timeout_s=timeout_s,
+        method=method,
+    )
+    seen: list[str] = []
+    found = collect(
+        tests,
+        files,
+        version="2.13.0",
+        options=options,
+        cache=cache,
+        progress=lambda file, _tests: seen.append(file),
+    )
+    assert sorted(seen) == sorted(files)
+    return found
+
+
+EXPECTED = {
+    "test_devices.py::TestFirst::test_plain",
+    "test_devices.py::TestFirst::test_sizes[dtype=float32,size=1]",
+    "test_devices.py::TestFirst::test_sizes[dtype=int64,size=2]",
+    "test_devices.py::TestFirst::test_op[dtype=float32,op=add]",
+    "test_devices.py::TestFirst::test_op[dtype=float32,op=nn.functional.relu]",
+    "test_devices.py::TestSecond::test_plain",
+    "test_devices.py::TestPlain::test_power[base=2]",
+}
+
+
+def test_ids_are_the_same_by_fork_by_spawn_and_whatever_was_collected_before(tree: Path) -> None:
+    by_fork = collect_files(tree / "test", ["test_devices.py", "test_outcomes.py"])
+    ids = [test.id for test in by_fork.catalog.tests]
+    assert set(ids) >= EXPECTED
+    assert len(set(ids)) == len(ids) == 19
+    by_spawn = collect_files(tree / "test", ["test_outcomes.py", "test_devices.py"], method="spawn")
+    assert sorted(ids) == sorted(test.id for test in by_spawn.catalog.tests)
+    assert by_fork.clashes == {}
+
+
+def test_op_and_dtype_are_noted_and_the_raw_node_id_too(tree: Path) -> None:
+    tests = {test.id: test for test in collect_files(tree / "test", ["test_devices.py"]).catalog.tests}
+    test = tests["test_devices.py::TestFirst::test_op[dtype=float32,op=nn.functional.relu]"]
+    assert (test.cls, test.template, test.op, test.dtype) == (
+        "TestFirst", "test_op", "nn.functional.relu", "float32",
+    )  # fmt: skip
+    assert test.node.startswith("test_devices.py::TestFirstCPU::test_op_nn_functional_relu_cpu")
+
+
+def test_a_file_that_cannot_be_collected_costs_only_itself(tree: Path) -> None:
+    files = find_files(tree / "test", ["test_import_*.py", "sub/*"])
+    found = collect_files(tree / "test", files, timeout_s=5)
+    errors = found.catalog.collect_errors
+    assert errors["test_import_error.py"].startswith("ImportError: cannot import name 'no_such_name_in_torch'")
+    assert errors["test_import_crash.py"] == "collecting died by SIGSEGV"
+    assert errors["test_import_hang.py"] == "collecting took longer than 5 s and was ended"
+    assert "Fatal Python error" in found.details["test_import_crash.py"]
+    assert set(errors) == {f"test_import_{what}.py" for what in ("error", "crash", "hang")}
+    assert [test.id for test in found.catalog.tests] == ["sub/test_nested.py::test_nested"]
+    assert all(record.collect_s > 0 for record in found.catalog.files.values())
+
+
+def test_a_file_that_ends_itself_is_noted_and_no_error(tree: Path) -> None:
+    record = collect_files(tree / "test", ["test_import_exit.py"]).catalog.files["test_import_exit.py"]
+    assert record.error is None
+    assert record.note == "ends itself with code 0 when it is imported"
+
+
+def test_a_cached_file_is_collected_anew_only_when_a_helper_changes(tree: Path) -> None:
+    def run() -> Collection:
+        cache = CollectCache(folder=tree / "cache", root=tree, tests=tree / "test", key="k")
+        return collect_files(tree / "test", ["test_devices.py", "test_import_error.py"], cache=cache)
+
+    first, second = run(), run()
+    assert (first.cached, second.cached) == (0, 2)
+    assert first.catalog.tests == second.catalog.tests
+    assert first.catalog.collect_errors == second.catalog.collect_errors
+    (tree / "test" / "shared_helper.py").write_text("SIZES = [7]\n", encoding="utf-8")
+    third = run()
+    assert third.cached == 1
+    assert any("size=7" in test.id for test in third.catalog.tests)
+
+
+def test_an_environment_without_torch_is_told_with_the_remedy(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken" / "torch").mkdir(parents=True)
+    init = tmp_path / "broken" / "torch" / "__init__.py"
+    init.write_text('raise ModuleNotFoundError("No module named \'torch\'")\n', encoding="utf-8")
+    environ = environment("cpu")
+    environ["PYTHONPATH"] = f"{init.parent.parent}:{environ['PYTHONPATH']}"
+    with pytest.raises(CommandError, match="pip install") as caught:
+        collect_files(tree / "test", ["test_outcomes.py"], environ=environ)
+    assert "No module named 'torch'" in str(caught.value)
+
+
+def test_a_glob_that_matches_nothing_is_told(tree: Path) -> None:
+    with pytest.raises(MissingInputError, match="no test file matches 'test_nowhere.py'"):
+        find_files(tree / "test", ["test_devices.py", "test_nowhere.py"])
+    assert find_files(tree / "test", ["sub/*"]) == ["sub/test_nested.py"]
+    assert len(find_files(tree / "test", [])) == 8

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ci
+from ci.device.environment import device_environment
+from ci.runner.cards import Card
+from ci.runner.journal import read_journals
+from ci.runner.supervisor import RunOptions, run_plan
+from test_selection.plan import Group, Plan, Shard, fingerprint
+from test_selection.selection import Expectation
+
+pytestmark = pytest.mark.integration
+
+FAULTS = "test_process_faults.py::TestFaults::"
+
+
+def make_plan(*shards: Mapping[str, list[str]]) -> Plan:
+    made = tuple(
+        Shard(
+            index=index,
+            expected_s=1,
+            groups=tuple(Group(file=file, ids=tuple(ids)) for file, ids in groups.items()),
+        )
+        for index, groups in enumerate(shards)
+    )
+    return Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="balance", shards=made)
+
+
+class Runner:
+    """Runs plans on the small tree and answers with the events of their journals."""
+
+    def __init__(self, tree: Path) -> None:
+        self.run_dir = tree.parent / "run"
+        self.tree = tree
+        self.events: list[dict[str, Any]] = []
+
+    def run(
+        self,
+        plan: Plan,
+        *,
+        cards: int = 1,
+        method: str = "fork",
+        test_timeout_s: float = 60,
+        setup_timeout_s: float = 60,
+        restarts: int = 1,
+        expectations: Mapping[str, Expectation] | None = None,
+        listen: Any = lambda *_: None,
+    ) -> bool:
+        environ = {
+            **os.environ,
+            **device_environment("cpu"),
+            "PYTHONPATH": str(Path(ci.__file__).parent.parent),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        options = RunOptions(
+            run="r", run_dir=self.run_dir, tests=self.tree / "test", device="cpu", environ=environ,
+            threads=1, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
+            grace_s=5, worker_restarts=restarts,
+        )  # fmt: skip
+        interrupted = run_plan(
+            plan,
+            plan.shards,
+            cards=[Card(name=f"cpu:{index}", environment={}) for index in range(cards)],
+            expectations=expectations or {},
+            options=options,
+            listen=listen,
+        )
+        journals = read_journals(self.run_dir)
+        assert sum(journal.torn for journal in journals) == 0
+        self.events = [event for journal in journals for event in journal.events]
+        return interrupted
+
+    def outcomes(self) -> dict[str, str]:
+        """By id what the journals say of it; a test told of twice fails here."""
+        found: dict[str, str] = {}
+        for event in self.events:
+            match event["e"]:
+                case "end":
+                    told = {event["id"]: event["outcome"]}
+                case "crash":
+                    told = {event["id"]: event["cause"]}
+                case "not_run":
+                    told = dict.fromkeys(event["ids"], "not_run")
+                case "worker_lost" if event["id"] is not None:
+                    told = {event["id"]: "infrastructure"}
+                case _:
+                    continue
+            assert not told.keys() & found.keys()
+            found.update(told)
+        return found
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        return [one for one in self.events if one["e"] == event]
+
+
+@pytest.fixture
+def runner(tree: Path) -> Runner:
+    return Runner(tree)
+
+
+def test_every_outcome_is_told_as_it_was(runner: Runner) -> None:
+    cls = "test_outcomes.py::TestOutcomes::"
+    expected = {
+        f"{cls}test_passes": "passed",
+        f"{cls}test_fails": "failed",
+        f"{cls}test_errors": "failed",
+        f"{cls}test_skips": "skipped",
+        f"{cls}test_xfails": "xfailed",
+        f"{cls}test_unexpectedly_passes": "failed",
+        f"{cls}test_subtests": "failed",
+        "test_outcomes.py::test_function[left=1,right=2]": "passed",
+    }
+    assert runner.run(make_plan({"test_outcomes.py": list(expected)})) is False
+    assert runner.outcomes() == expected
+    messages = {event["id"]: event["message"] for event in runner.named("end")}
+    assert messages[f"{cls}test_errors"] == "OSError: disk on fire"
+    assert messages[f"{cls}test_skips"] == "not today"
+
+
+def test_one_crash_costs_one_test(runner: Runner) -> None:
+    names = {
+        "a_passes": "passed", "b_segfault": "signal", "c_passes": "passed", "d_abort": "signal",
+        "e_exit_zero": "exit", "f_killed": "signal", "g_hang": "hang", "h_closes_its_output": "passed",
+        "i_changes_folder": "passed", "j_leaves_a_child": "passed", "l_passes": "passed",
+    }  # fmt: skip
+    expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
+    runner.run(make_plan({"test_process_faults.py": list(expected)}), test_timeout_s=3)
+    assert runner.outcomes() == expected
+    crashes = {event["id"]: event for event in runner.named("crash")}
+    segfault = crashes[f"{FAULTS}test_b_segfault"]
+    assert segfault["message"] == "died by SIGSEGV"
+    assert "last words" in segfault["detail"]
+    assert "test_b_segfault" in segfault["detail"]
+    hang = crashes[f"{FAULTS}test_g_hang"]
+    assert hang["message"] == "took longer than 3 s and was ended"
+    assert "in test_g_hang" in hang["detail"]
+    assert crashes[f"{FAULTS}test_e_exit_zero"]["message"] == "ended its process with exit code 0"
+
+
+def test_a_test_that_asks_python_to_exit_fails_alone(runner: Runner) -> None:
+    ids = [f"{FAULTS}test_k_sys_exit", f"{FAULTS}test_l_passes"]
+    runner.run(make_plan({"test_process_faults.py": ids}))
+    assert runner.outcomes()[f"{FAULTS}test_l_passes"] == "passed"
+    assert runner.outcomes()[f"{FAULTS}test_k_sys_exit"] in {"failed", "exit"}
+
+
+def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:
+    files = {f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash", "hang")}
+    files["test_outcomes.py"] = ["test_outcomes.py::TestOutcomes::test_passes"]
+    runner.run(make_plan(files), setup_timeout_s=3)
+    outcomes = runner.outcomes()
+    assert outcomes.pop("test_outcomes.py::TestOutcomes::test_passes") == "passed"
+    assert set(outcomes.values()) == {"not_run"}
+    errors = {event["file"]: event["message"] for event in runner.named("file_error")}
+    assert errors["test_import_error.py"].startswith("ImportError: ")
+    assert errors["test_import_crash.py"].endswith("died by SIGSEGV")
+    assert errors["test_import_hang.py"].endswith("took longer than 3 s and was ended")
+
+
+def test_a_test_that_is_gone_is_not_run_and_the_rest_runs(runner: Runner) -> None:
+    ids = ["test_outcomes.py::TestOutcomes::test_passes", "test_outcomes.py::TestOutcomes::test_gone"]
+    runner.run(make_plan({"test_outcomes.py": ids}))
+    assert runner.outcomes() == {ids[0]: "passed", ids[1]: "not_run"}
+    assert "collect again" in runner.named("not_run")[0]["message"]
+
+
+def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
+    cls = "test_outcomes.py::TestOutcomes::"
+    ids = [f"{cls}test_fails", f"{cls}test_passes", f"{cls}test_errors"]
+    expectations = {
+        ids[0]: Expectation(mode="xfail", reason="known gap"),
+        ids[1]: Expectation(mode="xfail_strict", reason="should fail"),
+        ids[2]: Expectation(mode="skip", reason="no card for it"),
+    }
+    runner.run(make_plan({"test_outcomes.py": ids}), expectations=expectations)
+    assert runner.outcomes() == {ids[0]: "xfailed", ids[1]: "failed", ids[2]: "skipped"}
+    assert {event["message"] for event in runner.named("end")} >= {"known gap", "no card for it"}
+
+
+def test_children_can_be_spawned_where_fork_is_not_to_be_had(runner: Runner) -> None:
+    ids = ["test_devices.py::TestFirst::test_plain", "test_devices.py::TestSecond::test_plain"]
+    runner.run(make_plan({"test_devices.py": ids}), method="spawn")
+    assert runner.outcomes() == dict.fromkeys(ids, "passed")
+
+
+def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
+    cls = "test_outcomes.py::TestOutcomes::"
+    plan = make_plan({"test_outcomes.py": [f"{cls}test_passes"]}, {"test_outcomes.py": [f"{cls}test_fails"]}, {})
+    runner.run(plan, cards=2)
+    starts = runner.named("shard_start")
+    assert sorted(event["card"] for event in starts) == ["cpu:0", "cpu:1"]
+    assert {event["fingerprint"] for event in starts} == {plan.fingerprint}
+    assert sorted(path.name for path in (runner.run_dir / "journal").iterdir()) == ["0-1.jsonl", "1-1.jsonl"]
+    assert all(event["setup_s"] > 0 for event in runner.named("group_ready"))
+
+
+def kill_worker_when(event_name: str, test: str) -> Any:
+    """A listener that kills the worker (once a shard) when it hears of a test."""
+    pids: dict[int, int] = {}
+
+    def listen(shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "shard_start":
+            pids[shard] = event["pid"]
+        if event["e"] == event_name and event.get("id") == test:
+            os.kill(pids[shard], signal.SIGKILL)
+
+    return listen
+
+
+def test_a_worker_killed_from_outside_costs_the_running_test(runner: Runner) -> None:
+    ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
+    runner.run(
+        make_plan({"test_process_faults.py": ids}),
+        listen=kill_worker_when("start", ids[1]),
+    )
+    assert runner.outcomes() == {ids[0]: "passed", ids[1]: "infrastructure", ids[2]: "passed"}
+    assert "died by SIGKILL" in runner.named("worker_lost")[0]["message"]
+    assert [event["attempt"] for event in runner.named("shard_start")] == [1, 2]
+
+
+def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runner) -> None:
+    ids = [f"{FAULTS}test_{name}" for name in ("g_hang", "l_passes")]
+    runner.run(
+        make_plan({"test_process_faults.py": ids}), restarts=0, listen=kill_worker_when("start", ids[0])
+    )
+    assert runner.outcomes() == {ids[0]: "infrastructure", ids[1]: "not_run"}
+    assert "worker was lost 1 time" in runner.named("not_run")[0]["message"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_with_its_account(runner: Runner, number: signal.Signals) -> None:
+    ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
+
+    def interrupt(_shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "start" and event["id"] == ids[1]:
+            os.kill(os.getpid(), number)
+
+    assert runner.run(make_plan({"test_process_faults.py": ids}), listen=interrupt) is True
+    assert runner.outcomes() == {ids[0]: "passed"}
+    assert runner.named("shard_end")[-1]["status"] == "interrupted"
+    child = [event["pid"] for event in runner.named("shard_start")]
+    for pid in child:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

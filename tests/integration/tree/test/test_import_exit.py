@@ -1,0 +1,5 @@
+"""Says at import that there is nothing for it to do here."""
+
+import sys
+
+sys.exit(0)

@@ -1,0 +1,6 @@
+"""Its import never ends."""
+
+import time
+
+while True:
+    time.sleep(60)
