@@ -156,8 +156,8 @@ def run(
     found = resolve_source(context, where)
     expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
     interrupted = run_step(context, planned, chosen, found, expectations, folder)
-    code = report_shards(context, planned, chosen, folder, interrupted=interrupted)
-    raise typer.Exit(EXIT_INTERRUPTED if interrupted else code)
+    summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
+    raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
 
 
 def report(

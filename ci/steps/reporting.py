@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
+from ci.errors import SpyreCiError
 from ci.hud.deliver import deliver
-from ci.report.history import export_durations, record
-from ci.report.identity import read_identity
-from ci.report.reconcile import reconcile
-from ci.report.terminal import show_report
-from ci.report.write import write_report
+from ci.report.history import export_durations, prune, record
+from ci.report.identity import RunIdentity, read_identity
+from ci.report.junit import write_junit
+from ci.report.reconcile import Account, reconcile
+from ci.report.terminal import show_ending
+from ci.report.totals import Summary, summarize
+from ci.report.write import JUNIT_FOLDER, write_report
 from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.durations import Durations
-from test_selection.plan import read_plan
-from test_selection.selection import read_selection
+from test_selection.plan import Plan, Shard, read_plan
+from test_selection.selection import Selection, read_selection
 
 
 def past_durations(context: Context) -> Durations:
-    """The seconds earlier runs took, for the planner; empty before the first run."""
+    """The seconds earlier runs on this device took, for the planner; empty before the first run."""
     path = context.state(str(context.settings.model.history.path))
-    return export_durations(path) if path.is_file() else Durations()
+    if not path.is_file():
+        return Durations()
+    return export_durations(path, device=context.settings.model.device.name)
 
 
 def report_step(
     context: Context, folder: RunFolder, *, allow_collect_errors: bool, interrupted: bool = False
 ) -> int:
-    """Write every report of a run and return its exit code.
+    """Write every report of a run, tell HUD, and return the run's exit code.
 
     Args:
         context: the outside world.
@@ -39,12 +46,8 @@ def report_step(
     Raises:
         SpyreCiError: a file of the run folder is missing or broken.
     """
-    plan, selection = read_plan(folder.plan), read_selection(folder.selection)
-    identity = read_identity(folder.path)
-    expectations = {name: one.reason for name, one in selection.expectations.items()}
-    account = reconcile(
-        plan, read_journals(folder.path), expectations=expectations, interrupted=interrupted
-    )
+    selection, identity = read_selection(folder.selection), read_identity(folder.path)
+    account = _account(read_plan(folder.plan), selection, folder, interrupted=interrupted)
     summary = write_report(
         folder.path,
         account=account,
@@ -53,4 +56,67 @@ def report_step(
         allow_collect_errors=allow_collect_errors,
         step_summary=context.provider.step_summary,
     )
-    return 0
+    _remember(context, account, identity)
+    show_ending(context.console, summary, account, folder.report)
+    deliver(
+        folder.path,
+        context.settings,
+        environ=context.environ,
+        clock=context.clock,
+        sleep=time.sleep,
+        rng=random.SystemRandom().random,
+        echo=context.say,
+    )
+    return summary.exit_code
+
+
+def report_shards(
+    context: Context, plan: Plan, shards: Sequence[Shard], folder: RunFolder, *, interrupted: bool
+) -> Summary:
+    """Account for some shards of a plan that ran here: their JUnit files and the closing table.
+
+    The whole run is reported once, where all journals are gathered.
+    """
+    part = replace(plan, shards=tuple(shards))
+    selection = Selection(stage=None, percent=100, ids=part.ids)
+    account = _account(part, selection, folder, interrupted=interrupted)
+    identity = _identity_here(context, folder)
+    write_junit(folder.path / JUNIT_FOLDER, account, identity)
+    summary = summarize(account, identity, selection)
+    show_ending(context.console, summary, account)
+    return summary
+
+
+def _account(plan: Plan, selection: Selection, folder: RunFolder, *, interrupted: bool) -> Account:
+    expectations = {name: one.reason for name, one in selection.expectations.items()}
+    journals = read_journals(folder.path) if plan.ids else []
+    return reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
+
+
+def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:
+    """The run's identity; of a bare plan that came without one, this process's own."""
+    if folder.identity.is_file():
+        return read_identity(folder.path)
+    provider = context.provider
+    return RunIdentity(
+        run=folder.run,
+        run_id=provider.run_id,
+        run_attempt=provider.run_attempt,
+        device=context.settings.model.device.name,
+        pytorch_version="",
+        pytorch_sha="",
+        stage=None,
+        percent=100,
+        started_at=context.clock(),
+    )
+
+
+def _remember(context: Context, account: Account, identity: RunIdentity) -> None:
+    """Write the run into the history; a store that cannot be written costs estimates, not the run."""
+    history = context.settings.model.history
+    path = context.state(str(history.path))
+    try:
+        record(path, identity, account.results, account.setup_seconds())
+        prune(path, history.keep_days, context.clock())
+    except SpyreCiError as error:
+        context.say(f"history: not written: {error}")
