@@ -25,6 +25,7 @@ class Selection:
         out_of_scope: how many tests each reason code left out.
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
+        missing: ids that were asked for one by one and are not in the catalog.
     """
 
     stage: int | None
@@ -34,6 +35,7 @@ class Selection:
     out_of_scope: Mapping[str, int] = field(default_factory=dict)
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     collect_errors: Mapping[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ def write_selection(path: Path, selection: Selection) -> None:
             "in_scope": selection.in_scope,
             "out_of_scope": dict(selection.out_of_scope),
             "collect_errors": dict(selection.collect_errors),
+            "missing": selection.missing,
             "expectations": {
                 name: {"mode": one.mode, "reason": one.reason} for name, one in selection.expectations.items()
             },
@@ -82,6 +85,7 @@ def read_selection(path: Path) -> Selection:
             in_scope=int(content.get("in_scope", 0)),
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
+            missing=content.get("missing", []),
             expectations={
                 name: Expectation(mode=one["mode"], reason=one.get("reason", ""))
                 for name, one in content.get("expectations", {}).items()

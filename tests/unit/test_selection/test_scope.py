@@ -1,0 +1,248 @@
+"""Scope rules: first match wins, every mistake in them is pointed at, the shipped ones make sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from test_selection.catalog import Catalog, CatalogTest
+from test_selection.errors import MissingInputError, SettingsError
+from test_selection.scope import (
+    Decision,
+    Rules,
+    apply_scope,
+    decide,
+    default_rules,
+    file_in_scope,
+    load_rules,
+)
+
+LAST = "  - {code: in-scope, text: all else, verdict: in}\n"
+
+
+def make_test(
+    file: str = "test_x.py",
+    cls: str = "TestX",
+    template: str = "test_y",
+    op: str | None = None,
+    dtype: str | None = None,
+) -> CatalogTest:
+    name = f"{file}::{cls}::{template}-{op}-{dtype}"
+    return CatalogTest(id=name, node=name, file=file, cls=cls, template=template, op=op, dtype=dtype)
+
+
+def load(tmp_path: Path, text: str) -> Rules:
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    return load_rules(path)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Rules:
+    return load(
+        tmp_path,
+        """\
+rules:
+  - {code: kept, text: wanted all the same, verdict: in, file: a/keep_*.py}
+  - code: folder
+    text: a folder
+    issue: https://example.org/1
+    verdict: out
+    file: ["a/**", b.py]
+  - {code: pair, text: two keys, verdict: out, op: [add, sub], dtype: "/^int/"}
+  - {code: only-cpu, text: by device, verdict: out, device: cpu, template: test_cpu}
+"""
+        + LAST,
+    )
+
+
+def test_the_first_rule_that_matches_decides(rules: Rules) -> None:
+    assert decide(make_test("a/keep_x.py"), "spyre", rules) == Decision(in_scope=True, code="kept", rule=0)
+    assert decide(make_test("a/b/x.py"), "spyre", rules) == Decision(in_scope=False, code="folder", rule=1)
+    assert decide(make_test(), "spyre", rules) == Decision(in_scope=True, code="in-scope", rule=4)
+
+
+def test_a_list_is_any_of_and_several_keys_are_all_of(rules: Rules) -> None:
+    assert decide(make_test("b.py"), "spyre", rules).code == "folder"
+    assert decide(make_test(op="sub", dtype="int8"), "spyre", rules).code == "pair"
+    assert decide(make_test(op="sub", dtype="uint8"), "spyre", rules).code == "in-scope"
+    assert decide(make_test(op="mul", dtype="int8"), "spyre", rules).code == "in-scope"
+
+
+def test_a_rule_on_a_field_does_not_match_a_test_without_it(tmp_path: Path) -> None:
+    rules = load(tmp_path, 'rules:\n  - {code: ops, text: t, verdict: out, op: "*"}\n' + LAST)
+    assert decide(make_test(op="add"), "spyre", rules).code == "ops"
+    assert decide(make_test(op=None), "spyre", rules).code == "in-scope"
+
+
+def test_a_rule_can_hold_for_one_device(rules: Rules) -> None:
+    assert decide(make_test(template="test_cpu"), "cpu", rules).code == "only-cpu"
+    assert decide(make_test(template="test_cpu"), "spyre", rules).code == "in-scope"
+
+
+def test_what_is_known_of_a_rule_is_kept(rules: Rules) -> None:
+    assert rules.rules[1].issue == "https://example.org/1"
+    assert rules.rules[1].text == "a folder"
+
+
+def test_a_file_is_decided_by_rules_on_file_and_device_alone(tmp_path: Path) -> None:
+    text = (
+        "rules:\n"
+        "  - {code: part, text: t, verdict: out, file: b.py, class: TestX}\n"
+        "  - {code: there, text: t, verdict: out, file: a.py, device: cpu}\n" + LAST
+    )
+    rules = load(tmp_path, text)
+    assert not file_in_scope("a.py", "cpu", rules)
+    assert file_in_scope("a.py", "spyre", rules)
+    assert file_in_scope("b.py", "cpu", rules)
+
+
+def test_a_catalog_is_split_counted_and_idle_codes_are_named(rules: Rules) -> None:
+    tests = [make_test("b.py"), make_test("c.py"), make_test("a/x.py"), make_test(op="add", dtype="int8")]
+    scope = apply_scope(Catalog(pytorch="p", device="spyre", tests=tests), rules)
+    assert scope.in_scope == [tests[1]]
+    assert scope.out == {"folder": 2, "pair": 1}
+    assert scope.unused == ["kept", "only-cpu"]
+
+
+def test_several_rules_of_one_code_are_counted_together(tmp_path: Path) -> None:
+    text = (
+        "rules:\n  - {code: one, text: t, verdict: out, file: a.py}\n"
+        "  - {code: one, text: t, verdict: out, file: b.py}\n" + LAST
+    )
+    tests = [make_test("a.py"), make_test("b.py", "TestZ"), make_test("b.py")]
+    scope = apply_scope(Catalog(pytorch="p", device="spyre", tests=tests), load(tmp_path, text))
+    assert scope.out == {"one": 3}
+    assert scope.unused == ["in-scope"]
+
+
+field = st.sampled_from(["a.py", "b.py", "a/x.py", "a/keep_1.py", "test_cpu", "add", "int8"])
+
+
+@given(st.lists(st.builds(make_test, field, field, field, field | st.none(), field | st.none())))
+def test_a_whole_catalog_is_decided_as_its_tests_one_by_one(tests: list[CatalogTest]) -> None:
+    rules = default_rules()
+    scope = apply_scope(Catalog(pytorch="p", device="spyre", tests=tests), rules)
+    assert scope.in_scope == [test for test in tests if decide(test, "spyre", rules).in_scope]
+    assert len(scope.in_scope) + sum(scope.out.values()) == len(tests)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("rule: []\n", "rules.yaml:1: unknown key 'rule'", "did you mean 'rules'?"),
+        ("{}\n", "rules is None, not a list of rules", "list at least one rule"),
+        ("rules: []\n", "rules.yaml:1: rules is [], not a list of rules", "list at least one rule"),
+        ("rules:\n  - x\n", "rules.yaml:2: rule 1 is 'x', not a table of keys", "start it with `- code: …`"),
+        (
+            "rules:\n  - code: a\n    verdit: out\n",
+            "rules.yaml:3: unknown key 'verdit'",
+            "did you mean 'verdict'?",
+        ),
+        (
+            "rules:\n  - code: a\n    zzz: out\n",
+            "rules.yaml:3: unknown key 'zzz'",
+            "known keys: code, text, issue, verdict, file, class, template, op, dtype, device",
+        ),
+        (
+            "rules:\n  - code: a\n    verdict: maybe\n",
+            "rules.yaml:3: verdict is 'maybe', not in or out",
+            "write `verdict: in` or `verdict: out`",
+        ),
+        (
+            "rules:\n  - verdict: in\n    text: t\n",
+            "rules.yaml:2: code is None, not text",
+            "give the rule a code",
+        ),
+        (
+            "rules:\n  - code: a\n    verdict: in\n    text: ' '\n",
+            "rules.yaml:4: text is ' ', not text",
+            "give the rule a text",
+        ),
+        (
+            "rules:\n  - {code: a, verdict: in, text: t, issue: 7}\n",
+            "rules.yaml:2: issue is 7, not text",
+            "give the rule a issue",
+        ),
+        (
+            "rules:\n  - {code: a, verdict: out, text: t, op: [true]}\n" + LAST,
+            "rules.yaml:2: op is [True], not a pattern or a list of patterns",
+            "quote what YAML would read as a number or a truth value",
+        ),
+        (
+            "rules:\n  - {code: a, verdict: out, text: t, op: []}\n" + LAST,
+            "rules.yaml:2: op is [], not a pattern or a list of patterns",
+            "write a glob or a /regex/",
+        ),
+        (
+            "rules:\n  - code: a\n    verdict: out\n    text: t\n    file: /(/\n" + LAST,
+            "rules.yaml:5: '/(/' is not a regular expression",
+            "mend the expression between the slashes",
+        ),
+        (
+            "rules:\n" + LAST + LAST,
+            "rules.yaml:2: rule 'in-scope' matches everything, so the rules after it never decide",
+            "or move it to the end",
+        ),
+        (
+            "rules:\n  - {code: a, verdict: out, text: t, op: x}\n",
+            "rules.yaml:2: the last rule, 'a', does not match everything",
+            "end with a rule that has a code, a text and a verdict only",
+        ),
+        (
+            "rules:\n  - {code: in-scope, verdict: out, text: t, op: x}\n" + LAST,
+            "rules.yaml:3: code 'in-scope' stands for both in and out",
+            "give one of the rules another code",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_remedy(
+    tmp_path: Path, text: str, message: str, remedy: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, text)
+    assert message in str(caught.value)
+    assert remedy in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="there is no such file"):
+        load_rules(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("test", "code"),
+    [
+        (make_test("distributed/fsdp/test_fsdp_core.py"), "multi-gpu"),
+        (make_test("test_cuda_multigpu.py"), "multi-gpu"),
+        (make_test(template="test_storage_multigpu"), "multi-gpu"),
+        (make_test("test_cuda.py"), "cuda"),
+        (make_test("inductor/test_cuda_repro.py"), "cuda"),
+        (make_test(cls="TestMatmulCuda"), "cuda"),
+        (make_test(template="test_Conv2d_deterministic_cudnn"), "cuda"),
+        (make_test("test_mps.py"), "other-device"),
+        (make_test("xpu/test_gemm.py"), "other-device"),
+        (make_test(template="test_is_mkldnn"), "other-device"),
+        (make_test("test_jit_fuser_te.py"), "jit-fuser"),
+        (make_test("test_ci_sanity_check_fail.py"), "fails-on-purpose"),
+        (make_test("test_autograd.py"), "training"),
+        (make_test("optim/test_lrscheduler.py"), "training"),
+        (make_test("test_ops_gradients.py"), "training"),
+        (make_test(cls="TestBwdGradients"), "training"),
+        (make_test(template="test_fn_grad"), "training"),
+        (make_test(template="test_gather_backward_one_dim"), "training"),
+        (make_test(template="test_grad_scaling_update_scale"), "training"),
+        (make_test(template="test_conv2d_no_grad"), "in-scope"),
+        (make_test(template="test_meshgrid"), "in-scope"),
+        (make_test(template="test_backward_compatibility"), "in-scope"),
+        (make_test("test_view_ops.py", "TestViewOps", "test_contiguous"), "in-scope"),
+        (make_test("test_unary_ufuncs.py", op="exp", dtype="float32"), "in-scope"),
+        (make_test("test_op_suite.py", "TestOpSuite", "test_op", "add", "int8"), "in-scope"),
+    ],
+)
+def test_the_shipped_rules_know_these(test: CatalogTest, code: str) -> None:
+    assert decide(test, "spyre", default_rules()).code == code
