@@ -7,7 +7,7 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -264,7 +264,7 @@ def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bo
         interrupted: the caller knows that the run was ended early, even where the journal breaks off.
     """
     state = Replay(shard=shard, attempt=attempt)
-    seen: set[tuple[object, ...]] = set()
+    seen: set[Hashable] = set()
     for event in events:
         key = _identity(event)
         if key not in seen:
@@ -274,8 +274,15 @@ def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bo
     return state
 
 
-def _identity(event: Event) -> tuple[object, ...]:
-    return tuple(repr(event.get(key)) for key in ("e", "t", "id", "ids", "file", "outcome", "cause"))
+def _identity(event: Event) -> Hashable:
+    key = tuple(event.get(part) for part in ("e", "t", "id", "file", "outcome", "cause"))
+    if "ids" not in event:
+        try:
+            hash(key)
+        except TypeError:  # a malformed event may hold a list where a name belongs
+            return repr(key)
+        return key
+    return repr((key, event["ids"]))
 
 
 def _name(value: Any) -> str:
