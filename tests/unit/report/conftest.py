@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ci.runner.journal import Event, Journal
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Selection
 
+Golden = Callable[[str, str], None]
 T0 = 1_770_000_000.0
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31mred\x1b[0m \x00 \udc80 ]]> & \"q\" 'a' \u202e @all\n# head"
 HOSTILE_ID = f"test_b.py::TestB::test_{HOSTILE}"
