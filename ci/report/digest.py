@@ -80,6 +80,15 @@ def with_verdict(results: Iterable[Result], verdict: Verdict) -> list[Result]:
     return [result for result in results if result.verdict is verdict]
 
 
+def retried(results: Iterable[Result]) -> list[Result]:
+    """Tests that came to a good outcome only after a try was lost from outside."""
+    return [
+        result
+        for result in results
+        if result.attempts > 1 and result.verdict not in (*PROBLEMS, Verdict.FLAKY)
+    ]
+
+
 def problem_groups(results: Iterable[Result]) -> list[ProblemGroup]:
     """Problems that look alike together: failures first, bigger groups before smaller ones."""
     groups: dict[tuple[Verdict, str | None, str], list[Result]] = {}

@@ -15,12 +15,13 @@ from test_selection.files import read_json, write_json
 
 KIND = "run"
 FILE = "run.json"
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+# The user name of an ssh address (`git@`) is no secret, and the address does not work without it.
+_CREDENTIALS = re.compile(r"(?<!ssh)(://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """The identity of a run.
+    """The identity of a run; user names and passwords in its addresses are left out.
 
     Attributes:
         run: the readable run id, the name of the run's folder.
@@ -56,18 +57,19 @@ class RunIdentity:
     provider: str = "none"
     reproduce: tuple[str, ...] = ("spyre-ci", "run")
 
+    def __post_init__(self) -> None:
+        # Here, so that no report, page or command can show what was in an address (law 9).
+        object.__setattr__(self, "url", without_credentials(self.url))
+        object.__setattr__(self, "reproduce", tuple(map(without_credentials, self.reproduce)))
+
     @property
     def key(self) -> tuple[int, int, str]:
         """What makes it the same run again (law 6): CI run, attempt and readable id."""
         return self.run_id, self.run_attempt, self.run
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, the time as ISO-8601 in UTC; addresses without user name and password (law 9)."""
-        content = asdict(self)
-        content["url"] = without_credentials(self.url)
-        content["reproduce"] = [without_credentials(word) for word in self.reproduce]
-        content["started_at"] = iso_utc(self.started_at)
-        return content
+        """Plain values, the time as ISO-8601 in UTC."""
+        return asdict(self) | {"started_at": iso_utc(self.started_at)}
 
 
 def write_identity(run_dir: Path, identity: RunIdentity) -> None:
@@ -125,13 +127,12 @@ def reproduce_command(name: str, identity: RunIdentity) -> str:
         name: the test's canonical id.
         identity: of the run.
     """
-    words = [without_credentials(word) for word in identity.reproduce]
-    return shell_line([*words, "--id", name])
+    return shell_line([*identity.reproduce, "--id", name])
 
 
 def without_credentials(text: str) -> str:
     """The text with user name and password taken out of every address in it."""
-    return _CREDENTIALS.sub("", text)
+    return _CREDENTIALS.sub(r"\1", text)
 
 
 def _text(value: Any) -> str:

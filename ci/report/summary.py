@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ci.report.digest import problem_groups, slowest_files, totals_by_file, with_verdict
+from ci.report.digest import problem_groups, retried, slowest_files, totals_by_file, with_verdict
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
 from ci.report.text import clip, counted, one_line, plain, span, tail
@@ -22,6 +22,7 @@ MAX_ROWS = 50
 MAX_TRACEBACKS = 15
 MAX_TRACEBACK = 3000
 SLOWEST = 10
+RETRIED = "Ran again after a lost try"
 _LISTED = {
     Verdict.FAILED: "Failed",
     Verdict.HARDWARE: "Fault of the card",
@@ -144,6 +145,8 @@ def _problems(summary: Summary, account: Account) -> list[str]:
             parts.append(f"### {title} ({len(results):,})")
             parts += [_reasons(results)] if verdict is Verdict.NOT_RUN else [_table(results)]
             parts.append(_details(results, summary))
+    if again := retried(account.results):
+        parts += [f"### {RETRIED} ({len(again):,})", _table(again)]
     return parts
 
 

@@ -10,10 +10,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ci.report.digest import problem_groups, slowest_files, totals_by_file, with_verdict
+from ci.report.digest import problem_groups, retried, slowest_files, totals_by_file, with_verdict
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import outcome_line, share_line
+from ci.report.summary import RETRIED, outcome_line, share_line
 from ci.report.text import clean, counted, one_line, span
 from ci.report.totals import Summary
 from ci.report.verdict import Verdict
@@ -128,6 +128,9 @@ def _problems(summary: Summary, account: Account) -> Iterable[Section]:
         style = _VERDICT_STYLES[Verdict.NOT_RUN]
         lines = [(style, f"{len(one.results):,} x {one.message}") for one in groups[:MAX_PROBLEMS]]
         yield Section("not run", lines + _more(len(groups)))
+    if again := retried(account.results):
+        lines = [("yellow", f"{one_line(one.id)}: {one_line(one.message)}") for one in again[:MAX_PROBLEMS]]
+        yield Section(f"{RETRIED.lower()} ({len(again):,})", lines + _more(len(again)))
 
 
 def _more(total: int) -> list[tuple[str, str]]:

@@ -75,6 +75,8 @@ def test_passwords_in_addresses_reach_neither_the_file_nor_the_command(tmp_path:
     write_identity(tmp_path, identity)
     assert "s3cret" not in (tmp_path / "run.json").read_text()
     assert reproduce_command("a", identity) == "nox git+https://git.example/x@main --id a"
+    assert "s3cret" not in repr(identity)
+    assert without_credentials("git+ssh://git@host/x") == "git+ssh://git@host/x"
     assert without_credentials("https://git.example/x@main") == "https://git.example/x@main"
 
 

@@ -165,3 +165,11 @@ def test_the_summary_looks_as_agreed(
 ) -> None:
     golden("report/summary.md", render_markdown(summary, account))
     golden("report/summary-green.md", render_markdown(green[1], green[0]))
+
+
+def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, account: Account) -> None:
+    message = "attempt 1: infrastructure: pod evicted; attempt 2: passed"
+    again = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=2, message=message)
+    text = render_markdown(summary, replace(account, results=(*account.results, again)))
+    assert "### Ran again after a lost try (1)" in text
+    assert f"| `z` | `-` | `-` | `{message}` |" in text

@@ -76,3 +76,10 @@ def test_a_long_list_is_cut_and_says_where_the_rest_is(summary: Summary, account
 
 def test_a_green_run_ends_with_its_outcome(green: tuple[Account, Summary]) -> None:
     assert ending_lines(green[1], green[0])[-1] == "exit 0: 2 tests, nothing failed and nothing is missing"
+
+
+def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, account: Account) -> None:
+    again = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=2, message="pod evicted")
+    lines = ending_lines(summary, replace(account, results=(again,)))
+    assert "ran again after a lost try (1)" in lines
+    assert "  z: pod evicted" in lines
