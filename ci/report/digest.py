@@ -1,0 +1,103 @@
+"""What people look for in an account: totals by file, the slowest, and problems that look alike. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ci.report.reconcile import Account
+from ci.report.text import one_line
+from ci.report.verdict import PROBLEMS, Result, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTotals:
+    """One test file: verdicts, seconds of its tests, and seconds of all its set-ups."""
+
+    file: str
+    counts: Mapping[Verdict, int]
+    test_s: float
+    setup_s: float
+
+    @property
+    def tests(self) -> int:
+        """How many tests were planned of it."""
+        return sum(self.counts.values())
+
+    @property
+    def problems(self) -> int:
+        """How many of them somebody must look at."""
+        return sum(self.counts.get(verdict, 0) for verdict in PROBLEMS)
+
+    @property
+    def seconds(self) -> float:
+        """What it cost altogether."""
+        return self.test_s + self.setup_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemGroup:
+    """Tests with the same verdict, cause and message."""
+
+    verdict: Verdict
+    cause: str | None
+    message: str
+    results: Sequence[Result]
+
+
+def totals_by_file(account: Account) -> list[FileTotals]:
+    """Every planned file: those with most problems first, then by number of tests, then by name."""
+    by_file: dict[str, list[Result]] = {}
+    for result in account.results:
+        by_file.setdefault(result.file, []).append(result)
+    setups = account.setup_seconds()
+    totals = [
+        FileTotals(
+            file=file,
+            counts=Counter(result.verdict for result in results),
+            test_s=sum(result.seconds for result in results),
+            setup_s=sum(setups.get(file, ())),
+        )
+        for file, results in by_file.items()
+    ]
+    return sorted(totals, key=lambda one: (-one.problems, -one.tests, one.file))
+
+
+def slowest_files(totals: Iterable[FileTotals], limit: int) -> list[FileTotals]:
+    """The files that cost most, set-up and tests together."""
+    return sorted(totals, key=lambda one: (-one.seconds, one.file))[:limit]
+
+
+def slowest_tests(results: Iterable[Result], limit: int) -> list[Result]:
+    """The tests that ran longest; what did not run is left out."""
+    ran = (result for result in results if result.seconds > 0)
+    return sorted(ran, key=lambda one: (-one.seconds, one.id))[:limit]
+
+
+def with_verdict(results: Iterable[Result], verdict: Verdict) -> list[Result]:
+    """The tests with one verdict, in the order of the plan."""
+    return [result for result in results if result.verdict is verdict]
+
+
+def retried(results: Iterable[Result]) -> list[Result]:
+    """Tests that came to a good outcome only after a try was lost from outside."""
+    return [
+        result
+        for result in results
+        if result.attempts > 1 and result.verdict not in (*PROBLEMS, Verdict.FLAKY)
+    ]
+
+
+def problem_groups(results: Iterable[Result]) -> list[ProblemGroup]:
+    """Problems that look alike together: failures first, bigger groups before smaller ones."""
+    groups: dict[tuple[Verdict, str | None, str], list[Result]] = {}
+    for result in results:
+        if result.verdict in PROBLEMS:
+            key = result.verdict, result.cause, one_line(result.message)
+            groups.setdefault(key, []).append(result)
+    made = [
+        ProblemGroup(verdict=verdict, cause=cause, message=message, results=members)
+        for (verdict, cause, message), members in groups.items()
+    ]
+    return sorted(made, key=lambda one: (PROBLEMS.index(one.verdict), -len(one.results)))

@@ -1,0 +1,158 @@
+"""The page of a run: one file that needs nothing else, safe to open whatever tests call themselves.
+
+Everything that comes from tests passes the template engine's escaping, and the page's own policy forbids
+scripts and any request. Lists are capped, so that 35,000 tests make a page and not a flood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ci.report.digest import (
+    ProblemGroup,
+    problem_groups,
+    retried,
+    slowest_files,
+    slowest_tests,
+    totals_by_file,
+    with_verdict,
+)
+from ci.report.identity import reproduce_command
+from ci.report.reconcile import Account
+from ci.report.summary import RETRIED, outcome_line, share_line
+from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
+from ci.report.text import clean, clip, iso_utc, one_line, plain, span, tail
+from ci.report.totals import Summary
+from ci.report.verdict import Result, Verdict
+
+MAX_GROUPS = 100
+MAX_TESTS = 500
+MAX_TESTS_A_GROUP = 5
+MAX_AGAIN = 20
+MAX_DETAIL = 8 * 1024
+MAX_ERRORS = 100
+MAX_FILES = 40
+MAX_SHARDS = 64
+SLOWEST = 20
+
+
+class Shown(NamedTuple):
+    """A test as the page shows it; only some have room for their traceback."""
+
+    result: Result
+    command: str
+    detail: str
+
+
+class Again(NamedTuple):
+    """Tests that came to a good end only by another try."""
+
+    name: str
+    title: str
+    total: int
+    shown: list[Shown]
+
+
+class Group(NamedTuple):
+    """Problems that look alike, the tests of it that are shown, and how many are not."""
+
+    verdict: Verdict
+    cause: str | None
+    message: str
+    total: int
+    shown: list[Shown]
+
+    @property
+    def hidden(self) -> int:
+        """How many tests of the group are left out."""
+        return self.total - len(self.shown)
+
+
+def render_html(summary: Summary, account: Account) -> str:
+    """The whole page; the same account gives the same text."""
+    totals = totals_by_file(account)
+    problems = problem_groups(account.results)
+    context: dict[str, Any] = {
+        "summary": summary,
+        "identity": summary.identity,
+        "outcome": outcome_line(summary),
+        "shares": [share_line(name, one, summary.in_scope) for name, one in summary.shares.items()],
+        "verdicts": list(Verdict),
+        "verdict_key": [(verdict.value, verdict.words) for verdict in Verdict],
+        "overall": verdict_segments(summary.verdicts),
+        "groups": _groups(problems[:MAX_GROUPS], summary),
+        "hidden_groups": max(len(problems) - MAX_GROUPS, 0),
+        "again": [
+            _again("flaky", "Flaky", with_verdict(account.results, Verdict.FLAKY), summary),
+            _again("retried", RETRIED, retried(account.results), summary),
+        ],
+        "max_errors": MAX_ERRORS,
+        "files": file_bars(totals[:MAX_FILES]),
+        "hidden_files": max(len(totals) - MAX_FILES, 0),
+        "slow_files": slowest_files(totals, SLOWEST),
+        "slow_tests": slowest_bars(slowest_tests(account.results, SLOWEST)),
+        "times": time_chart(account, MAX_SHARDS),
+    }
+    return _environment().get_template("report.html").render(context) + "\n"
+
+
+def _groups(problems: Sequence[ProblemGroup], summary: Summary) -> list[Group]:
+    """Each group with its first tests, while the page has room."""
+    room = MAX_TESTS
+    made = []
+    for group in problems:
+        first = group.results[: min(MAX_TESTS_A_GROUP, room)]
+        room -= len(first)
+        shown = [_shown(one, summary, detail=place == 0) for place, one in enumerate(first)]
+        made.append(
+            Group(
+                verdict=group.verdict,
+                cause=group.cause,
+                message=group.message,
+                total=len(group.results),
+                shown=shown,
+            )
+        )
+    return made
+
+
+def _again(name: str, title: str, results: Sequence[Result], summary: Summary) -> Again:
+    shown = [_shown(one, summary, detail=True) for one in results[:MAX_AGAIN]]
+    return Again(name=name, title=title, total=len(results), shown=shown)
+
+
+def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
+    return Shown(
+        result=result,
+        command=clip(reproduce_command(result.id, summary.identity), 2000),
+        detail=tail(plain(result.detail), MAX_DETAIL) if detail else "",
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("ci.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "span": span,
+        "line": one_line,
+        "iso": iso_utc,
+        "plain": plain,
+        "tail": lambda text: tail(plain(text), MAX_DETAIL),
+        "number": lambda number: f"{number:,}",
+    }
+    return environment
+
+
+def _harmless(value: Any) -> Any:
+    """Every text the template prints, without control characters; what is markup already stays."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

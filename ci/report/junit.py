@@ -1,0 +1,145 @@
+"""JUnit: one file a shard, as Jenkins, GitHub and HUD read it.
+
+What HUD's rows need: every failure, error and skip has a `message` (without it the test counts as
+passed), every test case has a `file`, and at most one `<property>` (more reject the whole file): it holds
+the canonical id. A test without a pass of its own can not pass as green: hardware, infrastructure and
+not_run are errors of that type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import junitparser
+from junitparser.junitparser import Attr, Element, Properties, Property
+from junitparser.junitparser import Result as Outcome
+
+from ci.report.identity import RunIdentity
+from ci.report.reconcile import Account
+from ci.report.text import clean, iso_utc, one_line, plain, tail
+from ci.report.verdict import Result, Verdict
+from test_selection.files import atomic_writer
+
+MAX_DETAIL = 64 * 1024
+
+
+class ShardCases(NamedTuple):
+    """What one JUnit file holds."""
+
+    shard: int
+    host: str
+    started_at: float
+    results: list[Result]
+
+
+class TestCase(junitparser.TestCase):
+    """A test case with its file, which HUD's rows are keyed by."""
+
+    __test__ = False
+    file = Attr()
+
+
+class Rerun(Outcome):
+    """A try that failed before a later one passed, as pytest-rerunfailures and HUD write it."""
+
+    _tag = "rerun"  # type: ignore[assignment]  # the library's own subclasses do the same
+
+
+def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
+    """Write `<shard>.xml` for every shard into `folder`; every planned test stands in exactly one."""
+    for cases in shard_cases(account, identity):
+        with atomic_writer(folder / f"{cases.shard}.xml") as stream:
+            junit_suite(cases, identity.run).write(stream)
+
+
+def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
+    """Each test with the shard it ran on, else with the one it was planned for."""
+    by_shard: dict[int, list[Result]] = {shard: [] for shard in account.expected_s}
+    for result in account.results:
+        by_shard.setdefault(result.shard or 0, []).append(result)
+    last = {line.shard: line for line in account.timelines}
+    return [
+        ShardCases(
+            shard=shard,
+            host=last[shard].host if shard in last else "",
+            started_at=last[shard].started_at if shard in last else identity.started_at,
+            results=results,
+        )
+        for shard, results in sorted(by_shard.items())
+    ]
+
+
+def junit_suite(cases: ShardCases, run: str) -> junitparser.TestSuite:
+    """One shard as a test suite."""
+    suite = junitparser.TestSuite(clean(f"{run} shard {cases.shard}"))
+    suite.hostname = clean(cases.host)
+    suite.timestamp = iso_utc(cases.started_at)
+    # One by one, add_testcase would count all test cases again each time.
+    suite.add_testcases([_case(result) for result in cases.results])
+    return suite
+
+
+def split_id(name: str, file: str) -> tuple[str, str]:
+    """Class (empty for a plain function) and name with parameters, of a canonical id of `file`."""
+    rest = name.removeprefix(f"{file}::")
+    head, bracket, parameters = rest.partition("[")
+    owner, _, template = head.rpartition("::")
+    return owner, template + bracket + parameters
+
+
+def _case(result: Result) -> junitparser.TestCase:
+    owner, name = split_id(result.id, result.file)
+    case = TestCase(clean(name), clean(owner or result.file), round(result.seconds, 3))
+    case.file = clean(result.file)
+    properties = Properties()  # type: ignore[no-untyped-call]  # the library annotates only a part
+    properties.add_property(Property("id", clean(result.id)))
+    _append(case, properties)
+    for outcome in _outcomes(result):
+        _append(case, outcome)
+    said = [f"{key}: {value}" for key, value in _notes(result)]
+    if said:
+        case.system_out = plain("\n".join(said))
+    return case
+
+
+def _append(parent: Element, child: Element) -> None:
+    parent.append(child)  # type: ignore[no-untyped-call]  # the library annotates only a part
+
+
+def _outcomes(result: Result) -> Iterable[Outcome]:
+    """The child element of a verdict that is not a plain pass."""
+    message = one_line(result.message, 1000) or result.verdict.words
+    made: Outcome
+    match result.verdict:
+        case Verdict.PASSED | Verdict.XPASSED:
+            return
+        case Verdict.SKIPPED:
+            made = junitparser.Skipped(message, "pytest.skip")
+        case Verdict.XFAILED:
+            made = junitparser.Skipped(message, "pytest.xfail")
+        case Verdict.FLAKY:
+            made = Rerun(message, clean(result.cause or "failed"))
+        case Verdict.FAILED if result.cause:
+            made = junitparser.Error(message, clean(result.cause))
+        case Verdict.FAILED:
+            made = junitparser.Failure(message, "failed")
+        case _:
+            made = junitparser.Error(message, result.verdict.value)
+    if result.detail:
+        made.text = tail(plain(result.detail), MAX_DETAIL)
+    yield made
+
+
+def _notes(result: Result) -> Iterable[tuple[str, object]]:
+    if result.card:
+        yield "card", result.card
+    if result.attempts > 1:
+        yield "attempts", result.attempts
+    if result.expectation:
+        yield "expected", result.expectation
+    if result.verdict is Verdict.XPASSED:
+        yield "verdict", result.verdict
+    if result.message and result.verdict is Verdict.PASSED:
+        yield "message", result.message

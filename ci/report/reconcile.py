@@ -1,0 +1,220 @@
+"""Reconciling plan and journals: every planned test gets exactly one verdict, however the run ended (law 1).
+
+Pure: values in, values out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
+from ci.report.text import counted, one_line
+from ci.report.verdict import Result, Try, Verdict, settle
+from ci.runner.journal import Event, Journal
+from test_selection.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What became of a plan.
+
+    Attributes:
+        results: one a planned test, in the order of the plan.
+        expected_s: by shard index, the seconds the plan expected.
+        unplanned: ids that journals tell of and the plan does not know.
+        missing_shards: shards without a journal whose tests nobody else ran.
+        foreign: shard-attempt of journals that belong to another plan; they count for nothing.
+        torn: lines that were cut or malformed.
+        timelines: one an attempt, by shard and attempt.
+        file_errors: files that could not be imported where their tests were to run.
+        interrupted: whether the last attempt at some shard was ended early.
+    """
+
+    results: tuple[Result, ...]
+    expected_s: Mapping[int, float]
+    unplanned: tuple[str, ...] = ()
+    missing_shards: tuple[int, ...] = ()
+    foreign: tuple[str, ...] = ()
+    torn: int = 0
+    timelines: tuple[ShardTimeline, ...] = ()
+    file_errors: tuple[FileError, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many tests came to each of the nine verdicts; they add up to the planned tests."""
+        found = Counter(result.verdict for result in self.results)
+        return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def ended_at(self) -> float | None:
+        """The last event of all, in seconds since the epoch; None without any journal."""
+        return max((line.ended_at for line in self.timelines), default=None)
+
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """Why the account is not whole, a sentence each, beside what the verdicts say."""
+        said = []
+        if self.missing_shards:
+            number = len(self.missing_shards)
+            said.append(f"{counted(number, 'shard')} without a journal")
+        if self.unplanned:
+            said.append(f"{counted(len(self.unplanned), 'test')} reported that nobody planned")
+        if self.foreign:
+            said.append(f"{counted(len(self.foreign), 'journal')} of another plan")
+        return tuple(said)
+
+    def setup_seconds(self) -> dict[str, list[float]]:
+        """By file, the seconds of each time it was set up."""
+        found: dict[str, list[float]] = {}
+        for group in chain.from_iterable(line.groups for line in self.timelines):
+            if group.setup_s is not None:
+                found.setdefault(group.file, []).append(group.setup_s)
+        return found
+
+
+class _Place(NamedTuple):
+    """Where the plan puts a test."""
+
+    id: str
+    file: str
+    shard: int
+
+
+def reconcile(
+    plan: Plan,
+    journals: Iterable[Journal],
+    *,
+    expectations: Mapping[str, str] | None = None,
+    interrupted: bool = False,
+) -> Account:
+    """Give every planned test its verdict.
+
+    Args:
+        plan: what was to run.
+        journals: whatever was gathered, in any order; the same one twice counts once.
+        expectations: by id, the reason of a declared outcome.
+        interrupted: the caller knows that the run was ended early.
+    """
+    journals = list(journals)
+    replays = _replays(journals, interrupted=interrupted)
+    own = [one for one in replays if _belongs(one, plan)]
+    results = _results(plan, own, expectations or {})
+    planned = {result.id for result in results}
+    told = set[str]().union(*(one.ids for one in own))
+    last = {one.shard: one for one in own}
+    return Account(
+        results=results,
+        expected_s={shard.index: shard.expected_s for shard in plan.shards},
+        unplanned=tuple(sorted(told - planned)),
+        missing_shards=_missing(plan, last, told),
+        foreign=tuple(f"{one.shard}-{one.attempt}" for one in replays if not _belongs(one, plan)),
+        torn=_torn(journals) + sum(one.malformed for one in own),
+        timelines=tuple(line for one in own if (line := one.timeline)),
+        file_errors=tuple(error for one in own for error in one.file_errors.values()),
+        interrupted=interrupted or any(one.status == INTERRUPTED for one in last.values()),
+    )
+
+
+def _belongs(one: Replay, plan: Plan) -> bool:
+    # A journal whose first line was torn does not say; its ids will.
+    return one.fingerprint in ("", plan.fingerprint)
+
+
+def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, str]) -> tuple[Result, ...]:
+    tries = _merge(replays)
+    reasons = _Reasons(replays)
+    return tuple(
+        settle(place.id, tries[place.id], file=place.file, expectation=expectations.get(place.id, ""))
+        if place.id in tries
+        else Result(
+            id=place.id,
+            verdict=Verdict.NOT_RUN,
+            message=reasons.of(place),
+            file=place.file,
+            shard=place.shard,
+            expectation=expectations.get(place.id, ""),
+        )
+        for place in _places(plan)
+    )
+
+
+def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[Replay]:
+    """One an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
+    events: dict[tuple[int, int], list[Sequence[Event]]] = {}
+    for journal in journals:
+        events.setdefault((journal.shard, journal.attempt), []).append(journal.events)
+    return [
+        replay(shard, attempt, chain.from_iterable(events[shard, attempt]), interrupted=interrupted)
+        for shard, attempt in sorted(events)
+    ]
+
+
+def _torn(journals: Iterable[Journal]) -> int:
+    by_attempt = {(one.shard, one.attempt): 0 for one in journals}
+    for one in journals:
+        key = one.shard, one.attempt
+        by_attempt[key] = max(by_attempt[key], one.torn)
+    return sum(by_attempt.values())
+
+
+def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
+    """Every test's tries over all journals: by attempt, and within one by time.
+
+    A test can be told of by several shards, where one took over work from another.
+    """
+    found: dict[str, list[tuple[int, float, Try]]] = {}
+    for one in replays:
+        for name, tries in one.tries.items():
+            found.setdefault(name, []).extend(
+                (one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
+            )
+    for rows in found.values():
+        rows.sort(key=lambda row: row[:2])
+    return {name: [row[2] for row in rows] for name, rows in found.items()}
+
+
+def _places(plan: Plan) -> Iterable[_Place]:
+    for shard in plan.shards:
+        for group in shard.groups:
+            for name in group.ids:
+                yield _Place(id=name, file=group.file, shard=shard.index)
+
+
+class _Reasons:
+    """Why a test that was never started was not."""
+
+    def __init__(self, replays: Iterable[Replay]) -> None:
+        self._given: dict[str, str] = {}
+        self._file_errors: dict[tuple[int, str], FileError] = {}
+        self._last: dict[int, Replay] = {}
+        for one in replays:
+            self._given.update(one.not_run)
+            self._file_errors.update({(one.shard, file): error for file, error in one.file_errors.items()})
+            self._last[one.shard] = one
+
+    def of(self, place: _Place) -> str:
+        """The best reason there is; never empty."""
+        if given := self._given.get(place.id):
+            return given
+        if error := self._file_errors.get((place.shard, place.file)):
+            return f"{place.file} could not be imported: {one_line(error.message)}"
+        journal = self._last.get(place.shard)
+        if journal is None:
+            return f"shard {place.shard} has no journal: it never ran, or its journal was not gathered"
+        return {
+            INTERRUPTED: "interrupted before it was started",
+            "done": f"shard {place.shard} ended without starting it",
+        }.get(journal.status, f"the journal of shard {place.shard} breaks off before it")
+
+
+def _missing(plan: Plan, present: Mapping[int, Replay], told: set[str]) -> tuple[int, ...]:
+    return tuple(
+        shard.index
+        for shard in plan.shards
+        if shard.index not in present and any(name not in told for name in shard.ids)
+    )

@@ -1,0 +1,300 @@
+"""Replaying one journal: every try of every test it tells of, and when its shard did what. Pure.
+
+A journal is evidence, not truth: it may end anywhere, hold an event twice, or hold events whose
+counterpart was torn away. Whatever it holds, each test that was started gets its tries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ci.report.verdict import SILENT, Try, Verdict
+from ci.runner.journal import OUTCOMES, Event
+
+_ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTiming:
+    """When a worker was busy with the tests of one file.
+
+    Attributes:
+        file: the test file.
+        setup_s: seconds of its import and collection; None when it never became ready.
+        started_at: seconds since the epoch.
+        ended_at: seconds since the epoch; the journal's last word where the group has no end.
+    """
+
+    file: str
+    setup_s: float | None
+    started_at: float
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTimeline:
+    """What one attempt at one shard did, and when (seconds since the epoch).
+
+    Attributes:
+        shard: its index.
+        attempt: from 1.
+        card: the accelerator it held.
+        host: where it ran.
+        started_at: its first event.
+        ended_at: its last event.
+        status: done, interrupted, or empty where the journal breaks off.
+        groups: in the order of running.
+    """
+
+    shard: int
+    attempt: int
+    card: str | None
+    host: str
+    started_at: float
+    ended_at: float
+    status: str
+    groups: tuple[GroupTiming, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileError:
+    """A file that could not be imported where its tests were to run."""
+
+    file: str
+    message: str
+    detail: str
+    shard: int
+
+
+@dataclass(slots=True)
+class Replay:
+    """What one attempt's journal says; filled by `replay`.
+
+    Attributes:
+        shard: the shard's index.
+        attempt: from 1.
+        fingerprint: of the plan it ran; empty where its first line was torn.
+        tries: by canonical id, in the order they were started.
+        not_run: the reason of each test that was given up before it was started.
+        file_errors: by file.
+        groups: in the order of running.
+        malformed: events that lack what their kind promises.
+    """
+
+    shard: int
+    attempt: int
+    card: str | None = None
+    host: str = ""
+    fingerprint: str = ""
+    status: str = ""
+    started_at: float | None = None
+    ended_at: float = 0.0
+    tries: dict[str, list[Try]] = field(default_factory=dict)
+    not_run: dict[str, str] = field(default_factory=dict)
+    file_errors: dict[str, FileError] = field(default_factory=dict)
+    groups: list[GroupTiming] = field(default_factory=list)
+    malformed: int = 0
+    _open: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> set[str]:
+        """Every canonical id the journal names."""
+        return self.tries.keys() | self.not_run.keys()
+
+    @property
+    def timeline(self) -> ShardTimeline | None:
+        """When it did what; None for a journal without events."""
+        if self.started_at is None:
+            return None
+        return ShardTimeline(
+            shard=self.shard,
+            attempt=self.attempt,
+            card=self.card,
+            host=self.host,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            status=self.status,
+            groups=tuple(self.groups),
+        )
+
+    def take(self, event: Event) -> None:
+        """Take the next event; kinds this version does not know are passed over."""
+        moment = _number(event.get("t"), self.ended_at)
+        # A clock that is set back must not turn the order of a journal round.
+        self.ended_at = max(moment, self.ended_at)
+        self.started_at = self.ended_at if self.started_at is None else self.started_at
+        try:
+            self._dispatch(event)
+        except (KeyError, TypeError):
+            self.malformed += 1
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Settle what is still open: the run was interrupted, or the worker went without a word."""
+        interrupted = self.status == INTERRUPTED or (interrupted and not self.status)
+        for name in list(self._open):
+            if interrupted:
+                self._close(name, {}, Verdict.NOT_RUN, message=INTERRUPTED)
+            else:
+                self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
+        self._end_group()
+
+    def _dispatch(self, event: Event) -> None:
+        match event["e"]:
+            case "shard_start" | "shard_end":
+                self._shard(event)
+            case "group_start":
+                self._group_start(event)
+            case "group_ready":
+                self._group_ready(event)
+            case "start":
+                self._start(event)
+            case "end":
+                self._end(event)
+            case "crash":
+                self._crash(event)
+            case "worker_lost":
+                self._worker_lost(event)
+            case "not_run":
+                self._not_run(event)
+            case "file_error":
+                self._file_error(event)
+
+    def _shard(self, event: Event) -> None:
+        self.card = _text(event.get("card")) or self.card
+        self.host = _text(event.get("host")) or self.host
+        self.fingerprint = _text(event.get("fingerprint")) or self.fingerprint
+        self.status = _text(event.get("status")) or self.status
+
+    def _group_start(self, event: Event) -> None:
+        file = _name(event["file"])
+        self._end_group()
+        now = self.ended_at
+        self.groups.append(GroupTiming(file=file, setup_s=None, started_at=now, ended_at=now))
+
+    def _group_ready(self, event: Event) -> None:
+        file, setup_s = _name(event["file"]), _number(event["setup_s"], 0.0)
+        if not self.groups or self.groups[-1].file != file:
+            self._end_group()
+            now = self.ended_at
+            begun = now - setup_s
+            self.groups.append(GroupTiming(file=file, setup_s=None, started_at=begun, ended_at=now))
+        self.groups[-1] = replace(self.groups[-1], setup_s=setup_s)
+
+    def _end_group(self) -> None:
+        if self.groups and self.groups[-1].ended_at < self.ended_at:
+            self.groups[-1] = replace(self.groups[-1], ended_at=self.ended_at)
+
+    def _start(self, event: Event) -> None:
+        name = _name(event["id"])
+        if name in self._open:
+            self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
+        self._open[name] = self.ended_at
+
+    def _end(self, event: Event) -> None:
+        name, outcome = _name(event["id"]), event["outcome"]
+        if isinstance(outcome, str) and outcome in _ENDS:
+            self._close(name, event, _ENDS[outcome])
+        else:
+            said = f"the worker told of an outcome nobody knows: {outcome!r}"
+            self._close(name, event, Verdict.INFRASTRUCTURE, message=said)
+
+    def _crash(self, event: Event) -> None:
+        cause = _text(event.get("cause")) or "exit"
+        outcome = Verdict.HARDWARE if cause == Verdict.HARDWARE else Verdict.FAILED
+        self._close(_name(event["id"]), event, outcome, cause=cause)
+
+    def _worker_lost(self, event: Event) -> None:
+        lost = list(self._open) if event.get("id") is None else [_name(event["id"])]
+        message = _text(event.get("message")) or "the worker was lost"
+        for name in lost:
+            self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
+
+    def _not_run(self, event: Event) -> None:
+        reason = _text(event.get("message")) or "no reason given"
+        ids = event["ids"]
+        if not isinstance(ids, list):
+            raise TypeError("ids is not a list")
+        for name in map(_name, ids):
+            if name in self._open:
+                self._close(name, event, Verdict.NOT_RUN, message=reason)
+            else:
+                self.not_run[name] = reason
+
+    def _file_error(self, event: Event) -> None:
+        file = _name(event["file"])
+        message, detail = _text(event.get("message")), _text(event.get("detail"))
+        self.file_errors[file] = FileError(file=file, message=message, detail=detail, shard=self.shard)
+
+    def _close(
+        self,
+        name: str,
+        event: Event,
+        outcome: Verdict,
+        *,
+        message: str | None = None,
+        cause: str | None = None,
+    ) -> None:
+        begun = self._open.pop(name, None)
+        ran = 0.0 if begun is None else self.ended_at - begun
+        seconds = _number(event.get("seconds"), ran)
+        one = Try(
+            outcome=outcome,
+            seconds=seconds,
+            message=_text(event.get("message")) if message is None else message,
+            cause=cause,
+            detail=_text(event.get("detail")),
+            card=_text(event.get("card")) or self.card,
+            shard=self.shard,
+            started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
+        )
+        self.tries.setdefault(name, []).append(one)
+
+
+def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bool = False) -> Replay:
+    """What one attempt at a shard did.
+
+    Args:
+        shard: its index.
+        attempt: from 1.
+        events: in the order of the file; one that stands twice counts once (law 6).
+        interrupted: the caller knows that the run was ended early, even where the journal breaks off.
+    """
+    state = Replay(shard=shard, attempt=attempt)
+    seen: set[Hashable] = set()
+    for event in events:
+        key = _identity(event)
+        if key not in seen:
+            seen.add(key)
+            state.take(event)
+    state.finish(interrupted=interrupted)
+    return state
+
+
+def _identity(event: Event) -> Hashable:
+    key = tuple(event.get(part) for part in ("e", "t", "id", "file", "outcome", "cause"))
+    if "ids" not in event:
+        try:
+            hash(key)
+        except TypeError:  # a malformed event may hold a list where a name belongs
+            return repr(key)
+        return key
+    return repr((key, event["ids"]))
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is not text")
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any, otherwise: float) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    return float(value) if good else otherwise

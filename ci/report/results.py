@@ -1,0 +1,148 @@
+"""Results for machines: `results.jsonl.gz`, a line a test, and `summary.json`, the run in one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ci.errors import BadFileError
+from ci.report.identity import identity_from_json
+from ci.report.text import iso_utc
+from ci.report.totals import CollectError, Share, Summary
+from ci.report.verdict import Result, Verdict
+from test_selection.files import read_json, read_lines, write_json, write_lines
+
+RESULTS_KIND, RESULTS_FILE = "results", "results.jsonl.gz"
+SUMMARY_KIND, SUMMARY_FILE = "summary", "summary.json"
+
+
+def write_results(path: Path, run: str, results: Sequence[Result]) -> None:
+    """Write `results.jsonl.gz`: a header line, then a line a test; fields without content are left out."""
+    header = {"run": run, "planned": len(results)}
+    write_lines(path, RESULTS_KIND, header, (_row(result) for result in results))
+
+
+def read_results(path: Path) -> list[Result]:
+    """Read `results.jsonl.gz`.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: it is cut short, of another schema, or a key is missing or of the wrong kind.
+    """
+    lines = read_lines(path, RESULTS_KIND)
+    header = next(lines)
+    results = []
+    for number, row in enumerate(lines, start=2):
+        try:
+            results.append(Result(**{**row, "verdict": Verdict(row["verdict"])}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _bad(f"{path}:{number}", error) from error
+    if len(results) != header.get("planned"):
+        raise BadFileError(
+            f"holds {len(results)} results, not {header.get('planned')}",
+            where=path,
+            remedy="report again with `spyre-ci report`",
+        )
+    return results
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write `summary.json`; the same summary gives the same bytes."""
+    identity = summary.identity.as_json()
+    identity["completed_at"] = iso_utc(summary.completed_at)
+    content = {
+        "run": summary.identity.run,
+        "planned": summary.planned,
+        "verdicts": {verdict.value: summary.verdicts.get(verdict, 0) for verdict in Verdict},
+        "collect_errors": [asdict(one) for one in summary.collect_errors],
+        "exit_code": summary.exit_code,
+        "reasons": list(summary.reasons),
+        "identity": identity,
+        "in_scope": summary.in_scope,
+        "shares": {name: _rounded(share) for name, share in summary.shares.items()},
+        "seconds": summary.seconds,
+        "torn": summary.torn,
+        "missing_shards": list(summary.missing_shards),
+        "unplanned": summary.unplanned,
+        "unplanned_ids": list(summary.unplanned_ids),
+        "foreign_journals": list(summary.foreign_journals),
+        "file_errors": [asdict(one) for one in summary.file_errors],
+        "interrupted": summary.interrupted,
+        "allow_collect_errors": summary.allow_collect_errors,
+    }
+    write_json(path, SUMMARY_KIND, content)
+
+
+def read_summary(path: Path) -> Summary:
+    """Read `summary.json`.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: a key is missing or of the wrong kind.
+    """
+    content = read_json(path, SUMMARY_KIND)
+    try:
+        return Summary(
+            identity=identity_from_json(content["identity"], where=path),
+            planned=int(content["planned"]),
+            verdicts={verdict: int(content["verdicts"][verdict.value]) for verdict in Verdict},
+            collect_errors=_errors(content["collect_errors"]),
+            exit_code=int(content["exit_code"]),
+            reasons=tuple(content["reasons"]),
+            completed_at=_epoch(content["identity"]["completed_at"]),
+            in_scope=int(content["in_scope"]),
+            shares={name: Share(**share) for name, share in content["shares"].items()},
+            seconds=float(content["seconds"]),
+            torn=int(content["torn"]),
+            missing_shards=tuple(content["missing_shards"]),
+            unplanned=int(content["unplanned"]),
+            unplanned_ids=tuple(content["unplanned_ids"]),
+            foreign_journals=tuple(content["foreign_journals"]),
+            file_errors=_errors(content["file_errors"]),
+            interrupted=bool(content["interrupted"]),
+            allow_collect_errors=bool(content["allow_collect_errors"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _bad(path, error) from error
+
+
+def _row(result: Result) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": result.id,
+        "verdict": result.verdict.value,
+        "seconds": round(result.seconds, 6),
+        "card": result.card,
+        "attempts": result.attempts,
+        "message": result.message,
+        "file": result.file,
+        "shard": result.shard,
+    }
+    rare = ("cause", "detail", "started_at", "expectation")
+    return row | {name: value for name in rare if (value := getattr(result, name))}
+
+
+def _rounded(share: Share) -> dict[str, Any]:
+    return {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(share).items()
+    }
+
+
+def _errors(rows: Iterable[Mapping[str, Any]]) -> tuple[CollectError, ...]:
+    return tuple(
+        CollectError(file=row["file"], error=row["error"], detail=row.get("detail", "")) for row in rows
+    )
+
+
+def _epoch(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _bad(where: Path | str, error: Exception) -> BadFileError:
+    return BadFileError(
+        f"a key is missing or of the wrong kind: {error}",
+        where=where,
+        remedy="report again with `spyre-ci report`",
+    )

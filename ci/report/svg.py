@@ -1,0 +1,179 @@
+"""Where the bars of the page stand: pure geometry, in thousandths of the width; the template draws it.
+
+Keeping text out of here keeps escaping in one place: the template engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ci.report.digest import FileTotals
+from ci.report.reconcile import Account
+from ci.report.replay import GroupTiming, ShardTimeline
+from ci.report.text import counted, span
+from ci.report.verdict import PROBLEMS, Result, Verdict
+
+WIDTH = 1000.0
+# A single failure among thousands must be seen.
+LEAST = 8.0
+MAX_SEGMENTS = 4000
+TICKS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A piece of a bar: where it starts, how wide it is, its style and what it says when pointed at."""
+
+    x: float
+    width: float
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A row of a chart; `mark` is where something was expected."""
+
+    label: str
+    note: str
+    segments: tuple[Segment, ...]
+    mark: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeChart:
+    """Shards over one time axis; `hidden` shards are left out."""
+
+    bars: tuple[Bar, ...]
+    ticks: tuple[str, ...]
+    hidden: int
+
+
+def verdict_segments(counts: Mapping[Verdict, int]) -> tuple[Segment, ...]:
+    """The verdicts of a file or a run as one full bar; problems are never too thin to see."""
+    present = [verdict for verdict in Verdict if counts.get(verdict, 0)]
+    total = sum(counts[verdict] for verdict in present)
+    widths = {verdict: WIDTH * counts[verdict] / total for verdict in present}
+    for verdict in present:
+        widest = max(present, key=lambda one: widths[one])
+        lacking = LEAST - widths[verdict]
+        if verdict in PROBLEMS and 0 < lacking < widths[widest] - LEAST:
+            widths[verdict] += lacking
+            widths[widest] -= lacking
+    segments, x = [], 0.0
+    for verdict in present:
+        title = f"{counts[verdict]:,} {verdict.words}"
+        segments.append(
+            Segment(x=round(x, 2), width=round(widths[verdict], 2), kind=verdict.value, title=title)
+        )
+        x += widths[verdict]
+    return tuple(segments)
+
+
+def file_bars(totals: Iterable[FileTotals]) -> list[Bar]:
+    """The verdicts of each file."""
+    return [
+        Bar(
+            label=one.file,
+            note=counted(one.tests, "test")
+            + (f", {counted(one.problems, 'problem')}" if one.problems else ""),
+            segments=verdict_segments(one.counts),
+        )
+        for one in totals
+    ]
+
+
+def slowest_bars(results: Sequence[Result]) -> list[Bar]:
+    """How long each test ran, against the longest."""
+    longest = max((result.seconds for result in results), default=0.0) or 1.0
+    return [
+        Bar(
+            label=result.id,
+            note=span(result.seconds),
+            segments=(
+                Segment(
+                    x=0.0,
+                    width=round(WIDTH * result.seconds / longest, 2),
+                    kind=result.verdict.value,
+                    title=f"{span(result.seconds)}, {result.verdict.words}",
+                ),
+            ),
+        )
+        for result in results
+    ]
+
+
+def time_chart(account: Account, limit: int) -> TimeChart | None:
+    """What each attempt at a shard did when; None where no shard left a journal.
+
+    Args:
+        account: with its time lines.
+        limit: how many are shown; the ones that ended last are kept.
+    """
+    if not account.timelines:
+        return None
+    latest = sorted(account.timelines, key=lambda line: (-line.ended_at, line.shard, line.attempt))[:limit]
+    lines = sorted(latest, key=lambda line: (line.shard, line.attempt))
+    start = min(line.started_at for line in account.timelines)
+    expected = {
+        line.shard: line.started_at + account.expected_s[line.shard]
+        for line in lines
+        if line.attempt == 1 and line.shard in account.expected_s
+    }
+    end = max(*(line.ended_at for line in lines), *expected.values(), start + 0.001)
+    scale = _Scale(start=start, seconds=end - start)
+    room = max(MAX_SEGMENTS // len(lines), 4)
+    return TimeChart(
+        bars=tuple(
+            _time_bar(line, expected.get(line.shard) if line.attempt == 1 else None, scale, room)
+            for line in lines
+        ),
+        ticks=tuple(span(scale.seconds * number / TICKS) for number in range(TICKS + 1)),
+        hidden=len(account.timelines) - len(lines),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    start: float
+    seconds: float
+
+    def x(self, moment: float) -> float:
+        return round(min(max(WIDTH * (moment - self.start) / self.seconds, 0.0), WIDTH), 2)
+
+    def segment(self, begin: float, end: float, kind: str, title: str) -> Segment:
+        x = self.x(begin)
+        return Segment(x=x, width=round(max(self.x(end) - x, 0.0), 2), kind=kind, title=title)
+
+
+def _time_bar(line: ShardTimeline, expected: float | None, scale: _Scale, room: int) -> Bar:
+    took = line.ended_at - line.started_at
+    note = span(took)
+    if expected is not None:
+        note += f" of {span(expected - line.started_at)} expected"
+    if line.status != "done":
+        note += f", {line.status or 'broke off'}"
+    attempt = f", attempt {line.attempt}" if line.attempt > 1 else ""
+    return Bar(
+        label=f"shard {line.shard}{attempt}" + (f" on {line.card}" if line.card else ""),
+        note=note,
+        segments=tuple(_group_segments(line.groups, scale, room)),
+        mark=None if expected is None else scale.x(expected),
+    )
+
+
+def _group_segments(groups: Sequence[GroupTiming], scale: _Scale, room: int) -> Iterable[Segment]:
+    shown = groups[: room // 2]
+    for group in shown:
+        took = group.ended_at - group.started_at
+        # A group that never became ready spent all its time on setting up.
+        setup_s = took if group.setup_s is None else min(group.setup_s, took)
+        ready = group.started_at + setup_s
+        title = f"{group.file}: {span(took)}, of it {span(setup_s)} set-up"
+        yield scale.segment(group.started_at, ready, "setup", title)
+        yield scale.segment(ready, group.ended_at, "tests", title)
+    rest = groups[len(shown) :]
+    if rest:
+        title = f"{counted(len(rest), 'more file')}"
+        yield scale.segment(rest[0].started_at, rest[-1].ended_at, "tests", title)

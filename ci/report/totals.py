@@ -1,0 +1,171 @@
+"""A run's totals: counts, shares of what is in scope, and the exit code with its reasons. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ci.report.identity import RunIdentity
+from ci.report.reconcile import Account
+from ci.report.text import last_line
+from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
+from test_selection.selection import Selection
+
+MAX_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectError:
+    """A file in scope that could not be collected: the line that names the error, and the whole text."""
+
+    file: str
+    error: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A part of the tests in scope, by count and by seconds.
+
+    Attributes:
+        count: how many tests.
+        of_count: share of the tests in scope, 0 to 1; None where nobody counted those.
+        seconds: what they were expected to take; None without estimates.
+        of_seconds: share of the seconds of all tests in scope, 0 to 1; None without estimates.
+    """
+
+    count: int
+    of_count: float | None = None
+    seconds: float | None = None
+    of_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """Seconds expected before the run: of all tests in scope, and of each planned test by id."""
+
+    in_scope_s: float
+    tests: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A run in one document; what HUD and people read.
+
+    Attributes:
+        identity: who the run is.
+        planned: how many tests; the counts of `verdicts` add up to it.
+        verdicts: how many tests came to each of the nine.
+        collect_errors: files in scope that could not be collected.
+        exit_code: of the run.
+        reasons: why the exit code is not 0, the weightiest first.
+        completed_at: the last event of the run, in seconds since the epoch.
+        in_scope: how many tests the share is taken of; 0 where nobody counted them.
+        shares: `selected`, `run` and `passed` against the tests in scope.
+        seconds: test time added up over all tests.
+        torn: journal lines that were cut or malformed.
+        missing_shards: shards without a journal.
+        unplanned: how many tests were reported that nobody planned.
+        unplanned_ids: the first of them.
+        foreign_journals: journals of another plan.
+        file_errors: files that could not be imported where their tests were to run.
+        interrupted: whether the run was ended early.
+        allow_collect_errors: whether files may fail to collect.
+    """
+
+    identity: RunIdentity
+    planned: int
+    verdicts: Mapping[Verdict, int]
+    collect_errors: tuple[CollectError, ...]
+    exit_code: int
+    reasons: tuple[str, ...]
+    completed_at: float
+    in_scope: int = 0
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    seconds: float = 0.0
+    torn: int = 0
+    missing_shards: tuple[int, ...] = ()
+    unplanned: int = 0
+    unplanned_ids: tuple[str, ...] = ()
+    foreign_journals: tuple[str, ...] = ()
+    file_errors: tuple[CollectError, ...] = ()
+    interrupted: bool = False
+    allow_collect_errors: bool = False
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds from planning to the last event."""
+        return max(self.completed_at - self.identity.started_at, 0.0)
+
+
+def summarize(
+    account: Account,
+    identity: RunIdentity,
+    selection: Selection,
+    *,
+    estimates: Estimates | None = None,
+    allow_collect_errors: bool = False,
+) -> Summary:
+    """The summary of an account.
+
+    Args:
+        account: every planned test's verdict.
+        identity: who the run is.
+        selection: what was chosen, of how many, and which files could not be collected.
+        estimates: what the tests were expected to take, for the shares by seconds.
+        allow_collect_errors: whether files in scope may fail to collect.
+    """
+    errors = tuple(_collect_error(file, text) for file, text in sorted(selection.collect_errors.items()))
+    status = judge(
+        account.counts,
+        percent=selection.percent,
+        collect_errors=len(errors),
+        allow_collect_errors=allow_collect_errors,
+        holes=account.holes,
+        interrupted=account.interrupted,
+    )
+    return Summary(
+        identity=identity,
+        planned=len(account.results),
+        verdicts=account.counts,
+        collect_errors=errors,
+        exit_code=status.code,
+        reasons=status.reasons,
+        completed_at=max(identity.started_at, account.ended_at or 0.0),
+        in_scope=selection.in_scope,
+        shares=_shares(account.results, selection.in_scope, estimates),
+        seconds=round(sum(result.seconds for result in account.results), 3),
+        torn=account.torn,
+        missing_shards=account.missing_shards,
+        unplanned=len(account.unplanned),
+        unplanned_ids=account.unplanned[:MAX_LISTED],
+        foreign_journals=account.foreign,
+        file_errors=tuple(
+            CollectError(file=one.file, error=last_line(one.message), detail=one.detail)
+            for one in account.file_errors
+        ),
+        interrupted=account.interrupted,
+        allow_collect_errors=allow_collect_errors,
+    )
+
+
+def _collect_error(file: str, text: str) -> CollectError:
+    return CollectError(file=file, error=last_line(text) or "no error was told", detail=text)
+
+
+def _shares(results: Iterable[Result], in_scope: int, estimates: Estimates | None) -> dict[str, Share]:
+    """What was selected, what came to an outcome of its own, and what passed, against what is in scope."""
+    results = list(results)
+    ran = [one for one in results if one.verdict not in NO_OUTCOME | {Verdict.HARDWARE}]
+    passed = [one for one in ran if one.verdict is Verdict.PASSED]
+    parts = {"selected": results, "run": ran, "passed": passed}
+    return {name: _share(part, in_scope, estimates) for name, part in parts.items()}
+
+
+def _share(results: list[Result], in_scope: int, estimates: Estimates | None) -> Share:
+    of_count = len(results) / in_scope if in_scope else None
+    if estimates is None:
+        return Share(count=len(results), of_count=of_count)
+    seconds = sum(estimates.tests.get(one.id, 0.0) for one in results)
+    of_seconds = seconds / estimates.in_scope_s if estimates.in_scope_s > 0 else None
+    return Share(count=len(results), of_count=of_count, seconds=seconds, of_seconds=of_seconds)

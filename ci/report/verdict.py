@@ -1,0 +1,210 @@
+"""Verdicts: what became of a test over all its tries, and what the run's exit code is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
+from ci.report.text import counted
+
+SILENT = "the worker went without a word"
+
+
+class Verdict(StrEnum):
+    """What became of a test; in the order of tables and files."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    FLAKY = "flaky"
+    SKIPPED = "skipped"
+    XFAILED = "xfailed"
+    XPASSED = "xpassed"
+    HARDWARE = "hardware"
+    INFRASTRUCTURE = "infrastructure"
+    NOT_RUN = "not_run"
+
+    @property
+    def words(self) -> str:
+        """The name for people."""
+        return self.value.replace("_", " ")
+
+
+# What says nothing of the test itself: a later try with an outcome of its own replaces it.
+NO_OUTCOME = frozenset({Verdict.INFRASTRUCTURE, Verdict.NOT_RUN})
+# What a reader must look at.
+PROBLEMS = (Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """One time a test was started, and how that ended.
+
+    Attributes:
+        outcome: how it ended; never `flaky`, which only several tries can make.
+        seconds: how long it ran.
+        message: one line for people.
+        cause: of a test that ended with its process: signal, hang, oom or exit.
+        detail: the full traceback or output.
+        card: the accelerator it ran on.
+        shard: the shard whose journal tells of it.
+        started_at: seconds since the epoch.
+    """
+
+    outcome: Verdict
+    seconds: float = 0.0
+    message: str = ""
+    cause: str | None = None
+    detail: str = ""
+    card: str | None = None
+    shard: int | None = None
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The verdict of one planned test.
+
+    Attributes:
+        id: the canonical id.
+        verdict: one of the nine.
+        seconds: how long its last try with an outcome ran.
+        card: the accelerator of the try the verdict speaks of.
+        attempts: how often it was started.
+        message: one line for people; with several tries it tells of each.
+        file: the test file.
+        cause: of a crash: signal, hang, oom or exit.
+        detail: the full traceback or output of the try the verdict speaks of.
+        shard: where it ran; where it did not, the shard it was planned for.
+        started_at: of its last try, in seconds since the epoch.
+        expectation: the reason a suite file gives for the outcome it declares.
+    """
+
+    id: str
+    verdict: Verdict
+    seconds: float = 0.0
+    card: str | None = None
+    attempts: int = 0
+    message: str = ""
+    file: str = ""
+    cause: str | None = None
+    detail: str = ""
+    shard: int | None = None
+    started_at: float | None = None
+    expectation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitStatus:
+    """The exit code of a run, and every reason it is not 0, the weightiest first."""
+
+    code: int
+    reasons: tuple[str, ...] = ()
+
+
+def fold(outcomes: Sequence[Verdict]) -> Verdict:
+    """The verdict over a test's tries, in the order of time.
+
+    The last outcome of the test's own decides. Where that is a good one, an earlier fault of the card
+    makes it `hardware` and an earlier failure `flaky`: a retry is never a silent pass (law 5). A try that
+    was lost from outside counts only when no other try came to an outcome.
+    """
+    own = [outcome for outcome in outcomes if outcome not in NO_OUTCOME]
+    if not own:
+        lost = Verdict.INFRASTRUCTURE in outcomes
+        return Verdict.INFRASTRUCTURE if lost else Verdict.NOT_RUN
+    if own[-1] in (Verdict.FAILED, Verdict.HARDWARE):
+        return own[-1]
+    if Verdict.HARDWARE in own:
+        return Verdict.HARDWARE
+    return Verdict.FLAKY if Verdict.FAILED in own else own[-1]
+
+
+def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "") -> Result:
+    """The result of a test that was started at least once.
+
+    Args:
+        name: its canonical id.
+        tries: in the order of time; not empty.
+        file: the test file.
+        expectation: the reason of a declared outcome.
+    """
+    verdict = fold([one.outcome for one in tries])
+    told = _told_of(verdict, tries)
+    own = [one for one in tries if one.outcome not in NO_OUTCOME]
+    last = own[-1] if own else tries[-1]
+    return Result(
+        id=name,
+        verdict=verdict,
+        seconds=last.seconds,
+        card=told.card,
+        attempts=len(tries),
+        message=told.message if len(tries) == 1 else _history(tries),
+        file=file,
+        cause=told.cause,
+        detail=told.detail,
+        shard=last.shard,
+        started_at=last.started_at,
+        expectation=expectation,
+    )
+
+
+def judge(
+    counts: Mapping[Verdict, int],
+    *,
+    percent: float,
+    collect_errors: int = 0,
+    allow_collect_errors: bool = False,
+    holes: Sequence[str] = (),
+    interrupted: bool = False,
+) -> ExitStatus:
+    """The exit code: 130 interrupted, 3 incomplete, 1 a failed test, 0 otherwise; the first that fits.
+
+    Args:
+        counts: how many tests came to each verdict.
+        percent: the share of the tests in scope that was asked for; above 0, nothing to run is no success.
+        collect_errors: how many files in scope could not be collected.
+        allow_collect_errors: whether such files may be.
+        holes: other reasons the account is not whole, one sentence each.
+        interrupted: whether a person or the CI ended the run.
+    """
+    incomplete: list[str] = []
+    if collect_errors and not allow_collect_errors:
+        incomplete.append(f"{counted(collect_errors, 'in-scope file')} could not be collected")
+    incomplete += holes
+    for verdict, said in _INCOMPLETE.items():
+        if number := counts.get(verdict, 0):
+            incomplete.append(f"{counted(number, 'test')} {said}")
+    if percent > 0 and not sum(counts.values()):
+        incomplete.append(f"there was nothing to run, though {percent:g} % was asked for")
+    failed = counts.get(Verdict.FAILED, 0)
+    reasons = (*incomplete, *([f"{counted(failed, 'test')} failed"] if failed else []))
+    if interrupted:
+        return ExitStatus(code=EXIT_INTERRUPTED, reasons=("the run was interrupted", *reasons))
+    if incomplete:
+        return ExitStatus(code=EXIT_INCOMPLETE, reasons=reasons)
+    return ExitStatus(code=EXIT_TEST_FAILED if failed else EXIT_OK, reasons=reasons)
+
+
+_INCOMPLETE = {
+    Verdict.HARDWARE: "met a fault of the card",
+    Verdict.INFRASTRUCTURE: "lost to infrastructure",
+    Verdict.NOT_RUN: "not run",
+}
+
+
+def _told_of(verdict: Verdict, tries: Sequence[Try]) -> Try:
+    wanted = Verdict.FAILED if verdict is Verdict.FLAKY else verdict
+    return next(one for one in reversed(tries) if one.outcome is wanted)
+
+
+def _history(tries: Sequence[Try]) -> str:
+    said = [
+        f"attempt {number}: {one.outcome.words}" + (f": {one.message}" if one.message else "")
+        for number, one in enumerate(tries, start=1)
+    ]
+    shown = 6  # a test that was started more often tells of its first and its last tries
+    if len(said) > shown:
+        said[shown - 1 : -1] = ["…"]
+    return "; ".join(said)

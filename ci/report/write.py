@@ -1,0 +1,67 @@
+"""Writing every report of a run into its folder; the same account gives the same bytes again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ci.report.html import render_html
+from ci.report.identity import RunIdentity
+from ci.report.junit import write_junit
+from ci.report.reconcile import Account
+from ci.report.results import RESULTS_FILE, SUMMARY_FILE, write_results, write_summary
+from ci.report.summary import render_markdown
+from ci.report.totals import Estimates, Summary, summarize
+from test_selection.files import write_text
+from test_selection.selection import Selection
+
+MARKDOWN_FILE = "summary.md"
+PAGE_FILE = "report.html"
+JUNIT_FOLDER = "junit"
+
+
+def write_report(
+    run_dir: Path,
+    *,
+    account: Account,
+    identity: RunIdentity,
+    selection: Selection,
+    estimates: Estimates | None = None,
+    allow_collect_errors: bool = False,
+    step_summary: Path | None = None,
+) -> Summary:
+    """Write results, summary, JUnit files, Markdown and page of a run.
+
+    What machines need is written first: should a page fail, the results are there.
+
+    Args:
+        run_dir: the folder of the run.
+        account: every planned test's verdict.
+        identity: who the run is.
+        selection: what was chosen, and which files could not be collected.
+        estimates: what the tests were expected to take.
+        allow_collect_errors: whether files in scope may fail to collect.
+        step_summary: the file in which the CI takes Markdown for the run's page.
+
+    Returns:
+        The summary, with the exit code.
+    """
+    summary = summarize(
+        account, identity, selection, estimates=estimates, allow_collect_errors=allow_collect_errors
+    )
+    write_results(run_dir / RESULTS_FILE, identity.run, account.results)
+    write_summary(run_dir / SUMMARY_FILE, summary)
+    write_junit(run_dir / JUNIT_FOLDER, account, identity)
+    markdown = render_markdown(summary, account)
+    write_text(run_dir / MARKDOWN_FILE, markdown)
+    write_text(run_dir / PAGE_FILE, render_html(summary, account))
+    if step_summary is not None:
+        append_once(step_summary, markdown)
+    return summary
+
+
+def append_once(path: Path, text: str) -> None:
+    """Add a text to the CI's step summary, which other steps share; one that is there stays as it is."""
+    there = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if text not in there:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(text if not there or there.endswith("\n") else "\n" + text)

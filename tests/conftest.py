@@ -1,0 +1,72 @@
+"""What every test shares: golden copies, and the guard that keeps unit tests inside their process."""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is slow, not wrong: no property fails for the time it took.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--refresh-golden", action="store_true", help="rewrite tests/golden from what the code makes now"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with its golden copy, or rewrite the copy under `--refresh-golden`."""
+    refresh = bool(request.config.getoption("--refresh-golden"))
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if refresh:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+        if not path.is_file():
+            pytest.fail(f"there is no golden copy {path}; make it with `pytest --refresh-golden`")
+        kept = path.read_bytes().decode()
+        assert text == kept, f"differs from {path}; if it should, run `pytest --refresh-golden`"
+
+    return compare
+
+
+@pytest.fixture(autouse=True)
+def _stay_inside_the_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unit tests start no process and open no connection: what does, belongs under tests/integration."""
+    if not request.path.is_relative_to(TESTS / "unit"):
+        return
+    for owner, name in (
+        # The methods, not the classes: who imported the class by name is caught as well.
+        (subprocess.Popen, "__init__"),
+        (multiprocessing.process.BaseProcess, "start"),
+        (socket.socket, "connect"),
+        (socket.socket, "connect_ex"),
+        (socket.socket, "listen"),
+        *((os, name) for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")),
+    ):
+        if hasattr(owner, name):
+            monkeypatch.setattr(owner, name, _refuse(name))
+
+
+def _refuse(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        # Not an Exception, so that no `except Exception` of the code under test can hide it.
+        pytest.fail(f"a unit test called {name}: move it to tests/integration")
+
+    return refuse

@@ -1,0 +1,197 @@
+"""The page: whole, self-contained, bounded, and inert whatever tests call themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci.report.html import render_html
+from ci.report.reconcile import Account
+from ci.report.totals import CollectError, Summary
+from ci.report.verdict import Result, Verdict
+
+from .conftest import HOSTILE, Golden, all_green
+
+ANY = st.text(st.characters(exclude_categories=()), max_size=40)
+VOID = {"meta", "rect"}
+
+
+class Page(HTMLParser):
+    """Every tag and attribute of a page, and whether tags close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.stack: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID or tag == "rect":
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture
+def page(summary: Summary, account: Account) -> str:
+    return render_html(summary, account)
+
+
+def test_tags_close_in_order(page: str) -> None:
+    assert Page(page).stack == []
+
+
+def test_the_page_needs_nothing_from_outside(page: str) -> None:
+    parsed = Page(page)
+    assert {"script", "link", "img", "iframe", "object", "embed", "form"}.isdisjoint(parsed.tags)
+    names = {name for name, _ in parsed.attributes}
+    assert {"src", "srcset", "action", "style"}.isdisjoint(names)
+    assert not [name for name in names if name.startswith("on")]
+    assert [value for name, value in parsed.attributes if name == "href"] == ["https://ci.example/runs/7"]
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_its_policy_forbids_scripts_and_requests(page: str) -> None:
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page
+
+
+def test_it_has_both_colour_schemes_and_fits_a_phone(page: str) -> None:
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport" content="width=device-width, initial-scale=1"' in page
+
+
+def test_the_outcome_comes_first_and_then_what_could_not_be_collected(page: str) -> None:
+    body = page[page.index("<body>") :]
+    places = [
+        body.index(text) for text in ("exit 3: 1 in-scope file", "ImportError: cannot", "planned tests")
+    ]
+    assert places == sorted(places)
+
+
+def test_every_verdict_has_its_number(page: str, summary: Summary) -> None:
+    for verdict in Verdict:
+        assert f"<dt>{verdict.words}</dt><dd>{summary.verdicts[verdict]}</dd>" in page
+
+
+def test_a_problem_shows_message_card_command_and_traceback(page: str) -> None:
+    for text in (
+        "1 failed (signal): SIGSEGV",
+        "card <code>spyre:0</code>",
+        "--id &#39;test_a.py::TestA::test_crash[dtype=float32,op=kron]&#39;</pre>",
+        "frame 0\nframe 1</pre>",
+        "declared: no complex numbers yet",
+    )[:4]:
+        assert text in page
+
+
+def test_hostile_text_is_inert(page: str) -> None:
+    assert "<script" not in page
+    assert "alert(1)" in page
+    for character in ("\x1b", "\x00", "\udc80", "\u202e"):
+        assert character not in page
+
+
+@given(
+    st.lists(
+        st.builds(
+            Result,
+            id=ANY,
+            verdict=st.sampled_from(Verdict),
+            message=ANY,
+            detail=ANY,
+            card=ANY,
+            file=ANY,
+            cause=ANY,
+        ),
+        max_size=3,
+    )
+)
+@settings(max_examples=25)
+def test_any_text_makes_a_whole_page(results: list[Result]) -> None:
+    account, summary = all_green()
+    text = render_html(summary, replace(account, results=tuple(results)))
+    parsed = Page(text)
+    assert parsed.stack == []
+    assert "script" not in parsed.tags
+    text.encode()
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "", "data:text/html,x", " https://x"])
+def test_only_web_addresses_become_links(summary: Summary, account: Account, url: str) -> None:
+    text = render_html(replace(summary, identity=replace(summary.identity, url=url)), account)
+    assert "href=" not in text
+
+
+def test_a_user_name_in_the_address_of_the_run_is_not_shown(summary: Summary, account: Account) -> None:
+    identity = replace(summary.identity, url="https://me:s3cret@ci.example/7")
+    assert "s3cret" not in render_html(replace(summary, identity=identity), account)
+
+
+def test_35000_failures_make_a_page_and_not_a_flood(summary: Summary, account: Account) -> None:
+    results = tuple(
+        Result(
+            id=f"test_{number % 900}.py::T::test_{number}",
+            verdict=list(Verdict)[number % 9],
+            file=f"test_{number % 900}.py",
+            seconds=number / 1000,
+            attempts=2,
+            message=f"AssertionError {number % 3000} " + HOSTILE,
+            detail=HOSTILE * 500,
+        )
+        for number in range(35_000)
+    )
+    errors = tuple(CollectError(file=str(number), error=HOSTILE, detail=HOSTILE) for number in range(900))
+    text = render_html(replace(summary, collect_errors=errors), replace(account, results=results))
+    assert len(text.encode()) < 8 * 1024 * 1024
+    for told in (
+        "more kinds of problems in results.jsonl.gz",
+        "3,869 more in results.jsonl.gz",
+        "860 more files, with fewer problems, in results.jsonl.gz",
+        "800 more in summary.json",
+    ):
+        assert told in text
+
+
+def test_a_big_group_shows_a_few_tests_and_says_how_many_more(summary: Summary, account: Account) -> None:
+    many = tuple(Result(id=f"t{number}", verdict=Verdict.FAILED, message="same") for number in range(105))
+    text = render_html(summary, replace(account, results=many))
+    assert text.count('<pre class="command"') == 5
+    assert "100 more in results.jsonl.gz" in text
+
+
+def test_a_green_page_has_no_problems_section(green: tuple[Account, Summary]) -> None:
+    text = render_html(green[1], green[0])
+    assert '<header class="good">' in text
+    assert "Problems" not in text
+    assert "Flaky" not in text
+
+
+def test_the_holes_of_an_account_are_told(summary: Summary, account: Account) -> None:
+    holes = replace(summary, unplanned=9, unplanned_ids=("z<",), foreign_journals=("0-2",))
+    text = render_html(holes, account)
+    assert "journals of another plan: 0-2" in text
+    assert "reported and never planned (9)" in text
+    assert "<code>z&lt;</code>" in text
+
+
+def test_the_page_looks_as_agreed(green: tuple[Account, Summary], golden: Golden) -> None:
+    golden("report/report-green.html", render_html(green[1], green[0]))

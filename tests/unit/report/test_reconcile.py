@@ -1,0 +1,313 @@
+"""Plan and journals become one verdict a planned test, whatever the journals hold (law 1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.report.reconcile import Account, reconcile
+from ci.report.verdict import Result, Verdict
+from ci.runner.journal import OUTCOMES, Event, Journal
+from test_selection.plan import Group, Plan, Shard
+
+A, B, C, D = "a.py::T::one", "a.py::T::two", "b.py::T::three", "b.py::T::four"
+
+
+def make_plan(*shards: dict[str, list[str]]) -> Plan:
+    made = tuple(
+        Shard(
+            index=index,
+            expected_s=10,
+            groups=tuple(Group(file=file, ids=tuple(ids)) for file, ids in groups.items()),
+        )
+        for index, groups in enumerate(shards)
+    )
+    return Plan(fingerprint="f", bound_s=1, makespan_s=10, binds="cards", shards=made)
+
+
+PLAN = make_plan({"a.py": [A, B]}, {"b.py": [C, D]})
+
+
+def journal(*events: Event, shard: int = 0, attempt: int = 1, torn: int = 0) -> Journal:
+    timed = [{"t": float(number), **event} for number, event in enumerate(events)]
+    return Journal(path=Path("x"), shard=shard, attempt=attempt, events=timed, torn=torn)
+
+
+def e(kind: str, name: str | None = None, **content: Any) -> Event:
+    return {"e": kind, **({} if name is None else {"id": name}), **content}
+
+
+def ran(name: str, outcome: str = "passed", **content: Any) -> list[Event]:
+    return [e("start", name), e("end", name, outcome=outcome, seconds=0.5, **content)]
+
+
+def results(account: Account) -> dict[str, Result]:
+    return {result.id: result for result in account.results}
+
+
+START = e("shard_start", card="spyre:0", host="node7", fingerprint="f")
+DONE = e("shard_end", status="done")
+WHOLE = [
+    journal(START, *ran(A), *ran(B), DONE),
+    journal(START, *ran(C), *ran(D), DONE, shard=1),
+]
+
+
+def test_a_whole_run_has_every_verdict_in_the_order_of_the_plan() -> None:
+    account = reconcile(PLAN, reversed(WHOLE))
+    assert [result.id for result in account.results] == [A, B, C, D]
+    assert account.counts[Verdict.PASSED] == 4
+    assert (account.holes, account.interrupted, account.missing_shards) == ((), False, ())
+    one = results(account)[C]
+    assert (one.card, one.shard, one.file, one.seconds, one.attempts) == ("spyre:0", 1, "b.py", 0.5, 1)
+
+
+def test_counts_name_all_nine_verdicts() -> None:
+    assert list(reconcile(PLAN, WHOLE).counts) == list(Verdict)
+
+
+def test_a_crash_fails_its_test_with_the_cause_and_nothing_else() -> None:
+    crash = e("crash", A, cause="signal", message="SIGSEGV", detail="stack", seconds=3.0)
+    one = results(reconcile(PLAN, [journal(START, e("start", A), crash, *ran(B), DONE)]))
+    assert (one[A].verdict, one[A].cause, one[A].message, one[A].detail, one[A].seconds) == (
+        Verdict.FAILED,
+        "signal",
+        "SIGSEGV",
+        "stack",
+        3.0,
+    )
+    assert one[B].verdict is Verdict.PASSED
+
+
+def test_a_fault_of_the_card_is_hardware_and_stays_so_after_a_pass() -> None:
+    fault = e("crash", A, cause="hardware", message="card reset")
+    one = results(reconcile(PLAN, [journal(START, e("start", A), fault, *ran(A), *ran(B), DONE)]))
+    assert (one[A].verdict, one[A].attempts) == (Verdict.HARDWARE, 2)
+
+
+def test_a_start_without_an_end_is_infrastructure() -> None:
+    one = results(reconcile(PLAN, [journal(START, e("start", A))]))[A]
+    assert (one.verdict, one.message) == (Verdict.INFRASTRUCTURE, "the worker went without a word")
+
+
+@pytest.mark.parametrize("name", [A, None])
+def test_a_lost_worker_costs_the_running_test_its_outcome(name: str | None) -> None:
+    lost = {"e": "worker_lost", "id": name, "message": "pod evicted"}
+    one = results(reconcile(PLAN, [journal(START, e("start", A), lost, *ran(B), DONE)]))
+    assert (one[A].verdict, one[A].message) == (Verdict.INFRASTRUCTURE, "pod evicted")
+    assert one[B].verdict is Verdict.PASSED
+
+
+def test_a_later_attempt_replaces_a_lost_one_and_says_so() -> None:
+    first = journal(START, e("start", A), e("worker_lost", A, message="pod evicted"))
+    second = journal(START, *ran(A), *ran(B), DONE, attempt=2)
+    one = results(reconcile(PLAN, [second, first]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
+    assert "pod evicted" in one.message
+
+
+def test_a_failure_in_the_first_attempt_and_a_pass_in_the_second_is_flaky() -> None:
+    first = journal(START, *ran(A, "failed", message="boom"))
+    one = results(reconcile(PLAN, [journal(START, *ran(A), attempt=2), first]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.FLAKY, 2)
+
+
+def test_the_running_test_of_an_interrupted_journal_is_not_run() -> None:
+    account = reconcile(PLAN, [journal(START, *ran(A), e("start", B), e("shard_end", status="interrupted"))])
+    one = results(account)[B]
+    assert (one.verdict, one.message) == (Verdict.NOT_RUN, "interrupted")
+    assert account.interrupted
+
+
+def test_the_caller_can_say_that_a_journal_without_end_was_interrupted() -> None:
+    account = reconcile(PLAN, [journal(START, e("start", A)), WHOLE[1]], interrupted=True)
+    one = results(account)
+    assert (one[A].verdict, one[A].message) == (Verdict.NOT_RUN, "interrupted")
+    assert one[B].message == "the journal of shard 0 breaks off before it"
+    assert account.interrupted
+
+
+def test_an_interrupted_attempt_that_was_run_again_no_longer_counts_as_interrupted() -> None:
+    first = journal(START, e("start", A), e("shard_end", status="interrupted"))
+    account = reconcile(PLAN, [first, journal(START, *ran(A), *ran(B), DONE, attempt=2), WHOLE[1]])
+    assert account.interrupted is False
+    assert account.counts[Verdict.PASSED] == 4
+
+
+@pytest.mark.parametrize(
+    ("journals", "reason"),
+    [
+        ([], "shard 0 has no journal: it never ran, or its journal was not gathered"),
+        ([journal(START, DONE)], "shard 0 ended without starting it"),
+        ([journal(START)], "the journal of shard 0 breaks off before it"),
+        ([journal(START, e("shard_end", status="interrupted"))], "interrupted before it was started"),
+        ([journal(START, e("not_run", ids=[A, B], message="no card left"), DONE)], "no card left"),
+        (
+            [journal(START, e("file_error", file="a.py", message="ImportError: x", detail="…"), DONE)],
+            "a.py could not be imported: ImportError: x",
+        ),
+    ],
+)
+def test_a_test_that_was_never_started_is_not_run_with_the_reason(
+    journals: list[Journal], reason: str
+) -> None:
+    one = results(reconcile(PLAN, [*journals, WHOLE[1]]))[A]
+    assert (one.verdict, one.message, one.attempts, one.shard) == (Verdict.NOT_RUN, reason, 0, 0)
+
+
+def test_a_shard_without_a_journal_is_a_hole() -> None:
+    account = reconcile(PLAN, WHOLE[:1])
+    assert account.missing_shards == (1,)
+    assert account.holes == ("1 shard without a journal",)
+
+
+def test_a_shard_whose_tests_others_ran_is_no_hole() -> None:
+    account = reconcile(PLAN, [journal(START, *ran(A), *ran(B), *ran(C), *ran(D), DONE)])
+    assert account.missing_shards == ()
+    assert results(account)[C].shard == 0
+
+
+def test_ids_nobody_planned_are_a_hole_and_get_no_verdict() -> None:
+    account = reconcile(PLAN, [journal(START, *ran(A), *ran(B), *ran("z"), DONE), WHOLE[1]])
+    assert account.unplanned == ("z",)
+    assert account.holes == ("1 test reported that nobody planned",)
+    assert len(account.results) == 4
+
+
+def test_a_journal_of_another_plan_counts_for_nothing_and_is_a_hole() -> None:
+    other = journal(e("shard_start", fingerprint="g"), *ran(A, "failed"), attempt=2)
+    account = reconcile(PLAN, [*WHOLE, other])
+    assert account.foreign == ("0-2",)
+    assert account.holes == ("1 journal of another plan",)
+    assert results(account)[A].verdict is Verdict.PASSED
+
+
+def test_torn_lines_and_malformed_events_are_counted() -> None:
+    broken = journal(START, e("start"), e("end", A), e("not_run", ids="a"), torn=2)
+    assert reconcile(PLAN, [broken]).torn == 5
+
+
+def test_an_outcome_nobody_knows_is_infrastructure() -> None:
+    one = results(reconcile(PLAN, [journal(START, *ran(A, "great"))]))[A]
+    assert one.verdict is Verdict.INFRASTRUCTURE
+    assert "'great'" in one.message
+
+
+def test_the_reason_of_a_declared_outcome_stands_with_the_result() -> None:
+    one = results(reconcile(PLAN, WHOLE, expectations={A: "no fp8 yet"}))
+    assert (one[A].expectation, one[B].expectation) == ("no fp8 yet", "")
+
+
+def test_groups_are_timed_with_their_set_up() -> None:
+    group = e("group_start", file="a.py", tests=2)
+    account = reconcile(
+        PLAN,
+        [journal(START, group, e("group_ready", file="a.py", setup_s=0.75), *ran(A), *ran(B), DONE)],
+    )
+    line = account.timelines[0]
+    assert (line.card, line.host, line.status, line.started_at, line.ended_at) == (
+        "spyre:0",
+        "node7",
+        "done",
+        0,
+        7,
+    )
+    assert [(one.file, one.setup_s, one.started_at, one.ended_at) for one in line.groups] == [
+        ("a.py", 0.75, 1, 7)
+    ]
+    assert account.setup_seconds() == {"a.py": [0.75]}
+    assert account.expected_s == {0: 10, 1: 10}
+    assert account.ended_at == 7
+
+
+def test_a_group_ends_where_the_next_one_starts() -> None:
+    starts = [e("group_start", file="a.py"), e("group_start", file="b.py"), DONE]
+    groups = reconcile(PLAN, [journal(START, *starts)]).timelines[0].groups
+    assert [(one.file, one.started_at, one.ended_at) for one in groups] == [("a.py", 1, 2), ("b.py", 2, 3)]
+
+
+def test_a_crash_without_seconds_lasted_from_its_start() -> None:
+    events: list[Event] = [
+        {"t": 100.0, "e": "start", "id": A},
+        {"t": 104.0, "e": "worker_lost", "id": A, "message": "gone"},
+    ]
+    one = results(reconcile(PLAN, [journal(*events)]))[A]
+    assert (one.seconds, one.started_at) == (4.0, 100.0)
+
+
+NAMES = st.sampled_from([A, B, C, D, "z.py::unplanned"])
+MESSAGES = st.one_of(st.none(), st.text(max_size=5), st.integers())
+ODD = st.one_of(st.none(), st.text(max_size=3), st.floats(), st.integers(), st.just([]), st.just({}))
+EVENTS = st.one_of(
+    st.fixed_dictionaries({"e": st.just("start"), "id": NAMES}),
+    st.fixed_dictionaries(
+        {"e": st.just("end"), "id": NAMES, "outcome": st.sampled_from(OUTCOMES), "seconds": st.floats()}
+    ),
+    st.fixed_dictionaries({"e": st.just("crash"), "id": NAMES, "cause": MESSAGES, "message": MESSAGES}),
+    st.fixed_dictionaries({"e": st.just("worker_lost"), "id": st.one_of(st.none(), NAMES)}),
+    st.fixed_dictionaries({"e": st.just("not_run"), "ids": st.lists(NAMES), "message": MESSAGES}),
+    st.fixed_dictionaries({"e": st.just("file_error"), "file": st.sampled_from(["a.py", "b.py"])}),
+    st.fixed_dictionaries({"e": st.just("group_start"), "file": st.sampled_from(["a.py", "b.py"])}),
+    st.fixed_dictionaries({"e": st.just("group_ready"), "file": ODD, "setup_s": ODD}),
+    st.fixed_dictionaries({"e": st.just("shard_start"), "fingerprint": st.sampled_from(["f", "g", ""])}),
+    st.fixed_dictionaries({"e": st.just("shard_end"), "status": st.sampled_from(["done", "interrupted"])}),
+    st.dictionaries(st.sampled_from(["id", "ids", "outcome", "file"]), ODD).map(lambda d: {"e": "end", **d}),
+)
+TIMED = st.builds(lambda t, event: {"t": t, **event}, st.floats() | st.integers(0, 9), EVENTS)
+
+
+@st.composite
+def journals_of(draw: st.DrawFn) -> list[Journal]:
+    """Any events in any order, some twice, over a few attempts of planned and unplanned shards."""
+    made = []
+    for _ in range(draw(st.integers(0, 4))):
+        events = draw(st.lists(TIMED, max_size=12))
+        again = draw(st.lists(st.sampled_from(events), max_size=4)) if events else []
+        mixed = draw(st.permutations(events + again))
+        made.append(
+            Journal(
+                path=Path("x"),
+                shard=draw(st.integers(0, 2)),
+                attempt=draw(st.integers(1, 3)),
+                events=list(mixed),
+                torn=draw(st.integers(0, 2)),
+            )
+        )
+    return made
+
+
+@given(journals_of(), st.booleans())
+def test_whatever_the_journals_hold_every_planned_test_gets_exactly_one_verdict(
+    journals: list[Journal], interrupted: bool
+) -> None:
+    account = reconcile(PLAN, journals, interrupted=interrupted)
+    assert Counter(result.id for result in account.results) == Counter(PLAN.ids)
+    assert sum(account.counts.values()) == len(PLAN.ids)
+    assert all(result.message for result in account.results if result.verdict is Verdict.NOT_RUN)
+    assert all(0 <= result.seconds < 1e300 for result in account.results)
+    assert not set(account.unplanned) & set(PLAN.ids)
+
+
+@given(journals_of())
+def test_journals_that_are_given_twice_or_in_another_order_change_nothing(journals: list[Journal]) -> None:
+    unique = list({(one.shard, one.attempt): one for one in journals}.values())
+    assert reconcile(PLAN, [*reversed(unique), *unique]) == reconcile(PLAN, unique)
+
+
+@given(st.integers(0, 40), st.data())
+def test_a_journal_cut_anywhere_loses_no_test_and_invents_no_pass(cut: int, data: st.DataObject) -> None:
+    outcomes = [data.draw(st.sampled_from(OUTCOMES)) for _ in PLAN.ids]
+    events = [START]
+    for name, outcome in zip(PLAN.ids, outcomes, strict=True):
+        events += ran(name, outcome)
+    whole = journal(*events, DONE)
+    cut_short = Journal(path=whole.path, shard=0, attempt=1, events=whole.events[:cut], torn=1)
+    account = reconcile(PLAN, [cut_short])
+    for result, outcome in zip(account.results, outcomes, strict=True):
+        assert result.verdict in (outcome, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN)
+    assert sum(account.counts.values()) == 4

@@ -1,0 +1,130 @@
+"""Verdicts over several tries, and the exit code."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.report.verdict import NO_OUTCOME, Try, Verdict, fold, judge, settle
+
+PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
+OUTCOMES = [one for one in Verdict if one is not FLAKY]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        ([PASSED], PASSED),
+        ([FAILED], FAILED),
+        ([FAILED, FAILED], FAILED),
+        ([FAILED, PASSED], FLAKY),
+        ([FAILED, SKIPPED], FLAKY),
+        ([PASSED, FAILED], FAILED),
+        ([HARDWARE, PASSED], HARDWARE),
+        ([HARDWARE, FAILED], FAILED),
+        ([FAILED, HARDWARE, PASSED], HARDWARE),
+        ([INFRASTRUCTURE, PASSED], PASSED),
+        ([INFRASTRUCTURE, FAILED], FAILED),
+        ([PASSED, INFRASTRUCTURE], PASSED),
+        ([INFRASTRUCTURE, NOT_RUN], INFRASTRUCTURE),
+        ([NOT_RUN], NOT_RUN),
+        ([NOT_RUN, XFAILED], XFAILED),
+        ([], NOT_RUN),
+    ],
+)
+def test_tries_fold_into_one_verdict(outcomes: list[Verdict], verdict: Verdict) -> None:
+    assert fold(outcomes) is verdict
+
+
+@given(st.lists(st.sampled_from(OUTCOMES), max_size=6))
+def test_a_failure_or_a_fault_of_the_card_is_never_a_silent_pass(outcomes: list[Verdict]) -> None:
+    if FAILED in outcomes or HARDWARE in outcomes:
+        assert fold(outcomes) in (FAILED, FLAKY, HARDWARE)
+
+
+@given(st.lists(st.sampled_from(OUTCOMES), max_size=6))
+def test_a_lost_try_never_hides_an_outcome(outcomes: list[Verdict]) -> None:
+    own = [one for one in outcomes if one not in NO_OUTCOME]
+    if own:
+        assert fold(outcomes) is fold(own)
+
+
+def test_a_try_lost_to_infrastructure_stays_visible_in_the_message() -> None:
+    tries = [
+        Try(outcome=INFRASTRUCTURE, message="pod evicted", card="spyre:0"),
+        Try(outcome=PASSED, seconds=2.5, card="spyre:1", shard=4),
+    ]
+    result = settle("a", tries, file="a.py")
+    assert (result.verdict, result.attempts, result.seconds, result.card) == (PASSED, 2, 2.5, "spyre:1")
+    assert result.message == "attempt 1: infrastructure: pod evicted; attempt 2: passed"
+
+
+def test_a_flaky_test_shows_the_card_cause_and_traceback_of_its_failure() -> None:
+    failing = Try(outcome=FAILED, message="boom", cause="signal", detail="trace", card="spyre:0", seconds=9)
+    result = settle("a", [failing, Try(outcome=PASSED, card="spyre:1", seconds=1)], file="a.py")
+    assert (result.verdict, result.card, result.cause, result.detail) == (FLAKY, "spyre:0", "signal", "trace")
+    assert result.seconds == 1
+
+
+def test_a_test_with_one_try_keeps_its_message_as_it_is() -> None:
+    assert settle("a", [Try(outcome=SKIPPED, message="no fp8")], file="a.py").message == "no fp8"
+
+
+def test_a_test_with_many_tries_tells_of_the_first_and_the_last() -> None:
+    tries = [Try(outcome=FAILED, message=str(number)) for number in range(20)]
+    message = settle("a", tries, file="a.py").message
+    assert message.startswith("attempt 1: failed: 0; ")
+    assert message.endswith("; …; attempt 20: failed: 19")
+
+
+def code(counts: dict[Verdict, int], **rest: object) -> int:
+    return judge(counts, **{"percent": 5, **rest}).code  # type: ignore[arg-type]  # one helper for all keys
+
+
+@pytest.mark.parametrize("verdict", [PASSED, FLAKY, SKIPPED, XFAILED, XPASSED])
+def test_these_verdicts_end_with_0(verdict: Verdict) -> None:
+    assert code({verdict: 3}) == 0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (HARDWARE, "2 tests met a fault of the card"),
+        (INFRASTRUCTURE, "2 tests lost to infrastructure"),
+        (NOT_RUN, "2 tests not run"),
+    ],
+)
+def test_an_incomplete_account_ends_with_3_and_beats_a_failed_test(verdict: Verdict, said: str) -> None:
+    status = judge({PASSED: 9, verdict: 2, FAILED: 1}, percent=5)
+    assert status.code == 3
+    assert status.reasons == (said, "1 test failed")
+
+
+def test_a_failed_test_ends_with_1() -> None:
+    assert code({PASSED: 5, FAILED: 1}) == 1
+
+
+def test_a_file_that_could_not_be_collected_ends_with_3_unless_allowed() -> None:
+    status = judge({PASSED: 5}, percent=5, collect_errors=1)
+    assert (status.code, status.reasons) == (3, ("1 in-scope file could not be collected",))
+    assert code({PASSED: 5}, collect_errors=1, allow_collect_errors=True) == 0
+    assert code({FAILED: 5}, collect_errors=1, allow_collect_errors=True) == 1
+
+
+def test_a_hole_ends_with_3() -> None:
+    assert code({PASSED: 5}, holes=["1 shard without a journal"]) == 3
+
+
+def test_nothing_to_run_is_a_success_only_at_0_percent() -> None:
+    status = judge({}, percent=5)
+    assert (status.code, status.reasons) == (3, ("there was nothing to run, though 5 % was asked for",))
+    assert code({}, percent=0) == 0
+
+
+def test_an_interrupted_run_ends_with_130_whatever_else_there_is() -> None:
+    for rest in itertools.product((0, 1), repeat=2):
+        counts = dict(zip((FAILED, NOT_RUN), rest, strict=True))
+        assert code(counts, interrupted=True) == 130

@@ -1,0 +1,67 @@
+"""Writing a run's reports: all of them, the same bytes again, and the CI's page once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ci.report.reconcile import Account
+from ci.report.results import read_results, read_summary
+from ci.report.totals import Summary
+from ci.report.write import append_once, write_report
+
+from .conftest import identity, selection
+
+
+def write(folder: Path, account: Account, step_summary: Path | None = None) -> Summary:
+    return write_report(
+        folder, account=account, identity=identity(), selection=selection(), step_summary=step_summary
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_every_report_is_written(tmp_path: Path, account: Account) -> None:
+    summary = write(tmp_path, account)
+    assert set(contents(tmp_path)) == {
+        "results.jsonl.gz",
+        "summary.json",
+        "summary.md",
+        "report.html",
+        "junit/0.xml",
+        "junit/1.xml",
+        "junit/2.xml",
+    }
+    assert summary.exit_code == read_summary(tmp_path / "summary.json").exit_code == 3
+    assert tuple(read_results(tmp_path / "results.jsonl.gz")) == account.results
+
+
+def test_writing_again_gives_the_same_bytes(tmp_path: Path, account: Account) -> None:
+    write(tmp_path, account)
+    once = contents(tmp_path)
+    write(tmp_path, account)
+    assert contents(tmp_path) == once
+
+
+def test_the_cis_page_gets_the_summary_once_beside_what_others_wrote(
+    tmp_path: Path, account: Account
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("from another step")
+    for _ in range(2):
+        write(tmp_path / "run", account, page)
+    markdown = (tmp_path / "run" / "summary.md").read_text()
+    assert page.read_text() == "from another step\n" + markdown
+
+
+def test_the_cis_page_is_made_where_it_is_not_there(tmp_path: Path) -> None:
+    append_once(tmp_path / "page.md", "x\n")
+    assert (tmp_path / "page.md").read_text() == "x\n"
+
+
+def test_without_a_cis_page_none_is_written(tmp_path: Path, account: Account) -> None:
+    write(tmp_path, account)
+    assert not list(tmp_path.glob("page*"))
