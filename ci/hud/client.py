@@ -137,12 +137,14 @@ def _exchange(data: bytes, target: Target, token: str) -> tuple[int, str, str | 
 
 
 def _read(response: requests.Response, deadline: float) -> str:
-    # requests' time-out is between two bytes; a server that drips must not hold the run for ever.
+    # requests' time-out is between two bytes; a server that drips must not hold the run for ever. Only
+    # read1 gives what has come so far, iter_content waits until its piece is full.
     body = b""
-    for chunk in response.iter_content(1024):
-        body += chunk
-        if len(body) >= ANSWER_BYTES:
+    while len(body) < ANSWER_BYTES:
+        chunk = response.raw.read1(ANSWER_BYTES, decode_content=True)
+        if not chunk:
             break
+        body += chunk
         if time.monotonic() > deadline:
             raise TimeoutError("the answer takes too long")
     return body.decode("utf-8", "replace")
