@@ -1,0 +1,116 @@
+"""What each answer of the relay means, and what a good client does about it; pure."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from dataclasses import dataclass
+
+DETAIL_CHARACTERS = 300
+
+
+class Outcome(enum.StrEnum):
+    """What became of one attempt to deliver a report."""
+
+    DELIVERED = "delivered"
+    STATE_APPLIED = "state_applied"
+    """The relay holds the state, but its row may be lost: a fault came first, and no retry mends it."""
+    IGNORED = "ignored"
+    REFUSED = "refused"
+    UNAUTHORIZED = "unauthorized"
+    RATE_LIMITED = "rate_limited"
+    RETRY = "retry"
+    INVALID = "invalid"
+    """It was not sent: the report does not hold the contract."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether the endpoint has it, so that the report leaves the outbox."""
+        return self in {Outcome.DELIVERED, Outcome.STATE_APPLIED}
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same report may be taken later, unchanged."""
+        return self in {Outcome.RATE_LIMITED, Outcome.RETRY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One attempt's answer.
+
+    Attributes:
+        outcome: what it means.
+        status: the HTTP status; None where none came.
+        detail: one line for people.
+        retry_after_s: seconds the server asked to wait, or None.
+        doubtful: whether the server may have taken the report although no 200 came.
+    """
+
+    outcome: Outcome
+    status: int | None
+    detail: str
+    retry_after_s: float | None = None
+    doubtful: bool = False
+
+
+REMEDIES = {
+    Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
+    Outcome.REFUSED: "mend what the answer says",
+    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN or report.token_file)",
+    Outcome.RATE_LIMITED: "wait a minute",
+    Outcome.RETRY: "wait until the endpoint is back",
+    Outcome.INVALID: "mend what is named",
+}
+
+
+def classify(status: int, body: str, *, retry_after: str | None, nightly: bool, doubtful: bool) -> Answer:
+    """Read one HTTP answer to a callback.
+
+    Args:
+        status: HTTP status.
+        body: the answer's text.
+        retry_after: the `Retry-After` header; seconds are honoured, dates are not.
+        nightly: whether the report is self-reported, which makes sending it again harmless.
+        doubtful: whether an attempt before this one ended with a fault of the server or a time-out.
+    """
+    said = f"HTTP {status}: {one_line(body)}" if body.strip() else f"HTTP {status}"
+    if status == 200:  # noqa: PLR2004  # HTTP's own numbers, as the contract's table names them
+        return _taken(body, said)
+    if status == 429:  # noqa: PLR2004  # the same
+        seconds = float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None
+        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=seconds)
+    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
+        # Behind a 500 or a gateway's time-out the relay may have stored the state already.
+        return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
+    if status in {401, 403}:
+        return Answer(outcome=Outcome.UNAUTHORIZED, status=status, detail=said)
+    if status == 400 and not nightly and doubtful and "invalid state transition" in body.lower():  # noqa: PLR2004  # the same
+        detail = f"state applied, row possibly lost ({said})"
+        return Answer(outcome=Outcome.STATE_APPLIED, status=status, detail=detail)
+    if 300 <= status < 400:  # noqa: PLR2004  # the same
+        said = f"HTTP {status}: a redirect, which is not followed with the token"
+    return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
+
+
+def _taken(body: str, said: str) -> Answer:
+    try:
+        told = json.loads(body)
+        state = told.get("status") if isinstance(told, dict) else None
+    except (ValueError, RecursionError):
+        state = None
+    if state in {"completed", "in_progress"}:
+        return Answer(outcome=Outcome.DELIVERED, status=200, detail=said)
+    if state == "ignored":
+        detail = "the relay ignored the report: the repository is not allow-listed at level L2 or above"
+        return Answer(outcome=Outcome.IGNORED, status=200, detail=detail)
+    # A login page or a proxy also answers 200; that is no proof that anything was stored.
+    return Answer(outcome=Outcome.REFUSED, status=200, detail=f"no relay answers like this: {said}")
+
+
+def one_line(text: str) -> str:
+    """Foreign text made fit for a terminal: one line, printable, of bounded length."""
+    flat = "".join(
+        character if character.isprintable() else " " for character in text[: 4 * DETAIL_CHARACTERS]
+    )
+    return " ".join(flat.split())[:DETAIL_CHARACTERS]

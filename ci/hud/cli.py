@@ -1,0 +1,69 @@
+"""`spyre-ci hud`: the server for people, and sending what waits in an outbox."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.config import Settings
+from ci.errors import EXIT_INCOMPLETE, MissingInputError
+from ci.hud.deliver import flush_run
+from ci.hud.endpoint import open_app
+from ci.hud.flush import Effects
+from ci.hud.server.serve import serve as serve_app
+
+app = typer.Typer(
+    help="HUD: report results, and serve the pages of the embedded endpoint.", no_args_is_help=True
+)
+
+
+def settings_from_context(ctx: typer.Context) -> Settings:
+    """The settings the root command resolved."""
+    settings = ctx.find_object(Settings)
+    if settings is None:
+        raise TypeError("the root command did not set its Settings as the context's object")
+    return settings
+
+
+@app.command()
+def serve(
+    ctx: typer.Context,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default: hud.host.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one; default: hud.port.")
+    ] = None,
+) -> None:
+    """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
+    settings = settings_from_context(ctx)
+    hud = settings.model.hud
+    application, store = open_app(settings, clock=time.time, warn=typer.echo)
+    with contextlib.closing(store):
+        serve_app(
+            host if host is not None else hud.host,
+            port if port is not None else hud.port,
+            application,
+            echo=typer.echo,
+        )
+
+
+@app.command()
+def flush(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run, or its name.")],
+) -> None:
+    """Send the reports that wait in a run's outbox; ends with 3 when some are left."""
+    settings = settings_from_context(ctx)
+    folders = (run, settings.resolve(settings.model.runs) / run)
+    run_dir = next((folder for folder in folders if folder.is_dir()), None)
+    if run_dir is None:
+        raise MissingInputError("there is no such run folder", where=run, remedy="check the path")
+    effects = Effects(clock=time.time, sleep=time.sleep, rng=random.SystemRandom().random)
+    delivery = flush_run(run_dir, settings, environ=os.environ, effects=effects, echo=typer.echo)
+    if delivery.report.left:
+        raise typer.Exit(EXIT_INCOMPLETE)

@@ -1,0 +1,119 @@
+"""Where the settings send reports: a server of its own, or the embedded one for the length of a block."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import requests
+from fastapi import FastAPI
+
+from ci.config import Settings
+from ci.errors import SettingsError
+from ci.hud.client import CALLBACK_PATH, Target, callback_url
+from ci.hud.server.app import SERVER_NAME, create_app, proof_of_token
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+from ci.hud.token import embedded_token, find_token
+
+EMBEDDED = "embedded"
+NONE = "none"
+STORE_FILE = "hud.sqlite"
+PROBE_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """An endpoint that is ready for reports.
+
+    Attributes:
+        target: what the client needs.
+        shown: its name for people; a query, which may hold a secret, is left out.
+        page: the page of runs, where a server stays up to show it.
+    """
+
+    target: Target
+    shown: str
+    page: str = ""
+
+
+@contextlib.contextmanager
+def open_endpoint(
+    settings: Settings, environ: Mapping[str, str], *, clock: Callable[[], float], warn: Callable[[str], None]
+) -> Iterator[Endpoint]:
+    """The endpoint of the settings.
+
+    Raises:
+        SpyreCiError: the URL, the token or the embedded store cannot be used, or there is no endpoint.
+    """
+    configured = settings.model.report.endpoint
+    if configured == NONE:
+        raise SettingsError(
+            "results are not reported anywhere",
+            where="report.endpoint",
+            remedy="set it to `embedded` or to a server's URL",
+        )
+    if configured != EMBEDDED:
+        yield _remote(settings, environ)
+        return
+    token = embedded_token(settings.state_dir, warn=warn)
+    running = _running_server(settings, token)
+    if running:
+        target = _target(settings, running + CALLBACK_PATH, lambda: token)
+        yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
+        return
+    app, store = open_app(settings, clock=clock, warn=warn)
+    with contextlib.closing(store), embedded(app) as url:
+        yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
+
+
+def open_app(
+    settings: Settings, *, clock: Callable[[], float], warn: Callable[[str], None]
+) -> tuple[FastAPI, Store]:
+    """The embedded server's application, and its store, which the caller closes."""
+    token = embedded_token(settings.state_dir, warn=warn)
+    store = Store(settings.state_dir / STORE_FILE)
+    return create_app(store, token=token, repository=settings.model.report.repository, clock=clock), store
+
+
+def _remote(settings: Settings, environ: Mapping[str, str]) -> Endpoint:
+    report = settings.model.report
+    file = None if report.token_file is None else settings.resolve(report.token_file)
+    url = callback_url(report.endpoint)
+    find_token(environ, file)  # said at once and clearly, not by every report
+    target = _target(settings, url, lambda: find_token(environ, file))
+    return Endpoint(target=target, shown=url.partition("?")[0])
+
+
+def _running_server(settings: Settings, token: str) -> str:
+    """The base URL of our own server on the configured port, else nothing.
+
+    Anybody on the machine may listen there, so it has to show that it knows the token before it is sent one.
+    """
+    hud = settings.model.hud
+    if hud.port == 0:
+        return ""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(hud.host, hud.host)  # noqa: S104  # asked, not bound
+    base = f"http://[{host}]:{hud.port}" if ":" in host else f"http://{host}:{hud.port}"
+    nonce = secrets.token_urlsafe(16)
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            answer = session.get(
+                f"{base}/healthz", params={"nonce": nonce}, timeout=PROBE_TIMEOUT_S, allow_redirects=False
+            )
+            told = answer.json()
+        proof, server = str(told["proof"]), told["server"]
+    except (requests.RequestException, OSError, ValueError, KeyError, TypeError):
+        return ""
+    known = server == SERVER_NAME and secrets.compare_digest(
+        proof.encode("utf-8", "replace"), proof_of_token(token, nonce).encode()
+    )
+    return base if known else ""
+
+
+def _target(settings: Settings, url: str, token: Callable[[], str]) -> Target:
+    report = settings.model.report
+    return Target(url=url, repository=report.repository, token=token, timeout_s=report.timeout_s)

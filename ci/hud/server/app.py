@@ -1,0 +1,187 @@
+"""The HUD-compatible server's routes: the relay's callback, the read API and the pages."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import sqlite3
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from ci.hud.client import CALLBACK_PATH
+from ci.hud.payload import MAX_BYTES, Callback, explain
+from ci.hud.server import pages
+from ci.hud.server.store import CallbackRefusedError, Store
+
+SERVER_NAME = "spyre-ci-hud"
+HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+PAGE_ROWS = 100
+
+JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+Nonce = Annotated[str, Query(max_length=128)]
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
+
+
+def proof_of_token(token: str, nonce: str) -> str:
+    """What shows that a server knows the token, without telling it."""
+    return hmac.new(token.encode(), f"{SERVER_NAME}:{nonce}".encode(), hashlib.sha256).hexdigest()
+
+
+def create_app(store: Store, *, token: str, repository: str, clock: Callable[[], float]) -> FastAPI:
+    """The server.
+
+    Args:
+        store: keeps what comes.
+        token: the write token.
+        repository: owner/name the token vouches for; the body's word is never taken for it.
+        clock: seconds since the epoch.
+    """
+    # The interactive docs load scripts from elsewhere; the OpenAPI document itself stays.
+    app = FastAPI(title="spyre-ci HUD", docs_url=None, redoc_url=None, redirect_slashes=False)
+    _add_error_answers(app)
+    _add_callback(app, store, token, repository, clock)
+    _add_reading(app, store, token)
+    _describe_callback(app)
+    return app
+
+
+def _add_callback(
+    app: FastAPI, store: Store, token: str, repository: str, clock: Callable[[], float]
+) -> None:
+    @app.post(CALLBACK_PATH, responses=_callback_answers(), openapi_extra=_callback_body())
+    async def callback(request: Request, credentials: Credentials) -> JSONResponse:
+        """Take a job's report, as the Cross-Repository CI Relay does."""
+        given = credentials.credentials if credentials is not None else ""
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+            raise HTTPException(401, "missing or wrong bearer token", {"WWW-Authenticate": "Bearer"})
+        report = _parse(await _read_body(request))
+        try:
+            await run_in_threadpool(store.record, report, repository=repository, at=clock())
+        except CallbackRefusedError as error:
+            raise HTTPException(400, str(error)) from error
+        return _json({"ok": True, "status": report.workflow.status})
+
+
+def _add_reading(app: FastAPI, store: Store, token: str) -> None:
+    @app.get("/healthz")
+    def health(nonce: Nonce = "") -> JSONResponse:
+        """Whether the server and its store work; with a nonce, proof that it knows the write token."""
+        told = {"ok": True, "server": SERVER_NAME, "runs": store.count_jobs()}
+        return _json({**told, "proof": proof_of_token(token, nonce)} if nonce else told)
+
+    @app.get("/api/runs")
+    def runs(limit: Limit = PAGE_ROWS, offset: Offset = 0) -> JSONResponse:
+        """The latest attempt of each job, the newest start first, with HUD's column names."""
+        return _json({"total": store.count_jobs(), "runs": store.jobs(limit=limit, offset=offset)})
+
+    @app.get("/", response_class=HTMLResponse)
+    def index(offset: Offset = 0) -> HTMLResponse:
+        """The page of runs."""
+        nonce = secrets.token_urlsafe(16)
+        jobs = store.jobs(limit=PAGE_ROWS, offset=offset)
+        page = pages.index(jobs, total=store.count_jobs(), offset=offset, step=PAGE_ROWS, nonce=nonce)
+        return _html(page, nonce)
+
+    @app.get(
+        "/runs/{number}",
+        response_class=HTMLResponse,
+        responses={404: {"description": "there is no such run"}},
+    )
+    def run(number: JobNumber) -> HTMLResponse:
+        """The page of one run."""
+        job = store.job(number)
+        if job is None:
+            raise HTTPException(404, "there is no such run")
+        nonce = secrets.token_urlsafe(16)
+        return _html(pages.run(job, attempts=store.attempts(job), nonce=nonce), nonce)
+
+
+async def _read_body(request: Request) -> bytes:
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > MAX_BYTES:
+        raise HTTPException(413, f"the body is larger than {MAX_BYTES} bytes")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise HTTPException(413, f"the body is larger than {MAX_BYTES} bytes")
+    return bytes(body)
+
+
+def _parse(body: bytes) -> Callback:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, "the body is no JSON") from error
+    try:
+        return Callback.model_validate(content)
+    except ValidationError as error:
+        raise HTTPException(400, "; ".join(explain(detail) for detail in error.errors()[:5])) from error
+
+
+def _add_error_answers(app: FastAPI) -> None:
+    @app.exception_handler(StarletteHTTPException)
+    def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
+        return _json({"ok": False, "error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
+        said = "; ".join(f"{detail['loc'][-1]}: {detail['msg']}" for detail in error.errors())
+        return _json({"ok": False, "error": said}, 422)
+
+    @app.exception_handler(sqlite3.OperationalError)
+    def no_store(_: Request, error: sqlite3.OperationalError) -> JSONResponse:
+        # A full disk or a lock that is held: the client keeps its report and comes again.
+        return _json({"ok": False, "error": f"the store failed: {error}"}, 503)
+
+
+def _json(content: Any, status: int = 200, headers: Any = None) -> JSONResponse:
+    return JSONResponse(content, status, {**HEADERS, **(headers or {})})
+
+
+def _html(page: str, nonce: str) -> HTMLResponse:
+    policy = (
+        f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(page, headers={**HEADERS, "Content-Security-Policy": policy})
+
+
+def _describe_callback(app: FastAPI) -> None:
+    # The route reads its body itself, to refuse a large one early, so FastAPI cannot see its model.
+    made = app.openapi
+    schemas = Callback.model_json_schema(ref_template="#/components/schemas/{model}").pop("$defs")
+
+    def with_schemas() -> dict[str, Any]:
+        document = made()
+        document["components"].setdefault("schemas", {}).update(schemas)
+        return document
+
+    app.openapi = with_schemas  # type: ignore[method-assign]  # the way FastAPI documents
+
+
+def _callback_body() -> dict[str, Any]:
+    schema = Callback.model_json_schema(ref_template="#/components/schemas/{model}")
+    del schema["$defs"]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _callback_answers() -> dict[int | str, dict[str, Any]]:
+    return {
+        400: {"description": "the contract does not hold, or the state machine does not take it"},
+        401: {"description": "missing or wrong bearer token"},
+        413: {"description": "the body is larger than 2 MB"},
+        503: {"description": "the store failed"},
+    }

@@ -1,0 +1,191 @@
+"""The pages: rows of the store made readable. Jinja2 escapes everything; nothing comes from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import ValidationError
+
+from ci.hud.payload import COUNT_OF_VERDICT, RunDetails, is_web_url, parse_time
+
+TEMPLATES = Environment(
+    loader=PackageLoader("ci.hud.server"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+COLOURS = {"success": "good", "failure": "bad", "cancelled": "warn", "timed_out": "warn"}
+LABELS = {"timed_out": "timed out"}
+BAR_WIDTH = 120
+SHA_CHARACTERS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One piece of the bar of counts, in units of its SVG."""
+
+    kind: str
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """What a template shows of one row; every text still is as hostile as it came."""
+
+    number: int
+    label: str
+    colour: str
+    title: str
+    job: str
+    lane: str
+    event: str
+    stage: str
+    device: str
+    pytorch: str
+    sha: str
+    sha_short: str
+    repository: str
+    attempt: int
+    superseded: bool
+    passed: int
+    failed: int
+    skipped: int
+    total: int
+    bars: Sequence[Bar]
+    verdicts: Sequence[tuple[str, int, str]]
+    started: str
+    completed: str
+    duration: str
+    run_url: str
+    artifact_url: str
+
+
+def index(jobs: Sequence[Mapping[str, Any]], *, total: int, offset: int, step: int, nonce: str) -> str:
+    """The page of runs.
+
+    Args:
+        jobs: rows of the store, in their order.
+        total: how many there are in all.
+        offset: how many came before these.
+        step: how many a page shows.
+        nonce: the one the page's policy lets through.
+    """
+    return TEMPLATES.get_template("index.html").render(
+        jobs=[view(job) for job in jobs],
+        total=total,
+        first=offset + 1,
+        last=offset + len(jobs),
+        newer=max(0, offset - step) if offset else None,
+        older=offset + step if offset + len(jobs) < total and jobs else None,
+        nonce=nonce,
+    )
+
+
+def run(job: Mapping[str, Any], *, attempts: Sequence[Mapping[str, Any]], nonce: str) -> str:
+    """The page of one run.
+
+    Args:
+        job: its row.
+        attempts: the rows of all its attempts.
+        nonce: the one the page's policy lets through.
+    """
+    return TEMPLATES.get_template("run.html").render(
+        job=view(job), attempts=[view(one) for one in attempts], nonce=nonce
+    )
+
+
+def view(job: Mapping[str, Any]) -> JobView:
+    """A row of the store as a template shows it."""
+    details = _details(job["environment"])
+    conclusion = job["conclusion"] if job["status"] == "completed" else ""
+    label = LABELS.get(conclusion, conclusion) or ("running" if job["status"] == "in_progress" else "unknown")
+    return JobView(
+        number=job["id"],
+        label=label,
+        colour=COLOURS.get(conclusion, "info"),
+        title=details.run or f"{job['workflow_name']} {job['run_id']}",
+        job=f"{job['workflow_name']} / {job['job_name']}",
+        lane=details.lane,
+        event=job["event_type"] if not job["pr_number"] else f"pull request #{job['pr_number']}",
+        stage=_stage(details),
+        device=details.device,
+        pytorch=details.pytorch,
+        sha=job["pytorch_head_sha"],
+        sha_short=job["pytorch_head_sha"][:SHA_CHARACTERS],
+        repository=job["downstream_repo"],
+        attempt=job["run_attempt"],
+        superseded=bool(job["superseded"]),
+        passed=job["passed_tests"],
+        failed=job["failed_tests"],
+        skipped=job["skipped_tests"],
+        total=job["total_tests"],
+        bars=bars(job["passed_tests"], job["failed_tests"], job["skipped_tests"]),
+        verdicts=_verdicts(details),
+        started=_moment(job["started_at"]),
+        completed=_moment(job["completed_at"]),
+        duration=duration(job["duration_seconds"]) if job["completed_at"] else "",
+        run_url=job["workflow_run_url"] if is_web_url(job["workflow_run_url"]) else "",
+        artifact_url=job["artifact_url"] if is_web_url(job["artifact_url"]) else "",
+    )
+
+
+def bars(passed: int, failed: int, skipped: int) -> list[Bar]:
+    """The pieces of a bar of counts; one that is there is seen, be it ever so small a share."""
+    shown = [
+        (kind, number) for kind, number in (("good", passed), ("bad", failed), ("skip", skipped)) if number
+    ]
+    total = sum(number for _, number in shown)
+    least = 2.0
+    spare = BAR_WIDTH - least * len(shown)
+    pieces, x = [], 0.0
+    for kind, number in shown:
+        width = least + spare * number / total
+        pieces.append(Bar(kind=kind, x=round(x, 2), width=round(width, 2)))
+        x += width
+    return pieces
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    whole = max(0, round(seconds))
+    if whole < 60:  # noqa: PLR2004  # seconds of a minute
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004  # minutes of an hour
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60:,} h {minutes % 60:02d} min"
+
+
+def _details(environment: str) -> RunDetails:
+    # HUD lets anybody write anything here; what is not ours is not shown.
+    try:
+        return RunDetails.model_validate(json.loads(environment or "{}"))
+    except (ValueError, RecursionError, ValidationError):
+        return RunDetails()
+
+
+def _stage(details: RunDetails) -> str:
+    if details.stage is None:
+        return "" if details.percent is None else f"{details.percent:g} %"
+    return f"{details.stage}" if details.percent is None else f"{details.stage} ({details.percent:g} %)"
+
+
+def _verdicts(details: RunDetails) -> list[tuple[str, int, str]]:
+    colours = {"passed": "good", "failed": "bad", "skipped": "skip"}
+    return [
+        (verdict.replace("_", " "), details.verdicts[verdict], colours[count])
+        for verdict, count in COUNT_OF_VERDICT.items()
+        if details.verdicts.get(verdict)
+    ]
+
+
+def _moment(text: str) -> str:
+    if not text:
+        return ""
+    return parse_time(text).strftime("%Y-%m-%d %H:%M:%S UTC")

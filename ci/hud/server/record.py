@@ -1,0 +1,66 @@
+"""The row of `crcr_workflow_job` a callback makes; pure. What is not defined is left out, so it merges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ci.hud.payload import Callback, Workflow, parse_time
+
+Row = dict[str, str | int | float]
+
+
+def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float | None]) -> Row:
+    """The defined columns of a callback's row.
+
+    Args:
+        callback: what was sent.
+        repository: the downstream repository, as the token vouches for it; never the body's word.
+        metrics: `queue_time` and `execution_time` in seconds; None is not defined.
+    """
+    workflow, payload = callback.workflow, callback.payload
+    row: Row = {
+        "dynamoKey": callback.key(repository),
+        "status": workflow.status,
+        "downstream_repo": repository,
+        "upstream_repo": payload.repository.full_name,
+        "pr_number": payload.pull_request.number if payload.pull_request is not None else 0,
+        "pytorch_head_sha": callback.head_sha,
+        "delivery_id": callback.delivery_id,
+        "workflow_run_url": workflow.url or "",
+        "workflow_name": workflow.name,
+        "job_name": workflow.job_name,
+        "check_run_id": str(workflow.check_run_id),
+        "run_id": str(workflow.run_id),
+        "run_attempt": workflow.run_attempt,
+    }
+    if callback.event_type:
+        row["event_type"] = callback.event_type
+    if payload.spyre_ci is not None:
+        row["environment"] = payload.spyre_ci.model_dump_json(exclude_defaults=True)
+    if workflow.started_at:
+        row["started_at"] = _utc(workflow.started_at)
+    if workflow.artifact_url:
+        row["artifact_url"] = workflow.artifact_url
+    row.update({name: value for name, value in metrics.items() if value is not None})
+    if workflow.status == "completed":
+        row.update(_completed(workflow))
+    return row
+
+
+def _completed(workflow: Workflow) -> Row:
+    row: Row = {}
+    if workflow.conclusion:
+        row["conclusion"] = workflow.conclusion
+    if workflow.completed_at:
+        row["completed_at"] = _utc(workflow.completed_at)
+    counts = workflow.test_results
+    if counts is not None:
+        row["passed_tests"] = counts.passed
+        row["failed_tests"] = counts.failed
+        row["skipped_tests"] = counts.skipped
+        row["total_tests"] = counts.passed + counts.failed + counts.skipped
+    return row
+
+
+def _utc(text: str) -> str:
+    return parse_time(text).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,118 @@
+"""Running the server: in the foreground for people, or on a loopback port for the length of a block."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from ci.errors import PortInUseError, SpyreCiError
+
+START_TIMEOUT_S = 15
+STOP_TIMEOUT_S = 10
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that says when it takes requests."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def serve(host: str, port: int, app: FastAPI, *, echo: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C.
+
+    Args:
+        host: address to listen on.
+        port: port to listen on; 0 takes a free one, and says which.
+        app: the server.
+        echo: takes lines for people.
+
+    Raises:
+        PortInUseError: it cannot listen there.
+    """
+    with _listen(host, port) as listener:
+        address, chosen = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        echo(f"HUD on http://{shown}:{chosen}/ (Ctrl-C ends it)")
+        if address in {"0.0.0.0", "::"}:  # noqa: S104  # it is told, not bound
+            echo("  it listens on every address: whoever reaches this machine can read the results")
+        # uvicorn ends its requests first, then hands the interrupt on.
+        with contextlib.suppress(KeyboardInterrupt):
+            config = _config(app, log_level="error", log_config=uvicorn.config.LOGGING_CONFIG)
+            _Server(config).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def embedded(app: FastAPI) -> Iterator[str]:
+    """Serve on a free loopback port for the length of the block; gives the base URL.
+
+    Raises:
+        SpyreCiError: it did not come up.
+    """
+    with _listen("127.0.0.1", 0) as listener:
+        server = _Server(_config(app, log_level="critical", log_config=None))
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [listener]}, name="hud-server", daemon=True
+        )
+        thread.start()
+        try:
+            if not server.ready.wait(START_TIMEOUT_S):
+                raise SpyreCiError(
+                    f"the embedded HUD did not start within {START_TIMEOUT_S} s",
+                    remedy="report to a server of its own: `spyre-ci hud serve`",
+                )
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(STOP_TIMEOUT_S)
+
+
+def _config(app: FastAPI, *, log_level: str, log_config: dict[str, Any] | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=log_config,
+        log_level=log_level,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        http="h11",
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _unusable(host, port, error) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise _unusable(host, port, error) from error
+    return listener
+
+
+def _unusable(host: str, port: int, error: OSError) -> PortInUseError:
+    return PortInUseError(
+        f"cannot listen on {host} port {port}: {error.strerror or error}",
+        where="hud.port",
+        remedy="end what listens there, or name another port (--port 0 takes a free one)",
+    )

@@ -1,0 +1,205 @@
+"""The HUD store on SQLite: rows merge by `dynamoKey`, pull requests go through the relay's states."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ci.errors import BadFileError
+from ci.hud.payload import Callback
+from ci.hud.server.record import Row, row_of
+from ci.hud.server.schema import MIGRATIONS
+
+STATE_KEPT_S = 3 * 24 * 3600
+BUSY_TIMEOUT_S = 15.0
+# Which state a status needs before it and leaves behind; anything else is no transition.
+TRANSITIONS = {"in_progress": ("DISPATCHED", "IN_PROGRESS"), "completed": ("IN_PROGRESS", "COMPLETED")}
+
+
+class CallbackRefusedError(Exception):
+    """A callback the state machine does not take; its text is told to the client."""
+
+
+class Store:
+    """Jobs and callback states in one SQLite file, usable from many threads and processes.
+
+    Args:
+        path: the file; it and its folder are made.
+
+    Raises:
+        BadFileError: it is no database, or was written by a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock = threading.Lock()
+        self._writer = _connect(path)
+        try:
+            # FULL: what was answered 200 survives a loss of power, not only of the process.
+            self._writer.execute("PRAGMA journal_mode=WAL")
+            self._writer.execute("PRAGMA synchronous=FULL")
+            self._migrate()
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise BadFileError(
+                f"cannot be used as the HUD store: {error}", where=path, remedy="move the file away"
+            ) from error
+        except BadFileError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+    def dispatch(self, *, delivery_id: str, repository: str, at: float) -> None:
+        """Note that a pull request's job was dispatched; a second time changes nothing.
+
+        Args:
+            delivery_id: of the webhook.
+            repository: the downstream one.
+            at: seconds since the epoch.
+        """
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO callback_state VALUES (?, 'DISPATCHED', ?) ON CONFLICT (key) DO NOTHING",
+                (_dispatch_key(delivery_id, repository), at),
+            )
+
+    def record(self, callback: Callback, *, repository: str, at: float) -> None:
+        """Store one callback, whole or not at all.
+
+        Args:
+            callback: what was sent.
+            repository: the downstream one, as the token vouches for it.
+            at: seconds since the epoch.
+
+        Raises:
+            CallbackRefusedError: a nightly that is not completed; a pull request's callback that was not
+                dispatched, is a duplicate, or skips a state.
+        """
+        if callback.nightly and callback.workflow.status != "completed":
+            raise CallbackRefusedError(f"{callback.event_type} callbacks must have status 'completed'")
+        with self._transaction() as connection:
+            metrics = {} if callback.nightly else _advance(connection, callback, repository, at)
+            _merge(connection, row_of(callback, repository=repository, metrics=metrics), at)
+
+    def jobs(self, *, limit: int, offset: int = 0) -> list[dict[str, Any]]:
+        """The latest attempt of each job, the newest start first."""
+        return self._read(
+            "SELECT * FROM crcr_workflow_job_ranked WHERE NOT superseded "
+            "ORDER BY started_at DESC, id DESC LIMIT ? OFFSET ?",
+            (limit, offset),
+        )
+
+    def count_jobs(self) -> int:
+        """How many jobs there are, superseded attempts left out."""
+        rows = self._read("SELECT count(*) AS number FROM crcr_workflow_job_ranked WHERE NOT superseded", ())
+        return int(rows[0]["number"])
+
+    def job(self, number: int) -> dict[str, Any] | None:
+        """One row, or None."""
+        rows = self._read("SELECT * FROM crcr_workflow_job_ranked WHERE id = ?", (number,))
+        return rows[0] if rows else None
+
+    def attempts(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every attempt of the job `job` is one of, in order."""
+        return self._read(
+            "SELECT * FROM crcr_workflow_job_ranked WHERE downstream_repo = ? AND delivery_id = ? "
+            "AND workflow_name = ? AND job_name = ? AND run_id = ? ORDER BY run_attempt, id",
+            tuple(
+                job[name]
+                for name in ("downstream_repo", "delivery_id", "workflow_name", "job_name", "run_id")
+            ),
+        )
+
+    def _read(self, query: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+        # A connection of its own: readers neither wait for the writer nor see half of a transaction.
+        with closing(_connect(self.path)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(query, values)]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                # A full disk makes SQLite roll back by itself.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def _migrate(self) -> None:
+        with self._transaction() as connection:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version > len(MIGRATIONS):
+                raise BadFileError(
+                    f"was written by a newer version (schema {version}, known are up to {len(MIGRATIONS)})",
+                    where=self.path,
+                    remedy="update spyre-ci, or move the file away",
+                )
+            for statements in MIGRATIONS[version:]:
+                for statement in statements:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Transactions are begun by hand (isolation_level None); the writer is guarded by a lock of ours.
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+
+
+def _dispatch_key(delivery_id: str, repository: str) -> str:
+    return f"{delivery_id}:{repository}"
+
+
+def _advance(
+    connection: sqlite3.Connection, callback: Callback, repository: str, at: float
+) -> dict[str, float | None]:
+    """Take a pull request's callback through its states and measure the times between them."""
+    workflow = callback.workflow
+    connection.execute("DELETE FROM callback_state WHERE at < ?", (at - STATE_KEPT_S,))
+    dispatched = _state(connection, _dispatch_key(callback.delivery_id, repository))
+    if dispatched is None:
+        raise CallbackRefusedError("callback rejected: no matching dispatch record")
+    key = f"{callback.delivery_id}:{repository}:{workflow.run_id}:{workflow.run_attempt}:{workflow.job_name}"
+    before = _state(connection, key)
+    needed, after = TRANSITIONS[workflow.status]
+    if (before[0] if before else "DISPATCHED") != needed:
+        raise CallbackRefusedError(
+            f"callback rejected: invalid state transition delivery_id={callback.delivery_id} "
+            f"repo={repository} status={workflow.status}"
+        )
+    connection.execute("INSERT OR REPLACE INTO callback_state VALUES (?, ?, ?)", (key, after, at))
+    since = before[1] if before else dispatched[1]
+    name = "queue_time" if workflow.status == "in_progress" else "execution_time"
+    # A re-run keeps the first dispatch's delivery, so the time since then is no time in a queue.
+    if name == "queue_time" and workflow.run_attempt > 1:
+        return {}
+    return {name: round(max(0.0, at - since), 3)}
+
+
+def _state(connection: sqlite3.Connection, key: str) -> tuple[str, float] | None:
+    row = connection.execute("SELECT state, at FROM callback_state WHERE key = ?", (key,)).fetchone()
+    return None if row is None else (str(row[0]), float(row[1]))
+
+
+def _merge(connection: sqlite3.Connection, row: Row, at: float) -> None:
+    # Column names come from `row_of`, never from a client; values are bound.
+    names = [*row, "_inserted_at"]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names if name != "dynamoKey")
+    marks = ", ".join("?" * (len(names) - 1))
+    connection.execute(
+        f"INSERT INTO crcr_workflow_job ({', '.join(names)}) "  # noqa: S608  # see above
+        f"VALUES ({marks}, strftime('%Y-%m-%dT%H:%M:%fZ', ?, 'unixepoch')) "
+        f"ON CONFLICT (dynamoKey) DO UPDATE SET {updates}",
+        (*row.values(), at),
+    )

@@ -1,0 +1,91 @@
+"""The bearer token: from the environment or a file, and the embedded server's own, made on first use."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from filelock import FileLock
+
+from ci.errors import MissingInputError, SettingsError
+from test_selection.files import write_text
+
+TOKEN_VARIABLE = "SPYRE_CI_HUD_TOKEN"  # noqa: S105  # the variable's name, not a secret
+TOKEN_FILE = "hud-token"  # noqa: S105  # the file's name, not a secret
+LOCK_TIMEOUT_S = 30
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def find_token(environ: Mapping[str, str], token_file: Path | None) -> str:
+    """The token for a configured endpoint; the environment wins over the file.
+
+    Raises:
+        SettingsError: there is none, or it cannot stand in a header; the message never holds it.
+        MissingInputError: the file that was named is not there.
+    """
+    if environ.get(TOKEN_VARIABLE, "").strip():
+        return _checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
+    if token_file is None:
+        raise SettingsError(
+            "there is no token for the endpoint",
+            where="report.token_file",
+            remedy=f"set {TOKEN_VARIABLE}, or name a file that holds the token",
+        )
+    return _checked(_read(token_file), str(token_file))
+
+
+def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
+    """The embedded server's write token, made on first use in a file only the user can read.
+
+    Wider permissions are taken away, and said, because whoever read the file meanwhile can still write.
+
+    Raises:
+        SettingsError: the file belongs to somebody else or does not hold a token.
+    """
+    path = state_dir / TOKEN_FILE
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with FileLock(state_dir / f".{TOKEN_FILE}.lock", timeout=LOCK_TIMEOUT_S):
+        if not path.exists():
+            write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
+        _keep_private(path, warn)
+        return _checked(_read(path), str(path))
+
+
+def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
+    status = path.stat()
+    if status.st_uid != os.getuid():
+        raise SettingsError(
+            "the token file belongs to another user", where=path, remedy="remove it; a new one is made"
+        )
+    if status.st_mode & OTHERS:
+        path.chmod(0o600)
+        warn(
+            f"{path}: others could read the HUD token (mode {stat.S_IMODE(status.st_mode):04o}); it is "
+            "private again, remove the file to get a new one"
+        )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError as error:
+        raise MissingInputError("there is no token file", where=path, remedy="check the path") from error
+    except OSError as error:
+        raise SettingsError(
+            f"the token file cannot be read: {error.strerror}", where=path, remedy="check its permissions"
+        ) from error
+
+
+def _checked(text: str, where: str) -> str:
+    token = text.strip()
+    if not re.fullmatch(r"[\x21-\x7e]{1,8192}", token):
+        raise SettingsError(
+            "is empty or holds blanks or characters no header can carry",
+            where=where,
+            remedy="put the bare token there, on one line",
+        )
+    return token

@@ -1,0 +1,136 @@
+"""A run folder with a summary, settings in a temporary folder, and a server with faults to order."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.config import Settings, load_settings
+from ci.hud.payload import RunIdentity, nightly_completed
+from test_selection.files import write_json
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+IDENTITY = {
+    "run_id": 4242,
+    "run_attempt": 1,
+    "lane": "nightly-main",
+    "job_name": "pytorch",
+    "workflow": "Nightly",
+    "url": "",
+    "provider": "none",
+    "pytorch_version": "2.13.0",
+    "pytorch_sha": SHA,
+    "device": "spyre",
+    "stage": 1,
+    "percent": 5.0,
+    "started_at": "2026-08-01T02:00:00+00:00",
+    "completed_at": "2026-08-01T02:03:05+00:00",
+}
+
+
+@pytest.fixture
+def payload() -> dict[str, Any]:
+    identity = RunIdentity.model_validate(IDENTITY)
+    return nightly_completed(
+        identity, run="r1", verdicts={"passed": 7, "failed": 2, "xfailed": 1}, exit_code=1
+    )
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs" / "r1"
+    verdicts = {"passed": 7, "failed": 2, "xfailed": 1}
+    summary = {"run": "r1", "planned": 10, "verdicts": verdicts, "exit_code": 1, "identity": IDENTITY}
+    write_json(folder / "summary.json", "summary", summary)
+    return folder
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[..., Settings]:
+    def make(**flags: Any) -> Settings:
+        dotted = {key.replace("__", "."): value for key, value in flags.items()}
+        # Port 0: a server that happens to run on this machine must not be found.
+        return load_settings(path=None, environ={}, flags={"hud.port": 0, **dotted}, cwd=tmp_path)
+
+    return make
+
+
+@dataclass
+class Faulty:
+    """A stand-in for the relay that does what it is told, one entry of `script` a request.
+
+    An entry is a status, a (status, headers, body), `hang`, `cut`, `drip` or `ok`.
+    """
+
+    script: list[Any] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    url: str = ""
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, handler: BaseHTTPRequestHandler) -> None:
+        length = int(handler.headers.get("Content-Length", 0))
+        body = handler.rfile.read(length)
+        self.requests.append({"path": handler.path, "headers": dict(handler.headers), "body": body})
+        step = self.script.pop(0) if self.script else "ok"
+        if step == "hang":
+            self.released.wait(30)
+        elif step == "cut":
+            handler.connection.shutdown(socket.SHUT_RDWR)
+        elif step == "drip":
+            self._drip(handler)
+        else:
+            self._answer(handler, step)
+
+    def _answer(self, handler: BaseHTTPRequestHandler, step: Any) -> None:
+        good = json.dumps({"ok": True, "status": "completed"})
+        if step == "ok":
+            step = (200, {}, good)
+        elif isinstance(step, int):
+            step = (step, {}, json.dumps({"error": f"made {step}"}))
+        status, headers, text = step
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(text.encode())))
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+    def _drip(self, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000000")
+        handler.end_headers()
+        try:
+            while not self.released.wait(0.05):
+                handler.wfile.write(b" ")
+        except OSError:
+            return
+
+
+@pytest.fixture
+def faulty() -> Iterator[Faulty]:
+    state = Faulty()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            state.take(self)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield state
+    state.released.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(10)

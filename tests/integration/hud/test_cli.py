@@ -1,0 +1,125 @@
+"""`spyre-ci hud`, as a process where it serves."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from typer.testing import CliRunner
+
+from ci.config import Settings
+from ci.errors import MissingInputError, PortInUseError
+from ci.hud.cli import app
+from ci.hud.server.app import create_app
+from ci.hud.server.serve import serve
+from ci.hud.server.store import Store
+
+pytestmark = pytest.mark.integration
+
+SERVE = """
+import sys
+from pathlib import Path
+from ci.config import load_settings
+from ci.hud.cli import app
+app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
+"""
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.match(r"HUD on (http://\S+)/ \(Ctrl-C ends it\)", process.stdout.readline())
+        assert found is not None
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def test_serve_says_its_port_answers_and_ends_quietly_at_an_interrupt(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0") as (process, url):
+        assert requests.get(f"{url}/healthz", timeout=20).json()["server"] == "spyre-ci-hud"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, "", "")
+    token = (tmp_path / ".spyre-ci" / "hud-token").read_text().strip()
+    assert token not in out + err
+
+
+def test_what_a_killed_server_had_answered_is_there(tmp_path: Path, payload: dict[str, Any]) -> None:
+    with serving(tmp_path, "--port", "0") as (process, url):
+        token = (tmp_path / ".spyre-ci" / "hud-token").read_text().strip()
+        answer = requests.post(
+            f"{url}/github/callback", json=payload, headers={"Authorization": f"Bearer {token}"}, timeout=20
+        )
+        assert answer.status_code == 200
+        process.kill()
+    store = Store(tmp_path / ".spyre-ci" / "hud.sqlite")
+    assert store.count_jobs() == 1
+    store.close()
+
+
+def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
+    store = Store(tmp_path / "hud.sqlite")
+    application = create_app(store, token="t", repository="o/r", clock=lambda: 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"cannot listen on 127.0.0.1 port {port}") as caught:
+            serve("127.0.0.1", port, application, echo=print)
+    store.close()
+    assert "--port 0" in str(caught.value.remedy)
+
+
+def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
+    store = Store(tmp_path / "hud.sqlite")
+    with pytest.raises(PortInUseError, match=r"cannot listen on no\.such\.host\.invalid"):
+        serve(
+            "no.such.host.invalid",
+            0,
+            create_app(store, token="t", repository="o/r", clock=lambda: 0.0),
+            echo=print,
+        )
+    store.close()
+
+
+def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
+    run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t")
+    there = settings(report__endpoint=faulty.url)
+    for argument in (str(run_dir), run_dir.name):
+        result = CliRunner().invoke(app, ["flush", argument], obj=there)
+        assert (result.exit_code, result.output) == (0, f"HUD: reported to {faulty.url}/github/callback\n")
+
+
+def test_flush_ends_with_3_when_some_are_left(
+    run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t")
+    (run_dir / "outbox").mkdir()
+    (run_dir / "outbox" / "000001-odd.json").write_text("{")
+    result = CliRunner().invoke(app, ["flush", str(run_dir)], obj=settings(report__endpoint=faulty.url))
+    assert result.exit_code == 3
+    assert "NOT reported (1 kept in the outbox): cannot be read as JSON" in result.output
+
+
+def test_flush_of_a_run_that_is_not_there_is_said(settings: Callable[..., Settings]) -> None:
+    result = CliRunner().invoke(app, ["flush", "gone"], obj=settings())
+    assert isinstance(result.exception, MissingInputError)
+    assert result.exception.where == "gone"

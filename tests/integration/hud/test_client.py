@@ -1,0 +1,119 @@
+"""The client against a server with faults, over real sockets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.hud.answers import Answer, Outcome
+from ci.hud.client import Target, post
+
+pytestmark = pytest.mark.integration
+
+TOKEN = "s3cret-token"
+
+
+def send(
+    url: str, payload: dict[str, Any], *, timeout_s: float = 20, path: str = "/github/callback"
+) -> Answer:
+    target = Target(url=url + path, repository="o/r", token=lambda: TOKEN, timeout_s=timeout_s)
+    return post(payload, target)
+
+
+def test_a_report_is_sent_as_the_contract_says(faulty: Any, payload: dict[str, Any]) -> None:
+    answer = send(faulty.url, payload)
+    assert answer.outcome is Outcome.DELIVERED
+    (request,) = faulty.requests
+    assert request["path"] == "/github/callback"
+    assert request["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    assert request["headers"]["Content-Type"] == "application/json"
+    assert json.loads(request["body"]) == payload
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "doubtful"),
+    [
+        (400, Outcome.REFUSED, False),
+        (401, Outcome.UNAUTHORIZED, False),
+        (429, Outcome.RATE_LIMITED, False),
+        (500, Outcome.RETRY, True),
+        (503, Outcome.RETRY, True),
+        ("cut", Outcome.RETRY, True),
+    ],
+)
+def test_faults_become_answers(
+    faulty: Any, payload: dict[str, Any], step: Any, outcome: Outcome, doubtful: bool
+) -> None:
+    faulty.script = [step]
+    answer = send(faulty.url, payload)
+    assert (answer.outcome, answer.doubtful) == (outcome, doubtful)
+
+
+@pytest.mark.parametrize("step", ["hang", "drip"])
+def test_a_server_that_never_ends_its_answer_is_given_up(
+    faulty: Any, payload: dict[str, Any], step: str
+) -> None:
+    faulty.script = [step]
+    answer = send(faulty.url, payload, timeout_s=0.5)
+    assert (answer.outcome, answer.doubtful) == (Outcome.RETRY, True)
+    assert answer.detail.startswith("no whole answer: ")
+
+
+def test_nobody_there_leaves_no_doubt(payload: dict[str, Any]) -> None:
+    answer = send("http://127.0.0.1:1", payload)
+    assert (answer.outcome, answer.doubtful) == (Outcome.RETRY, False)
+    assert answer.detail.startswith("no connection: ")
+
+
+def test_a_redirect_is_not_followed(faulty: Any, payload: dict[str, Any]) -> None:
+    faulty.script = [(307, {"Location": f"{faulty.url}/elsewhere"}, "")]
+    assert send(faulty.url, payload).outcome is Outcome.REFUSED
+    assert len(faulty.requests) == 1
+
+
+def test_the_servers_wish_to_wait_is_read(faulty: Any, payload: dict[str, Any]) -> None:
+    faulty.script = [(429, {"Retry-After": "120"}, "")]
+    assert send(faulty.url, payload).retry_after_s == 120
+
+
+def test_a_token_the_server_repeats_is_not_shown(faulty: Any, payload: dict[str, Any]) -> None:
+    faulty.script = [(401, {}, f"bad token {TOKEN}")]
+    assert send(faulty.url, payload).detail == "HTTP 401: bad token ***"
+
+
+def test_a_long_answer_is_cut(faulty: Any, payload: dict[str, Any]) -> None:
+    faulty.script = [(400, {}, "x" * 10**6)]
+    assert len(send(faulty.url, payload).detail) < 400
+
+
+def test_a_netrc_entry_does_not_replace_the_token(
+    faulty: Any, payload: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password wrong\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setattr("ci.hud.client.is_loopback", lambda _: False)
+    send(faulty.url, payload)
+    assert faulty.requests[0]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+
+
+def test_a_proxy_does_not_stand_before_this_machine(
+    faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert send(faulty.url, payload).outcome is Outcome.DELIVERED
+
+
+def test_a_server_whose_certificate_fails_is_refused_and_the_token_kept(
+    faulty: Any, payload: dict[str, Any]
+) -> None:
+    answer = send(faulty.url.replace("http:", "https:"), payload)
+    assert answer.outcome in {Outcome.REFUSED, Outcome.RETRY}
+    assert faulty.requests == []

@@ -1,0 +1,327 @@
+"""Reporting a run, from its summary to the server's store, and everything that can go wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.config import Settings
+from ci.errors import SettingsError
+from ci.hud.deliver import Delivery, deliver, flush_run
+from ci.hud.endpoint import open_app
+from ci.hud.flush import Effects
+from ci.hud.outbox import Outbox
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+from test_selection.files import read_json, write_json
+
+pytestmark = pytest.mark.integration
+
+MakeSettings = Callable[..., Settings]
+TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
+
+
+class World:
+    """Time that only sleeping moves, and what was said."""
+
+    def __init__(self) -> None:
+        self.now = 1_785_000_000.0
+        self.slept: list[float] = []
+        self.lines: list[str] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def clock(self) -> float:
+        return self.now
+
+    def deliver(
+        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, budget_s: float = 180
+    ) -> Delivery:
+        return deliver(
+            run_dir,
+            settings,
+            environ=environ or {},
+            clock=self.clock,
+            sleep=self.sleep,
+            rng=lambda: 0.5,
+            echo=self.lines.append,
+            budget_s=budget_s,
+        )
+
+    def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
+        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
+        return flush_run(run_dir, settings, environ=environ or {}, effects=effects, echo=self.lines.append)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def stored(settings: Settings) -> list[dict[str, Any]]:
+    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+        return store.jobs(limit=10)
+
+
+def waiting(run_dir: Path) -> int:
+    return len(Outbox(run_dir, lambda: 0).pending())
+
+
+def test_a_run_is_reported_to_the_embedded_endpoint(
+    world: World, run_dir: Path, settings: MakeSettings
+) -> None:
+    here = settings()
+    delivery = world.deliver(run_dir, here)
+    assert delivery.outcome == "delivered"
+    assert world.lines == ["HUD: reported; see it at the page of `spyre-ci hud serve`"]
+    (row,) = stored(here)
+    assert (row["passed_tests"], row["failed_tests"], row["skipped_tests"]) == (7, 2, 1)
+    assert row["downstream_repo"] == "torch-spyre/torch-spyre"
+    assert waiting(run_dir) == 0
+    told = read_json(run_dir / "hud.json", "hud")
+    assert (told["outcome"], told["endpoint"], len(told["report"]["delivered"])) == (
+        "delivered",
+        "embedded",
+        1,
+    )
+
+
+def test_reporting_twice_changes_nothing(world: World, run_dir: Path, settings: MakeSettings) -> None:
+    here = settings()
+    world.deliver(run_dir, here)
+    before = stored(here)
+    assert world.deliver(run_dir, here).outcome == "delivered"
+    assert stored(here) == before
+    assert len(list((run_dir / "outbox" / "delivered").glob("*.json"))) == 1
+
+
+def test_a_corrected_summary_corrects_the_row(world: World, run_dir: Path, settings: MakeSettings) -> None:
+    here = settings()
+    world.deliver(run_dir, here)
+    summary = read_json(run_dir / "summary.json", "summary")
+    write_json(run_dir / "summary.json", "summary", {**summary, "verdicts": {"passed": 10}, "exit_code": 0})
+    world.deliver(run_dir, here)
+    (row,) = stored(here)
+    assert (row["passed_tests"], row["failed_tests"], row["conclusion"]) == (10, 0, "success")
+
+
+def test_a_server_that_runs_already_is_used(world: World, run_dir: Path, settings: MakeSettings) -> None:
+    app, store = open_app(settings(), clock=world.clock, warn=print)
+    with closing(store), embedded(app) as url:
+        port = int(url.rpartition(":")[2])
+        delivery = world.deliver(run_dir, settings(hud__port=port))
+        assert delivery.page == f"{url}/"
+        assert store.count_jobs() == 1
+    assert world.lines == [f"HUD: reported; see it at {url}/"]
+
+
+def test_a_stranger_on_the_port_is_not_sent_the_token(
+    world: World, run_dir: Path, settings: MakeSettings, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    app, store = open_app(settings(state=str(elsewhere)), clock=world.clock, warn=print)
+    with closing(store), embedded(app) as url:
+        here = settings(hud__port=int(url.rpartition(":")[2]))
+        assert world.deliver(run_dir, here).outcome == "delivered"
+        assert store.count_jobs() == 0
+    assert len(stored(here)) == 1
+
+
+def test_a_server_elsewhere_gets_the_report_and_the_token(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN)
+    assert delivery.outcome == "delivered"
+    assert world.lines == [f"HUD: reported to {faulty.url}/github/callback"]
+    assert faulty.requests[0]["headers"]["Authorization"] == "Bearer s3cret-token"
+    assert json.loads(faulty.requests[0]["body"])["workflow"]["check_run_id"] == "4242-1"
+
+
+def test_the_cis_check_run_and_artifact_are_told(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    environ = {**TOKEN, "SPYRE_CI_CHECK_RUN_ID": "99", "SPYRE_CI_ARTIFACT_URL": "https://a.example/r.html"}
+    world.deliver(run_dir, settings(report__endpoint=faulty.url), environ)
+    workflow = json.loads(faulty.requests[0]["body"])["workflow"]
+    assert (workflow["check_run_id"], workflow["artifact_url"]) == ("99", "https://a.example/r.html")
+
+
+def test_faults_on_the_way_are_waited_out(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    faulty.script = [503, "cut", 429, "ok"]
+    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN)
+    assert delivery.outcome == "delivered"
+    assert world.slept == [1.5, 3.0, 75.0]
+    assert len({request["body"] for request in faulty.requests}) == 1
+
+
+def test_an_endpoint_that_is_down_keeps_the_report_and_names_the_remedy(
+    world: World, run_dir: Path, settings: MakeSettings
+) -> None:
+    delivery = world.deliver(run_dir, settings(report__endpoint="http://127.0.0.1:1"), TOKEN)
+    assert delivery.outcome == "left"
+    (line,) = world.lines
+    assert line.startswith("HUD: NOT reported (1 kept in the outbox): no connection: ")
+    assert line.endswith(f"  remedy: wait until the endpoint is back, then `spyre-ci hud flush {run_dir}`")
+    assert waiting(run_dir) == 1
+    assert "s3cret" not in (run_dir / "hud.json").read_text()
+
+
+def test_an_endpoint_that_comes_back_gets_the_report_by_a_flush(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    there = settings(report__endpoint=faulty.url)
+    faulty.script = [503] * 6
+    assert world.deliver(run_dir, there, TOKEN).outcome == "left"
+    world.now += 3600
+    assert world.flush(run_dir, there, TOKEN).outcome == "delivered"
+    assert waiting(run_dir) == 0
+    assert read_json(run_dir / "hud.json", "hud")["outcome"] == "delivered"
+    assert len(faulty.requests) == 7
+
+
+def test_an_ignored_report_is_warned_of_loudly_and_kept(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    faulty.script = [(200, {}, '{"ok": true, "status": "ignored"}')]
+    assert world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN).outcome == "left"
+    (line,) = world.lines
+    assert line.startswith("HUD: WARNING: NOT reported (1 kept in the outbox): the relay ignored the report")
+    assert "in its exact letter case" in line
+    assert waiting(run_dir) == 1
+
+
+def test_a_missing_token_is_said_and_the_report_kept(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    there = settings(report__endpoint=faulty.url)
+    assert world.deliver(run_dir, there).outcome == "left"
+    assert "there is no token for the endpoint" in world.lines[0]
+    assert "set SPYRE_CI_HUD_TOKEN" in world.lines[0]
+    assert f"spyre-ci hud flush {run_dir}" in world.lines[0]
+    assert faulty.requests == []
+    assert world.flush(run_dir, there, TOKEN).outcome == "delivered"
+
+
+def test_a_token_file_of_the_settings_is_used(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    there = settings(report__endpoint=faulty.url, report__token_file="token")
+    assert world.deliver(run_dir, there).outcome == "delivered"
+    assert faulty.requests[0]["headers"]["Authorization"] == "Bearer from-file"
+
+
+def test_an_endpoint_that_is_no_url_fails_no_run(world: World, run_dir: Path, settings: MakeSettings) -> None:
+    assert world.deliver(run_dir, settings(report__endpoint="hud.example"), TOKEN).outcome == "left"
+    assert "'hud.example' is no http(s) URL" in world.lines[0]
+    with pytest.raises(SettingsError):
+        world.flush(run_dir, settings(report__endpoint="hud.example"), TOKEN)
+
+
+def test_reporting_can_be_switched_off(world: World, run_dir: Path, settings: MakeSettings) -> None:
+    assert world.deliver(run_dir, settings(report__endpoint="none")).outcome == "disabled"
+    assert world.lines == ["HUD: not reported (report.endpoint is `none`)"]
+    assert not (run_dir / "outbox").exists()
+    with pytest.raises(SettingsError, match="results are not reported anywhere"):
+        world.flush(run_dir, settings(report__endpoint="none"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"identity": {}}, "identity.run_id: is missing"),
+        ({"identity": None}, "identity."),
+        ({"verdicts": {"lost": 1}}, "'lost' is not a verdict"),
+        ({"verdicts": None}, "summary.json: "),
+    ],
+)
+def test_a_summary_that_cannot_be_reported_fails_no_run(
+    world: World, run_dir: Path, settings: MakeSettings, change: dict[str, Any], said: str
+) -> None:
+    summary = read_json(run_dir / "summary.json", "summary")
+    write_json(run_dir / "summary.json", "summary", {**summary, **change})
+    assert world.deliver(run_dir, settings()).outcome == "failed"
+    assert said in world.lines[0]
+
+
+def test_a_run_without_a_summary_fails_nothing(world: World, tmp_path: Path, settings: MakeSettings) -> None:
+    delivery = world.deliver(tmp_path / "runs" / "gone", settings())
+    assert delivery.outcome == "failed"
+    assert "there is no summary file" in delivery.reason
+
+
+def test_a_report_that_does_not_hold_is_kept_with_the_reason(
+    world: World, run_dir: Path, settings: MakeSettings
+) -> None:
+    summary = read_json(run_dir / "summary.json", "summary")
+    summary["identity"]["completed_at"] = "2020-01-01T00:00:00Z"
+    write_json(run_dir / "summary.json", "summary", summary)
+    assert world.deliver(run_dir, settings()).outcome == "left"
+    assert "workflow.completed_at: is before started_at" in world.lines[0]
+    assert waiting(run_dir) == 1
+
+
+def test_a_bug_of_the_reporter_fails_no_run(
+    world: World, run_dir: Path, settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("ci.hud.deliver.flush", broken)
+    assert world.deliver(run_dir, settings()).outcome == "left"
+    assert "ZeroDivisionError: oops" in world.lines[0]
+    assert waiting(run_dir) == 1
+
+
+def test_a_store_that_cannot_be_opened_fails_no_run(
+    world: World, run_dir: Path, settings: MakeSettings
+) -> None:
+    here = settings()
+    here.state_dir.mkdir()
+    (here.state_dir / "hud.sqlite").write_text("not a database" * 1000)
+    assert world.deliver(run_dir, here).outcome == "left"
+    assert "cannot be used as the HUD store" in world.lines[0]
+
+
+KILLED_WHILE_SENDING = """
+import sys, time
+from pathlib import Path
+from ci.config import load_settings
+from ci.hud.deliver import deliver
+folder, url = Path(sys.argv[1]), sys.argv[2]
+settings = load_settings(path=None, environ={}, flags={"report.endpoint": url}, cwd=folder.parent)
+deliver(folder, settings, environ={"SPYRE_CI_HUD_TOKEN": "t"}, clock=time.time, sleep=time.sleep,
+        rng=lambda: 0.0, echo=print)
+"""
+
+
+def test_a_kill_between_keeping_and_delivering_loses_nothing(
+    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+) -> None:
+    faulty.script = ["hang"]
+    process = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_SENDING, str(run_dir), faulty.url])
+    try:
+        for _ in range(3000):
+            if faulty.requests or process.poll() is not None:
+                break
+            faulty.released.wait(0.01)
+        assert faulty.requests, "the report never got under way"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    assert waiting(run_dir) == 1
+    assert world.flush(run_dir, settings(report__endpoint=faulty.url), TOKEN).outcome == "delivered"
+    assert waiting(run_dir) == 0

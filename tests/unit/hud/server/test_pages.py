@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.hud.payload import Callback
+from ci.hud.server import pages
+from ci.hud.server.store import Store
+
+HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "hud.sqlite")
+    yield store
+    store.close()
+
+
+def row(store: Store, payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
+    content = {**payload, "workflow": {**payload["workflow"], **workflow}}
+    store.record(Callback.model_validate(content), repository="o/r", at=1000)
+    return store.jobs(limit=1)[0]
+
+
+def index(jobs: list[dict[str, Any]], **more: Any) -> str:
+    return pages.index(jobs, **{"total": len(jobs), "offset": 0, "step": 100, "nonce": "n", **more})
+
+
+def test_the_list_says_what_a_person_looks_for(store: Store, payload: dict[str, Any]) -> None:
+    page = index([row(store, payload)])
+    for text in (
+        "failure",
+        ">r1</a>",
+        "7 passed",
+        "2 failed",
+        "1 skipped",
+        "1 (5 %)",
+        "spyre",
+        "0123456789<",
+        "2.13.0",
+        "2026-08-01 02:00:00 UTC",
+        "3 min 05 s",
+        "nightly-main",
+    ):
+        assert text in page, text
+
+
+def test_an_empty_list_says_how_to_get_a_run() -> None:
+    assert "No run was reported yet" in index([])
+
+
+def test_the_list_leads_to_newer_and_older_runs(store: Store, payload: dict[str, Any]) -> None:
+    page = index([row(store, payload)], total=301, offset=100)
+    assert 'href="/?offset=0">Newer' in page
+    assert 'href="/?offset=200">Older' in page
+    assert "Older" not in index([row(store, payload)])
+
+
+def test_the_page_of_a_run_has_its_verdicts_and_attempts(store: Store, payload: dict[str, Any]) -> None:
+    first = row(store, payload)
+    second = row(
+        store, payload, run_attempt=2, check_run_id="b", artifact_url="https://a.example/report.html"
+    )
+    page = pages.run(second, attempts=store.attempts(second), nonce="n")
+    assert re.search(r"xfailed</td><td class=\"number\">1<", page)
+    assert f'href="/runs/{first["id"]}">1</a>' in page
+    assert "2, this one" in page
+    assert 'href="https://a.example/report.html" rel="noopener noreferrer"' in page
+    assert payload["delivery_id"] in page
+
+
+def test_hostile_text_is_inert(store: Store, payload: dict[str, Any]) -> None:
+    details = {
+        "run": HOSTILE,
+        "lane": HOSTILE,
+        "device": HOSTILE,
+        "pytorch": HOSTILE,
+        "verdicts": {HOSTILE: 1},
+    }
+    content = {**payload, "delivery_id": HOSTILE, "payload": {"head_sha": HOSTILE, "spyre_ci": details}}
+    job = row(store, content, name=HOSTILE, job_name=HOSTILE, conclusion=HOSTILE, url=f"https://x/{HOSTILE}")
+    for page in (index([job]), pages.run(job, attempts=[job, job], nonce="n")):
+        assert "<script" not in page
+        assert "<img" not in page
+        assert "49" not in re.sub(r"\d{3,}", "", page.partition("</style>")[2])
+        assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "JaVaScRiPt:alert(1)", "//x"])
+def test_urls_that_are_no_web_pages_are_no_links(store: Store, payload: dict[str, Any], url: str) -> None:
+    job = row(store, payload, url=url, artifact_url=url)
+    page = pages.run(job, attempts=[job], nonce="n")
+    assert url not in page
+
+
+@pytest.mark.parametrize(
+    ("workflow", "label", "colour"),
+    [
+        ({"conclusion": "success"}, "success", "good"),
+        ({"conclusion": "failure"}, "failure", "bad"),
+        ({"conclusion": "timed_out"}, "timed out", "warn"),
+        ({"conclusion": "cancelled"}, "cancelled", "warn"),
+        ({"conclusion": "odd"}, "odd", "info"),
+        ({"conclusion": None}, "unknown", "info"),
+    ],
+)
+def test_each_conclusion_has_its_word_and_colour(
+    store: Store, payload: dict[str, Any], workflow: dict[str, Any], label: str, colour: str
+) -> None:
+    view = pages.view(row(store, payload, **workflow))
+    assert (view.label, view.colour) == (label, colour)
+
+
+def test_a_job_under_way_shows_as_running(store: Store, payload: dict[str, Any]) -> None:
+    job = row(store, payload)
+    view = pages.view({**job, "status": "in_progress", "completed_at": "", "total_tests": 0, "pr_number": 7})
+    assert (view.label, view.duration, view.event) == ("running", "", "pull request #7")
+
+
+@pytest.mark.parametrize(
+    "environment", ["", "{", "[]", '{"stage": "<b>"}', '{"sdk": "1", "device": 3}', "[" * 9999]
+)
+def test_what_others_write_as_environment_does_no_harm(
+    store: Store, payload: dict[str, Any], environment: str
+) -> None:
+    view = pages.view({**row(store, payload), "environment": environment})
+    assert (view.stage, view.device, view.title) == ("", "", "Nightly 4242")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0 s"), (0, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (185, "3 min 05 s"), (7621, "2 h 07 min")],
+)
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert pages.duration(seconds) == text
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_bar_is_full_and_shows_every_count_that_is_there(passed: int, failed: int, skipped: int) -> None:
+    pieces = pages.bars(passed, failed, skipped)
+    assert len(pieces) == sum(bool(number) for number in (passed, failed, skipped))
+    assert all(piece.width >= 2 for piece in pieces)
+    if pieces:
+        assert abs(sum(piece.width for piece in pieces) - 120) < 0.1

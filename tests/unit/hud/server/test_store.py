@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.errors import BadFileError
+from ci.hud.payload import Callback
+from ci.hud.server.store import CallbackRefusedError, Store
+
+REPOSITORY = "torch-spyre/torch-spyre"
+COLUMNS = """
+    dynamoKey status downstream_repo upstream_repo pr_number pytorch_head_sha delivery_id workflow_run_url
+    workflow_name job_name check_run_id run_id run_attempt conclusion queue_time execution_time started_at
+    completed_at total_tests passed_tests failed_tests skipped_tests failed_tests_json artifact_url
+    environment downstream_repo_level event_type repository_full_name duration_seconds
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "state" / "hud.sqlite")
+    yield store
+    store.close()
+
+
+def changed(payload: dict[str, Any], **workflow: Any) -> Callback:
+    return Callback.model_validate({**payload, "workflow": {**payload["workflow"], **workflow}})
+
+
+def pull_request(payload: dict[str, Any], status: str, **workflow: Any) -> Callback:
+    dispatched = {"pull_request": {"number": 7, "head": {"sha": "abc"}}}
+    content = {**payload, "event_type": "pull_request", "delivery_id": "d-1", "payload": dispatched}
+    return changed(content, status=status, **workflow)
+
+
+def record(store: Store, callback: Callback, at: float = 1000.0) -> None:
+    store.record(callback, repository=REPOSITORY, at=at)
+
+
+def test_a_nightly_is_a_row_with_the_contracts_columns(store: Store, payload: dict[str, Any]) -> None:
+    record(store, changed(payload))
+    (row,) = store.jobs(limit=10)
+    assert set(COLUMNS.split()) <= set(row)
+    assert row["dynamoKey"] == f"{REPOSITORY}/{payload['delivery_id']}/Nightly/pytorch/4242-1"
+    assert (row["status"], row["conclusion"], row["event_type"]) == ("completed", "failure", "nightly")
+    assert (row["passed_tests"], row["failed_tests"], row["skipped_tests"], row["total_tests"]) == (
+        7,
+        2,
+        1,
+        10,
+    )
+    assert row["started_at"] == "2026-08-01T02:00:00.000000Z"
+    assert row["duration_seconds"] == 185.0
+    assert (row["repository_full_name"], row["upstream_repo"]) == (REPOSITORY, "pytorch/pytorch")
+    assert row["queue_time"] is None
+
+
+def test_sending_twice_changes_nothing(store: Store, payload: dict[str, Any]) -> None:
+    record(store, changed(payload))
+    before = store.jobs(limit=10)
+    record(store, changed(payload))
+    assert store.jobs(limit=10) == before
+    assert store.count_jobs() == 1
+
+
+def test_a_write_merges_only_what_it_defines(store: Store, payload: dict[str, Any]) -> None:
+    record(store, changed(payload, artifact_url="https://a.example/r", url="https://ci.example/1"))
+    record(store, changed(payload, artifact_url=None, test_results=None, conclusion="success"))
+    (row,) = store.jobs(limit=10)
+    assert row["artifact_url"] == "https://a.example/r"
+    assert row["passed_tests"] == 7
+    assert row["conclusion"] == "success"
+
+
+def test_a_later_attempt_supersedes_the_one_before(store: Store, payload: dict[str, Any]) -> None:
+    record(store, changed(payload))
+    record(store, changed(payload, run_attempt=2, check_run_id="4242-2", conclusion="success"))
+    (row,) = store.jobs(limit=10)
+    assert (row["run_attempt"], row["conclusion"]) == (2, "success")
+    assert store.count_jobs() == 1
+    assert [(one["run_attempt"], one["superseded"]) for one in store.attempts(row)] == [(1, 1), (2, 0)]
+
+
+def test_rows_come_newest_first_and_in_pages(store: Store, payload: dict[str, Any]) -> None:
+    for hour in (3, 5, 4):
+        record(
+            store, changed(payload, run_id=hour, check_run_id=hour, started_at=f"2026-08-01T0{hour}:00:00Z")
+        )
+    assert [row["run_id"] for row in store.jobs(limit=2)] == ["5", "4"]
+    assert [row["run_id"] for row in store.jobs(limit=2, offset=2)] == ["3"]
+    assert store.count_jobs() == 3
+
+
+def test_a_row_is_found_by_its_number(store: Store, payload: dict[str, Any]) -> None:
+    record(store, changed(payload))
+    (row,) = store.jobs(limit=1)
+    assert store.job(row["id"]) == row
+    assert store.job(row["id"] + 1) is None
+
+
+def test_a_nightly_reports_completed_only(store: Store, payload: dict[str, Any]) -> None:
+    with pytest.raises(CallbackRefusedError, match="nightly callbacks must have status 'completed'"):
+        record(store, changed(payload, status="in_progress"))
+
+
+def test_a_pull_request_goes_through_its_states_and_is_measured(
+    store: Store, payload: dict[str, Any]
+) -> None:
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
+    record(store, pull_request(payload, "in_progress", test_results=None), at=1030.5)
+    record(store, pull_request(payload, "completed"), at=1100)
+    (row,) = store.jobs(limit=10)
+    assert (row["pr_number"], row["pytorch_head_sha"]) == (7, "abc")
+    assert (row["queue_time"], row["execution_time"]) == (30.5, 69.5)
+    assert row["status"] == "completed"
+
+
+def test_an_undispatched_delivery_is_refused(store: Store, payload: dict[str, Any]) -> None:
+    store.dispatch(delivery_id="d-1", repository="somebody/else", at=1000)
+    with pytest.raises(CallbackRefusedError, match="no matching dispatch record"):
+        record(store, pull_request(payload, "in_progress"))
+    assert store.count_jobs() == 0
+
+
+def test_a_skipped_state_and_a_duplicate_are_refused(store: Store, payload: dict[str, Any]) -> None:
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
+    with pytest.raises(CallbackRefusedError, match="invalid state transition"):
+        record(store, pull_request(payload, "completed"))
+    record(store, pull_request(payload, "in_progress"))
+    with pytest.raises(CallbackRefusedError, match="invalid state transition"):
+        record(store, pull_request(payload, "in_progress"))
+    record(store, pull_request(payload, "completed"))
+    with pytest.raises(CallbackRefusedError, match="invalid state transition"):
+        record(store, pull_request(payload, "completed", conclusion="success"))
+    assert store.jobs(limit=1)[0]["conclusion"] == "failure"
+
+
+def test_a_rerun_starts_fresh_and_has_no_queue_time(store: Store, payload: dict[str, Any]) -> None:
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
+    record(store, pull_request(payload, "in_progress"))
+    record(store, pull_request(payload, "in_progress", run_attempt=2, check_run_id="9"))
+    assert store.jobs(limit=1)[0]["queue_time"] is None
+
+
+def test_a_second_dispatch_changes_nothing(store: Store, payload: dict[str, Any]) -> None:
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=2000)
+    record(store, pull_request(payload, "in_progress"), at=2010)
+    assert store.jobs(limit=1)[0]["queue_time"] == 1010
+
+
+def test_states_are_kept_for_three_days(store: Store, payload: dict[str, Any]) -> None:
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
+    with pytest.raises(CallbackRefusedError, match="no matching dispatch record"):
+        record(store, pull_request(payload, "in_progress"), at=1000 + 3 * 24 * 3600 + 1)
+
+
+def test_what_was_stored_is_there_after_opening_again(tmp_path: Path, payload: dict[str, Any]) -> None:
+    for _ in range(2):
+        store = Store(tmp_path / "hud.sqlite")
+        record(store, changed(payload))
+        store.close()
+    store = Store(tmp_path / "hud.sqlite")
+    assert store.count_jobs() == 1
+    store.close()
+
+
+def test_many_writers_lose_nothing(store: Store, payload: dict[str, Any]) -> None:
+    other = Store(store.path)
+
+    def write(target: Store, numbers: range) -> None:
+        for number in numbers:
+            record(target, changed(payload, run_id=number, check_run_id=number))
+
+    threads = [
+        threading.Thread(target=write, args=(target, range(start, start + 10)))
+        for start, target in ((1, store), (11, other), (21, store), (31, other))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    other.close()
+    assert store.count_jobs() == 40
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hud.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(BadFileError, match=r"newer version \(schema 99"):
+        Store(path)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hud.sqlite"
+    path.write_text("not a database, but long enough to be read as one" * 100)
+    with pytest.raises(BadFileError, match="cannot be used as the HUD store") as caught:
+        Store(path)
+    assert caught.value.remedy == "move the file away"
+
+
+def test_an_event_without_a_type_counts_as_a_pull_request(store: Store, payload: dict[str, Any]) -> None:
+    store.dispatch(delivery_id=payload["delivery_id"], repository=REPOSITORY, at=1)
+    record(
+        store,
+        Callback.model_validate(
+            {**payload, "event_type": "", "workflow": {**payload["workflow"], "status": "in_progress"}}
+        ),
+    )
+    assert store.jobs(limit=1)[0]["event_type"] == "pull_request"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.hud.answers import Answer, Outcome, classify, one_line
+
+TRANSITION = '{"error": "callback rejected: invalid state transition delivery_id=1"}'
+
+
+def answer(status: int, body: str = "", *, nightly: bool = True, doubtful: bool = False) -> Answer:
+    return classify(status, body, retry_after=None, nightly=nightly, doubtful=doubtful)
+
+
+TABLE = [
+    (200, '{"ok": true, "status": "completed"}', Outcome.DELIVERED),
+    (200, '{"ok": true, "status": "in_progress"}', Outcome.DELIVERED),
+    (200, '{"ok": true, "status": "ignored"}', Outcome.IGNORED),
+    (200, "<html>please log in</html>", Outcome.REFUSED),
+    (200, "[]", Outcome.REFUSED),
+    (200, "[" * 100_000, Outcome.REFUSED),
+    (204, "", Outcome.REFUSED),
+    (302, "", Outcome.REFUSED),
+    (400, "missing run_id", Outcome.REFUSED),
+    (401, "", Outcome.UNAUTHORIZED),
+    (403, "", Outcome.UNAUTHORIZED),
+    (404, "", Outcome.REFUSED),
+    (405, "", Outcome.REFUSED),
+    (408, "", Outcome.RETRY),
+    (413, "", Outcome.REFUSED),
+    (429, "", Outcome.RATE_LIMITED),
+    (500, "", Outcome.RETRY),
+    (502, "", Outcome.RETRY),
+    (503, "", Outcome.RETRY),
+    (504, "", Outcome.RETRY),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "outcome"), TABLE)
+def test_each_answer_means_what_the_contract_says(status: int, body: str, outcome: Outcome) -> None:
+    assert answer(status, body).outcome is outcome
+
+
+def test_a_refused_transition_after_a_fault_means_the_state_was_applied() -> None:
+    told = answer(400, TRANSITION, nightly=False, doubtful=True)
+    assert told.outcome is Outcome.STATE_APPLIED
+    assert told.detail.startswith("state applied, row possibly lost (HTTP 400: ")
+    assert told.outcome.settled
+
+
+@pytest.mark.parametrize(("nightly", "doubtful"), [(True, True), (False, False)])
+def test_a_refused_transition_is_a_refusal_otherwise(nightly: bool, doubtful: bool) -> None:
+    assert answer(400, TRANSITION, nightly=nightly, doubtful=doubtful).outcome is Outcome.REFUSED
+
+
+def test_another_400_after_a_fault_is_a_refusal() -> None:
+    assert answer(400, "missing name", nightly=False, doubtful=True).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(("status", "doubtful"), [(500, True), (503, True), (408, True), (429, False)])
+def test_a_fault_of_the_server_leaves_doubt(status: int, doubtful: bool) -> None:
+    assert answer(status).doubtful is doubtful
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("90", 90.0), (None, None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("9" * 9, None)],
+)
+def test_seconds_to_wait_are_read_from_the_answer(header: str | None, seconds: float | None) -> None:
+    told = classify(429, "", retry_after=header, nightly=True, doubtful=False)
+    assert told.retry_after_s == seconds
+
+
+def test_a_redirect_is_named_as_one() -> None:
+    assert "a redirect, which is not followed with the token" in answer(307, "moved").detail
+
+
+def test_what_settles_and_what_comes_again() -> None:
+    assert {one for one in Outcome if one.settled} == {Outcome.DELIVERED, Outcome.STATE_APPLIED}
+    assert {one for one in Outcome if one.transient} == {Outcome.RATE_LIMITED, Outcome.RETRY}
+
+
+@given(st.text(max_size=3000))
+def test_foreign_text_is_one_printable_line_of_bounded_length(text: str) -> None:
+    line = one_line(text)
+    assert line.isprintable()
+    assert len(line) <= 300
