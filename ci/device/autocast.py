@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from ci.device import private
-from ci.device.memory import DEVICE_TYPE, is_device_tensor
+from ci.device.environment import DEVICE_TYPE
+from ci.device.memory import is_device_tensor
 
 LOW_PRECISION = (
     *("_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "convolution"),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from ci.device import private
 from ci.device.autocast import autocast_kernels
-from ci.device.environment import DEVICE_SETTINGS
+from ci.device.environment import DEVICE_SETTINGS, DEVICE_TYPE
 from ci.device.fallback import Fallback
 from ci.device.kernels import own_kernels
-from ci.device.memory import DEVICE_TYPE
 from ci.device.module import SpyreModule
 from ci.device.patches import apply_patches
 from ci.device.refusal import Refusal, make_refusal
@@ -86,18 +86,28 @@ def register_from(environ: Mapping[str, str]) -> None:
         SettingsError: it is not such JSON, or torch has no such operator or dtype.
         DeviceError: as `register` does.
     """
-    text = environ.get(DEVICE_SETTINGS, "{}")
+    refuse_ops, refuse_dtypes = read_settings(environ.get(DEVICE_SETTINGS, "{}"))
+    register(refuse_ops=refuse_ops, refuse_dtypes=refuse_dtypes)
+
+
+def read_settings(text: str) -> tuple[list[str], list[str]]:
+    """Read what `device_environment` wrote: the operators and the dtypes to refuse.
+
+    Raises:
+        SettingsError: it is not such JSON.
+    """
     try:
         settings = json.loads(text)
-        register(
-            refuse_ops=settings.get("refuse_ops", ()), refuse_dtypes=settings.get("refuse_dtypes", ())
-        )
+        refused = settings.get("refuse_ops", []), settings.get("refuse_dtypes", [])
+        if not all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in refused):
+            raise TypeError("names are wanted as lists of strings")
     except (ValueError, AttributeError, TypeError) as error:
         raise SettingsError(
             f"{text!r} is not JSON with refuse_ops and refuse_dtypes: {error}",
             where=DEVICE_SETTINGS,
             remedy="let ci.device.environment.device_environment write it",
         ) from error
+    return refused
 
 
 def describe() -> str:
@@ -111,7 +121,8 @@ def _register_kernels(refusal: Refusal, default_generator: torch.Generator) -> N
     _libraries.extend([every, own])
     every.fallback(fallback, "PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    for name, kernel in own_kernels(fallback).items():
+    kernels = _cpu_kernels(fallback) | own_kernels(fallback)
+    for name, kernel in kernels.items():
         if f"aten::{name.partition('.')[0]}" not in refusal.ops:
             own.impl(name, kernel, "PrivateUse1")
     for name, kernel in autocast_kernels().items():
@@ -122,6 +133,14 @@ def _register_kernels(refusal: Refusal, default_generator: torch.Generator) -> N
             own.impl(name, torch.library.fallthrough_kernel, key)
     for name in sorted(refusal.ops):
         _refuse(name, refusal.device)
+
+
+def _cpu_kernels(fallback: Fallback) -> dict[str, Callable[..., Any]]:
+    """The fallback for every overload with a kernel for the CPU.
+
+    Without it, torch would take its composite form of those that have one too, which rounds otherwise.
+    """
+    return {name: functools.partial(fallback, private.overload(name)) for name in private.cpu_kernels()}
 
 
 def _refuse(name: str, device: str) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from ci.device import private
+from ci.device.environment import DEVICE_TYPE
 from ci.device.generator import GeneratorLoan
-from ci.device.memory import DEVICE_TYPE, Memory, is_device_tensor
+from ci.device.memory import Memory, is_device_tensor
+from ci.device.module import device_index
 from ci.device.refusal import Refusal
 
 # Arguments that an accelerator takes from the CPU whatever their size. Everything else has to be moved
@@ -29,6 +31,7 @@ CPU_ARGUMENTS: dict[str, frozenset[str]] = {
     "aten::_ctc_loss": frozenset({"input_lengths", "target_lengths"}),
 }
 
+_NUMBERS = (bool, int, float, complex)
 _NOT_RESIZABLE = "not resizable"
 
 
@@ -41,6 +44,7 @@ class Signature:
     written: frozenset[str]
     is_view: bool
     is_random: bool
+    tensors: frozenset[str]
     from_cpu: frozenset[str]
 
 
@@ -48,7 +52,9 @@ class Signature:
 def signature(op: Any) -> Signature:
     """Read an operator overload's schema."""
     schema = private.schema(op)
-    written = frozenset(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    written = frozenset(
+        a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write
+    )
     views = [r for r in schema.returns if r.alias_info is not None and not r.alias_info.is_write]
     return Signature(
         name=schema.name,
@@ -57,6 +63,7 @@ def signature(op: Any) -> Signature:
         is_view=bool(views) and not written,
         is_random=torch.Tag.nondeterministic_seeded in op.tags
         or any(str(argument.type) == "Optional[Generator]" for argument in schema.arguments),
+        tensors=frozenset(a.name for a in schema.arguments if str(a.type) in {"Tensor", "Optional[Tensor]"}),
         from_cpu=CPU_ARGUMENTS.get(schema.name, frozenset()),
     )
 
@@ -80,7 +87,7 @@ class Fallback:
         if known.is_view:
             # A view shares the storage and is nothing but metadata: the CPU's kernel does not care
             # whose memory it is.
-            return op.redispatch(private.CPU_KEY, *args, **kwargs)
+            return self.view(op, private.CPU_KEY, *args, **kwargs)
         try:
             return self._compute(op, known, args, kwargs, own=False)
         except RuntimeError as error:
@@ -88,11 +95,19 @@ class Fallback:
                 raise
         return self._compute(op, known, args, kwargs, own=True)
 
+    def view(self, op: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel that another dispatch key has for a view operator, on the device's own tensors."""
+        result = op.redispatch(key, *args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            self.refusal.check_dtype(result.dtype)
+        return result
+
     def compute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run any function of tensors on the CPU and hand its results back as the device's."""
         memory = Memory(self.refusal)
         lend = functools.partial(_map_tensors, memory.on_cpu, is_device_tensor)
-        result = function(*lend(args), **{name: lend(value) for name, value in kwargs.items()})
+        with private.without_cpu_autocast():
+            result = function(*lend(args), **{name: lend(value) for name, value in kwargs.items()})
         return _map_tensors(memory.on_device, _is_tensor, result)
 
     def _compute(self, op: Any, known: Signature, args: Any, kwargs: Any, *, own: bool) -> Any:
@@ -110,13 +125,19 @@ class Fallback:
 
             return _map_tensors(one, is_device_tensor, value)
 
+        # A number in a tensor's place reaches Python as a number; the overload that takes one is near.
+        named = zip(known.arguments, args, strict=False)
+        numbers = any(name in known.tensors and isinstance(value, _NUMBERS) for name, value in named)
+        target = private.packet(op) if numbers else op
         keeps = _is_other_device(kwargs.get("device"))
         cpu_args = [lend(name, value) for name, value in zip(known.arguments, args, strict=False)]
         cpu_kwargs = {name: lend(name, value) for name, value in kwargs.items()}
-        if "device" in cpu_kwargs and not keeps:
+        if cpu_kwargs.get("device") is not None and not keeps:
+            device_index(cpu_kwargs["device"])
             cpu_kwargs["device"] = torch.device("cpu")
-        with GeneratorLoan(self.default_generator, cpu_args, cpu_kwargs, random=known.is_random):
-            result = op(*cpu_args, **cpu_kwargs)
+        loan = GeneratorLoan(self.default_generator, cpu_args, cpu_kwargs, random=known.is_random)
+        with private.without_cpu_autocast(), loan:
+            result = target(*cpu_args, **cpu_kwargs)
         for alias in written:
             memory.follow(alias)
         return result if keeps else _map_tensors(memory.on_device, _is_tensor, result)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ci.device import private
+from ci.device.environment import DEVICE_TYPE
 
-DEVICE_TYPE = "spyre"
 # The mutex in front of a generator's device is 40 bytes on Linux and 64 on macOS.
 _SEARCHED_BYTES = range(16, 128, 2)
 

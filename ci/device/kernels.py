@@ -9,7 +9,9 @@ import torch
 
 from ci.device import private
 from ci.device.fallback import Fallback
-from ci.device.memory import DEVICE_TYPE, is_device_tensor, point
+from ci.device.environment import DEVICE_TYPE
+from ci.device.memory import point
+from ci.device.recurrent import recurrent_kernels
 
 Kernel = Callable[..., Any]
 aten = torch.ops.aten
@@ -21,15 +23,16 @@ def own_kernels(fallback: Fallback) -> dict[str, Kernel]:
         "_copy_from": _copying(fallback),
         "_copy_from_and_resize": _copying_and_resizing(fallback),
         "resize_": _resizing(fallback),
-        "set_": _clearing(fallback),
+        "set_": _set_to_nothing,
         "set_.source_Storage": _set_to_storage,
         "set_.source_Tensor": _set_to_tensor,
         "set_.source_Storage_storage_offset": _set_to_part_of_storage,
         "_efficientzerotensor": _zeros,
         "record_stream": lambda _tensor, _stream: None,
     }
+    kernels["view.dtype"] = _viewing_as(fallback)
     kernels.update(_convolutions(fallback))
-    return kernels
+    return kernels | recurrent_kernels(fallback)
 
 
 def _copying(fallback: Fallback) -> Kernel:
@@ -76,8 +79,10 @@ def _require_room(
         fallback.refusal.check_dtype(tensor.dtype)
         bigger = torch.UntypedStorage(needed)
         if storage.nbytes():
-            bytes_now = torch.empty(0, dtype=torch.uint8).set_(private.borrowed_storage(storage))
-            torch.empty(0, dtype=torch.uint8).set_(bigger)[: storage.nbytes()].copy_(bytes_now)
+            bytes_now = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
+                private.borrowed_storage(storage)
+            )
+            torch.empty(0, dtype=torch.uint8, device="cpu").set_(bigger)[: storage.nbytes()].copy_(bytes_now)
         storage = private.device_storage(bigger)
     point(tensor, storage, offset, size, stride)
 
@@ -89,13 +94,16 @@ def _bytes_needed(itemsize: int, offset: int, size: Sequence[int], stride: Seque
     return (offset + last + 1) * itemsize
 
 
-def _clearing(fallback: Fallback) -> Kernel:
-    def set_to_nothing(tensor: torch.Tensor) -> torch.Tensor:
-        del fallback
-        empty = private.empty_device_tensor(tensor.dtype)
-        return point(tensor, empty.untyped_storage(), 0, [0], [1])
+def _viewing_as(fallback: Fallback) -> Kernel:
+    def view_as(tensor: torch.Tensor, dtype: torch.dtype) -> Any:
+        return fallback.view(aten.view.dtype, private.COMPOSITE_KEY, tensor, dtype)
 
-    return set_to_nothing
+    return view_as
+
+
+def _set_to_nothing(tensor: torch.Tensor) -> torch.Tensor:
+    empty = private.empty_device_tensor(tensor.dtype)
+    return point(tensor, empty.untyped_storage(), 0, [0], [1])
 
 
 def _set_to_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
@@ -151,6 +159,3 @@ def _convolutions(fallback: Fallback) -> dict[str, Kernel]:
         )
 
     return {"convolution_overrideable": forward, "convolution_backward_overrideable": backward}
-
-
-__all__ = ["is_device_tensor", "own_kernels"]

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import torch
 
 from ci.device import private
+from ci.device.environment import DEVICE_TYPE
 from ci.device.refusal import Refusal
-
-DEVICE_TYPE = "spyre"
 
 _set_storage = torch.ops.aten.set_.source_Storage_storage_offset
 
@@ -54,7 +53,7 @@ class Memory:
             own: copy the memory, so that the kernel may resize it.
         """
         storage = tensor.untyped_storage()
-        empty = torch.empty(0, dtype=tensor.dtype)
+        empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
         alias = empty.set_(
             self._cpu_storage(storage, own=own), tensor.storage_offset(), tensor.size(), tensor.stride()
         )
@@ -71,6 +70,10 @@ class Memory:
         known = self._tensors.get(id(result))
         if known is not None:
             return known[1]
+        if result.layout is not torch.strided:
+            raise NotImplementedError(
+                f"The layout {result.layout} is not supported on the {DEVICE_TYPE!r} device."
+            )
         self._refusal.check_dtype(result.dtype)
         tensor = private.empty_device_tensor(result.dtype)
         point(

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from ci.device.generator import DEVICE_TYPE, new_generator
+from ci.device.environment import DEVICE_TYPE
+from ci.device.generator import new_generator
 
 DeviceLike = int | str | torch.device | None
 
@@ -48,16 +49,16 @@ class SpyreModule(types.ModuleType):
         Raises:
             RuntimeError: there is no such device.
         """
-        _index(device)
+        device_index(device)
 
     def get_device_name(self, device: DeviceLike = None) -> str:
         """What the device calls itself."""
-        _index(device)
+        device_index(device)
         return "emulated spyre"
 
     def synchronize(self, device: DeviceLike = None) -> None:
         """Wait for the device's work, which is done already."""
-        _index(device)
+        device_index(device)
 
     def empty_cache(self) -> None:
         """The device keeps no memory back."""
@@ -80,11 +81,11 @@ class SpyreModule(types.ModuleType):
 
     def get_rng_state(self, device: DeviceLike = None) -> torch.Tensor:
         """The generator's state, a tensor of bytes on the CPU."""
-        return self.default_generators[_index(device)].get_state()
+        return self.default_generators[device_index(device)].get_state()
 
     def set_rng_state(self, new_state: torch.Tensor, device: DeviceLike = None) -> None:
         """Put the generator into a state that `get_rng_state` returned."""
-        self.default_generators[_index(device)].set_state(new_state)
+        self.default_generators[device_index(device)].set_state(new_state)
 
     def get_rng_state_all(self) -> list[torch.Tensor]:
         """The state of every device's generator."""
@@ -115,7 +116,7 @@ class DeviceContext:
     """`with torch.spyre.device(0):` makes a device current for a while; there is but one."""
 
     def __init__(self, device: DeviceLike) -> None:
-        self.idx = _index(device)
+        self.idx = device_index(device)
 
     def __enter__(self) -> None:
         pass
@@ -124,7 +125,13 @@ class DeviceContext:
         pass
 
 
-def _index(device: DeviceLike) -> int:
+def device_index(device: DeviceLike) -> int:
+    """The index of a device however it is named; None is the current one.
+
+    Raises:
+        ValueError: it is another kind of device.
+        RuntimeError: there is no such device.
+    """
     if device is None:
         return 0
     if isinstance(device, int):

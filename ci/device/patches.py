@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ci.device import private
-from ci.device.generator import DEVICE_TYPE, Generator, reduce_generator
+from ci.device.environment import DEVICE_TYPE
+from ci.device.generator import Generator, reduce_generator
 
 _new_storage: Any = torch.UntypedStorage.__new__
 _numpy: Any = torch.Tensor.numpy

@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
+COMPOSITE_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
 CPU_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-AUTOCAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_CPU_AUTOCAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+_AUTOCAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
 # DLPack's code for "a device the standard does not know", which torch maps to PrivateUse1, and the place
 # of the device's type in its DLTensor struct: right behind the data pointer.
@@ -54,7 +56,7 @@ def empty_device_tensor(dtype: torch.dtype) -> torch.Tensor:
 
 def device_storage(memory: torch.UntypedStorage) -> torch.UntypedStorage:
     """A storage of the device over a CPU storage's memory, which lives as long as the new one does."""
-    flat = torch.empty(0, dtype=torch.uint8).set_(memory)
+    flat = torch.empty(0, dtype=torch.uint8, device="cpu").set_(memory)
     capsule = torch._C._to_dlpack(flat)
     address = _capsule_pointer(capsule, b"dltensor") + _DLPACK_DEVICE_OFFSET
     ctypes.c_int32.from_address(address).value = _DLPACK_EXTENSION_DEVICE
@@ -77,6 +79,11 @@ def storage_id(storage: torch.UntypedStorage) -> int:
 def schema(op: Any) -> Any:
     """An operator overload's schema: arguments, returns and which of them are aliases."""
     return op._schema
+
+
+def packet(op: Any) -> Any:
+    """All overloads of an operator overload's operator; calling it picks the one the arguments fit."""
+    return op._overloadpacket
 
 
 def conjugate_view(tensor: torch.Tensor) -> torch.Tensor:
@@ -102,9 +109,24 @@ def operator_names() -> set[str]:
     return {name.split(".", 1)[0] for name in names}
 
 
+def cpu_kernels() -> list[str]:
+    """Every aten overload that has a kernel for the CPU itself, such as `add.Tensor`."""
+    names: Iterable[str] = torch._C._dispatch_get_all_op_names()
+    return [
+        name.removeprefix("aten::")
+        for name in names
+        if name.startswith("aten::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
+    ]
+
+
 def without_autocast() -> Any:
     """A context in which the device's autocast is passed over."""
-    return torch._C._ExcludeDispatchKeyGuard(AUTOCAST_KEY)
+    return torch._C._ExcludeDispatchKeyGuard(_AUTOCAST_KEY)
+
+
+def without_cpu_autocast() -> Any:
+    """A context in which the CPU's autocast is passed over: the CPU only stands in for the device."""
+    return torch._C._ExcludeDispatchKeyGuard(_CPU_AUTOCAST_KEY)
 
 
 def generator_address(generator: torch.Generator) -> int:
