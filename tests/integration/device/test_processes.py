@@ -1,0 +1,163 @@
+"""What needs a process of its own: another registration, a fork, another package."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.device.environment import device_environment
+from ci.errors import CommandError
+from ci.process import run_command
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[3]
+HEAD = "import os, torch\nfrom ci.device import backend\nbackend.register_from(os.environ)\n"
+
+
+def python(code: str, *, device: str = "spyre", extra: Path | None = None, **refused: list[str]) -> str:
+    path = os.pathsep.join(str(part) for part in (extra, ROOT) if part)
+    env = os.environ | device_environment(device, **refused) | {"PYTHONPATH": path}
+    return run_command([sys.executable, "-c", code], timeout_s=120, env=env).strip()
+
+
+def raising(statement: str) -> str:
+    return (
+        "try:\n    " + statement + "\nexcept Exception as error:\n"
+        "    print(type(error).__name__, error)\nelse:\n    print('nothing raised')\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "statement"),
+    [
+        ("add", "torch.ones(2, device='spyre') + 1"),
+        ("add", "torch.ones(2, device='spyre').add_(1)"),
+        ("add", "torch.add(t := torch.ones(2, device='spyre'), t, out=t)"),
+        ("matmul", "torch.ones(2, 2, device='spyre') @ torch.ones(2, 2, device='spyre')"),
+        ("aten::softmax", "torch.ones(2, device='spyre').softmax(0)"),
+        ("as_strided", "torch.ones(2, device='spyre').as_strided((1,), (1,))"),
+        ("ones", "torch.ones(2, device='spyre')"),
+    ],
+)
+def test_a_refused_operator_says_its_name_and_the_device(op: str, statement: str) -> None:
+    told = python(HEAD + raising(statement), refuse_ops=[op])
+    assert told.startswith("NotImplementedError The operator 'aten::")
+    assert op.removeprefix("aten::") in told
+    assert told.endswith("is not supported on the 'spyre' device.")
+
+
+def test_what_is_not_refused_goes_on_and_so_does_the_cpu() -> None:
+    code = HEAD + "print((torch.ones(2, device='spyre') * 3).tolist(), (torch.ones(2) + 1).tolist())"
+    assert python(code, refuse_ops=["add"]) == "[3.0, 3.0] [2.0, 2.0]"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "torch.ones(2, device='spyre', dtype=torch.float64)",
+        "torch.ones(2, dtype=torch.float64).to('spyre')",
+        "torch.ones(2, device='spyre').double()",
+        "torch.ones(2, device='spyre').to(torch.float64)",
+        "torch.ones(2, device='spyre').view(torch.float64)",
+        "torch.ones(2, device='spyre').sum(dtype=torch.float64)",
+        "torch.empty(0, dtype=torch.float64, device='spyre')",
+    ],
+)
+def test_a_refused_dtype_is_never_on_the_device(statement: str) -> None:
+    told = python(HEAD + raising(statement), refuse_dtypes=["float64"])
+    assert told == ("NotImplementedError The dtype torch.float64 is not supported on the 'spyre' device.")
+
+
+def test_a_misspelt_refusal_ends_with_the_nearest_name() -> None:
+    with pytest.raises(CommandError, match="did you mean"):
+        python(HEAD, refuse_ops=["softmx"])
+
+
+def test_a_forked_child_computes_on_a_device_registered_before_the_fork() -> None:
+    code = (
+        "import os, torch\nfrom ci.device import backend\n"
+        "def threads():\n"
+        "    tasks = '/proc/self/task'\n"
+        "    return len(os.listdir(tasks)) if os.path.isdir(tasks) else 0\n"
+        "before = threads()\n"
+        "backend.register_from(os.environ)\n"
+        "assert threads() == before\n"
+        "for seed in range(2):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        x = torch.ones(300, 300, device='spyre', requires_grad=True)\n"
+        "        (x @ x).sum().backward()\n"
+        "        os._exit(0 if x.grad.sum().item() == 300 * 300 * 600 else 1)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "print('computed')\n"
+    )
+    assert python(code) == "computed"
+
+
+def test_a_real_package_is_used_instead_and_nothing_is_emulated(tmp_path: Path) -> None:
+    package = tmp_path / "torch_spyre"
+    package.mkdir()
+    (package / "__init__.py").write_text("loaded = True\n")
+    info = tmp_path / "torch_spyre-9.8.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_spyre\nVersion: 9.8\n")
+    code = HEAD + "print(backend.describe(), torch._C._get_privateuse1_backend_name())"
+    assert python(code, extra=tmp_path) == "torch_spyre 9.8 privateuseone"
+
+
+def test_another_backend_in_the_process_is_not_overwritten() -> None:
+    code = (
+        "import os, torch\ntorch.utils.rename_privateuse1_backend('openreg')\nfrom ci.device import backend\n"
+        + raising("backend.register()")
+    )
+    assert python(code).startswith("DeviceError PyTorch's PrivateUse1 is 'openreg' in this process already")
+
+
+def test_an_unregistered_process_says_so() -> None:
+    assert python("from ci.device import backend; print(backend.describe())") == "none registered"
+
+
+def test_generated_classes_are_made_once_and_for_the_device_alone(tmp_path: Path) -> None:
+    module = tmp_path / "test_generated.py"
+    module.write_text(
+        "from torch.testing._internal.common_device_type import instantiate_device_type_tests\n"
+        "from torch.testing._internal.common_device_type import onlyNativeDeviceTypes\n"
+        "from torch.testing._internal.common_utils import TestCase\n"
+        "import torch\n"
+        "class TestIt(TestCase):\n"
+        "    @onlyNativeDeviceTypes\n"
+        "    def test_it(self, device):\n"
+        "        assert torch.ones(1, device=device).device.type == torch.device(device).type\n"
+        "class TestMore(TestCase):\n"
+        "    def test_it(self, device):\n"
+        "        assert device.startswith(self.device_type)\n"
+        "instantiate_device_type_tests(TestIt, globals())\n"
+        "instantiate_device_type_tests(TestMore, globals())\n"
+    )
+    seen = {}
+    for device in ("spyre", "cpu"):
+        env = os.environ | device_environment(device) | {"PYTHONPATH": str(ROOT)}
+        report = tmp_path / f"{device}.json"
+        code = (
+            "import json, pytest, sys\n"
+            "class Seen:\n"
+            "    ids = {}\n"
+            "    def pytest_runtest_logreport(self, report):\n"
+            "        if report.when == 'call': self.ids[report.nodeid.split('::', 1)[1]] = report.outcome\n"
+            "pytest.main(['-q', '-c', '/dev/null', '--rootdir', sys.argv[1], sys.argv[2]], plugins=[Seen()])\n"
+            "json.dump(Seen.ids, open(sys.argv[3], 'w'))\n"
+        )
+        run_command([sys.executable, "-c", code, tmp_path, module, report], timeout_s=120, env=env)
+        seen[device] = json.loads(report.read_text())
+    assert seen == {
+        "spyre": {
+            "TestItPRIVATEUSE1::test_it_spyre": "passed",
+            "TestMoreSPYRE::test_it_spyre": "passed",
+        },
+        "cpu": {"TestItCPU::test_it_cpu": "passed", "TestMoreCPU::test_it_cpu": "passed"},
+    }
