@@ -1,4 +1,4 @@
-"""Check the repository as a whole: its required layout, its size, its YAML, and that it speaks of itself alone."""
+"""Check the repository as a whole: its layout, its size, and that it holds no path of one machine."""
 
 from __future__ import annotations
 

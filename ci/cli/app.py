@@ -71,8 +71,6 @@ def run(arguments: list[str]) -> int:
     except SpyreCiError as error:
         typer.echo(f"spyre-ci: {error}", err=True)
         return error.exit_code
-    except typer.Exit as stop:  # not raised in this mode by every version of click
-        return stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("spyre-ci: interrupted", err=True)
         return EXIT_INTERRUPTED

@@ -1,4 +1,4 @@
-"""The verbs of the steps: `collect`, `select`, `plan`, `run`, `report`, on a run folder or on single files."""
+"""The verbs of the steps: collect, select, plan, run and report, on a run folder or on single files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import read_json
 from test_selection.plan import read_plan
-from test_selection.selection import Selection, read_selection
+from test_selection.selection import read_selection
 
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
@@ -94,7 +94,12 @@ def select(
     selection = select_step(
         context, read_catalog(catalog or folder.catalog), share, out or folder.selection, noted
     )
-    _say_selection(context.say, selection)
+    context.say(
+        f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests "
+        f"({selection.percent:g} %); {sum(selection.out_of_scope.values()):,} are out of scope"
+    )
+    for code, count in selection.out_of_scope.items():
+        context.say(f"  {count:>9,} {code}")
     refuse_nothing(selection)
 
 
@@ -155,7 +160,7 @@ def run(
     where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
     found = resolve_source(context, where)
     expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-    interrupted = run_step(context, planned, chosen, found, expectations, folder)
+    interrupted = run_step(context, planned, chosen, source=found, expectations=expectations, folder=folder)
     summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
     raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
 

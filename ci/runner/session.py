@@ -58,7 +58,14 @@ def identify(items: Sequence[pytest.Item], file: str) -> tuple[list[tuple[str, P
 
 
 def last_line(report: Any) -> str:
-    """The last line of a failure's text that says something: the exception itself."""
+    """The line of a failure that names the exception.
+
+    It is the first line of the exception's own message where pytest took the traceback apart (PyTorch
+    appends advice below it), else the last line of the text that says something.
+    """
+    crash = getattr(getattr(report, "longrepr", None), "reprcrash", None)
+    if crash is not None and (said := crash.message.strip()):
+        return str(said.splitlines()[0])
     text = str(getattr(report, "longreprtext", "") or report)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line[1:].strip() for line in lines if line.startswith("E ")]

@@ -1,1 +1,1 @@
-"""The steps of a run, each reading and writing files of its run folder; the verbs and the main job call them."""
+"""The steps of a run, each from files to files of its run folder; the verbs and the main job call them."""

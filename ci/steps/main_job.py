@@ -85,7 +85,14 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         _show_plan(context, plan, selection, folder)
         return Outcome(exit_code=EXIT_OK, folder=folder)
     refuse_nothing(selection)
-    interrupted = run_step(context, plan, plan.shards, source, selection.expectations, folder)
+    interrupted = run_step(
+        context,
+        plan,
+        plan.shards,
+        source=source,
+        expectations=selection.expectations,
+        folder=folder,
+    )
     code = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )

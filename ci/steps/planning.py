@@ -79,9 +79,7 @@ def share_of(
         return Share(stage=None, percent=percent, files=globs, keyword=keyword)
     number = model.stage if stage is None else stage
     if number not in model.stages:
-        known = ", ".join(
-            f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items())
-        )
+        known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
         raise UsageError(f"there is no stage {number}", remedy=f"the stages are {known}")
     return Share(stage=number, percent=model.stages[number].percent, files=globs, keyword=keyword)
 

@@ -48,6 +48,7 @@ def run_step(
     context: Context,
     plan: Plan,
     shards: Sequence[Shard],
+    *,
     source: Source,
     expectations: Mapping[str, Expectation],
     folder: RunFolder,

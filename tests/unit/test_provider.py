@@ -9,8 +9,8 @@ def test_github_gives_id_attempt_and_page() -> None:
     provider = detect(
         {
             "GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "42", "GITHUB_RUN_ATTEMPT": "3", "GITHUB_JOB": "spyre",
-            "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "a/b", "GITHUB_WORKFLOW": "nightly",
-            "GITHUB_STEP_SUMMARY": "summary.md",
+            "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "a/b",
+            "GITHUB_WORKFLOW": "nightly", "GITHUB_STEP_SUMMARY": "summary.md",
         },
         epoch_s=NOW,
     )  # fmt: skip

@@ -85,7 +85,9 @@ def test_a_file_that_cannot_be_collected_costs_only_itself(tree: Path) -> None:
     files = find_files(tree / "test", ["test_import_*.py", "sub/*"])
     found = collect_files(tree / "test", files, timeout_s=5)
     errors = found.catalog.collect_errors
-    assert errors["test_import_error.py"].startswith("ImportError: cannot import name 'no_such_name_in_torch'")
+    assert errors["test_import_error.py"].startswith(
+        "ImportError: cannot import name 'no_such_name_in_torch'"
+    )
     assert errors["test_import_crash.py"] == "collecting died by SIGSEGV"
     assert errors["test_import_hang.py"] == "collecting took longer than 5 s and was ended"
     assert "Fatal Python error" in found.details["test_import_crash.py"]
@@ -118,7 +120,7 @@ def test_a_cached_file_is_collected_anew_only_when_a_helper_changes(tree: Path) 
 def test_an_environment_without_torch_is_told_with_the_remedy(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "broken" / "torch").mkdir(parents=True)
     init = tmp_path / "broken" / "torch" / "__init__.py"
-    init.write_text('raise ModuleNotFoundError("No module named \'torch\'")\n', encoding="utf-8")
+    init.write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n", encoding="utf-8")
     environ = environment("cpu")
     environ["PYTHONPATH"] = f"{init.parent.parent}:{environ['PYTHONPATH']}"
     with pytest.raises(CommandError, match="pip install") as caught:
@@ -127,7 +129,7 @@ def test_an_environment_without_torch_is_told_with_the_remedy(tree: Path, tmp_pa
 
 
 def test_a_glob_that_matches_nothing_is_told(tree: Path) -> None:
-    with pytest.raises(MissingInputError, match="no test file matches 'test_nowhere.py'"):
+    with pytest.raises(MissingInputError, match=r"no test file matches 'test_nowhere\.py'"):
         find_files(tree / "test", ["test_devices.py", "test_nowhere.py"])
     assert find_files(tree / "test", ["sub/*"]) == ["sub/test_nested.py"]
     assert len(find_files(tree / "test", [])) == 8

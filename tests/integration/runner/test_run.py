@@ -152,7 +152,9 @@ def test_a_test_that_asks_python_to_exit_fails_alone(runner: Runner) -> None:
 
 
 def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:
-    files = {f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash", "hang")}
+    files = {
+        f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash", "hang")
+    }
     files["test_outcomes.py"] = ["test_outcomes.py::TestOutcomes::test_passes"]
     runner.run(make_plan(files), setup_timeout_s=3)
     outcomes = runner.outcomes()
@@ -192,7 +194,9 @@ def test_children_can_be_spawned_where_fork_is_not_to_be_had(runner: Runner) -> 
 
 def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
     cls = "test_outcomes.py::TestOutcomes::"
-    plan = make_plan({"test_outcomes.py": [f"{cls}test_passes"]}, {"test_outcomes.py": [f"{cls}test_fails"]}, {})
+    plan = make_plan(
+        {"test_outcomes.py": [f"{cls}test_passes"]}, {"test_outcomes.py": [f"{cls}test_fails"]}, {}
+    )
     runner.run(plan, cards=2)
     starts = runner.named("shard_start")
     assert sorted(event["card"] for event in starts) == ["cpu:0", "cpu:1"]

@@ -78,7 +78,7 @@ def test_a_bad_file_is_told_with_line_key_value_and_remedy(
 
 
 def test_several_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="also: .*spyre-ci.yaml:2"):
+    with pytest.raises(SettingsError, match=r"also: .*spyre-ci\.yaml:2"):
         load(tmp_path, "stage: x\nrunz: 1\n")
 
 

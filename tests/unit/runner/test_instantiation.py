@@ -29,8 +29,9 @@ def helper() -> None:
     ("value", "text"),
     [
         ("a", "a"), (None, "None"), (True, "True"), (1.5, "1.5"), (Colour.RED, "RED"),
-        (helper, "helper"), (Plain, "Plain"), (functools.partial(helper, 1, masked=False), "helper(1 masked:False)"),
-        ((1, "x"), "1+x"), ({"b", "a"}, "a+b"), ({"k": 1}, "{k:1}"), (WithName(), "add.with_out"), (Plain(), "Plain"),
+        (helper, "helper"), (Plain, "Plain"), ((1, "x"), "1+x"), ({"b", "a"}, "a+b"), ({"k": 1}, "{k:1}"),
+        (functools.partial(helper, 1, masked=False), "helper(1 masked:False)"),
+        (WithName(), "add.with_out"), (Plain(), "Plain"),
     ],
 )  # fmt: skip
 def test_a_value_is_the_same_text_in_every_process(value: object, text: str) -> None:
@@ -43,7 +44,9 @@ def test_a_test_pytorch_did_not_make_keeps_its_own_class_and_name() -> None:
 
 
 def test_the_device_is_no_parameter() -> None:
-    assert dict(parts_of(helper, None, "test_x", {"device": "spyre:0", "dtype": "f"}).params) == {"dtype": "f"}
+    assert dict(parts_of(helper, None, "test_x", {"device": "spyre:0", "dtype": "f"}).params) == {
+        "dtype": "f"
+    }
 
 
 def test_op_and_dtype_come_from_the_parameters() -> None:

@@ -63,7 +63,7 @@ def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     assert tail.read() == []
 
 
-def test_a_set_up_has_its_own_limit(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
+def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
     clock.now = 99
     assert not watch.overdue()
     clock.now = 101

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.report.results import read_results
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = [sys.executable, "-m", "ci.cli"]
+TIMEOUT_S = 240
+
+
+class Shop:
+    """A folder in which somebody uses spyre-ci on the small tree, on the CPU."""
+
+    def __init__(self, folder: Path, tree: Path) -> None:
+        self.folder = folder
+        self.tree = tree
+        folder.mkdir()
+        self.environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))},
+            "PYTHONPATH": str(ROOT),
+            "SPYRE_CI__DEVICE__NAME": "cpu",
+            "SPYRE_CI__REPORT__ENDPOINT": "none",
+        }
+
+    def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, *words: str, **environ: str) -> tuple[int, str, str]:
+        with self.start(*words, **environ) as process:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, out, err
+
+    def pytorch(self, *words: str, **environ: str) -> tuple[int, str, str]:
+        return self.call("pytorch", "--pytorch-src", str(self.tree), *words, **environ)
+
+    @property
+    def runs(self) -> list[Path]:
+        return sorted((self.folder / "runs").iterdir())
+
+    def summary(self, run: int = -1) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.runs[run] / "summary.json").read_text(encoding="utf-8"))
+        return content
+
+
+@pytest.fixture
+def shop(tmp_path: Path, tree: Path) -> Shop:
+    return Shop(tmp_path / "shop", tree)
+
+
+def adds_up(run: Path) -> dict[str, Any]:
+    """Law 1, by id: what was planned is what has a verdict, once each."""
+    plan = json.loads((run / "plan.json").read_text(encoding="utf-8"))
+    planned = [one for shard in plan["shards"] for group in shard["groups"] for one in group["ids"]]
+    results = read_results(run / "results.jsonl.gz")
+    assert sorted(result.id for result in results) == sorted(planned)
+    assert len(set(planned)) == len(planned)
+    summary: dict[str, Any] = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert sum(summary["verdicts"].values()) == summary["planned"] == len(planned)
+    cases = [case for path in (run / "junit").glob("*.xml") for case in ET.parse(path).iter("testcase")]  # noqa: S314  # our own file
+    assert len(cases) == len(planned)
+    return summary
+
+
+def test_the_whole_way_ends_with_a_report_that_adds_up(shop: Shop) -> None:
+    code, out, err = shop.pytorch("--percent", "100", "--files", "test_devices.py,sub/*", "--cards", "2")
+    assert (code, err) == (0, "")
+    run = shop.runs[0]
+    summary = adds_up(run)
+    assert summary["planned"] == summary["verdicts"]["passed"] == 11
+    for text in ("planned", "passed", "slowest files", f"report: {run}/report.html"):
+        assert text in out
+    for name in (
+        "catalog.jsonl.gz", "selection.json", "plan.json", "run.json", "journal/0-1.jsonl", "journal/1-1.jsonl",
+        "results.jsonl.gz", "summary.json", "summary.md", "report.html", "junit/0.xml",
+    ):  # fmt: skip
+        assert (run / name).is_file(), name
+
+
+def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> None:
+    words = ("--percent", "100", "--files", "test_devices.py")
+    shop.pytorch(*words)
+    code, out, _ = shop.pytorch(*words)
+    assert code == 0
+    assert "1 of them from the cache" in out
+    durations = shop.runs[1] / "durations.json.gz"
+    assert durations.stat().st_size > (shop.runs[0] / "durations.json.gz").stat().st_size
+
+
+def test_failures_crashes_and_errors_are_told_with_the_command_that_repeats_them(shop: Shop) -> None:
+    code, out, _ = shop.pytorch(
+        "--percent", "100", "--files", "test_outcomes.py,test_process_faults.py", "-k", "fails or segfault"
+    )
+    assert code == 1
+    adds_up(shop.runs[0])
+    assert "died by SIGSEGV" in out
+    name = "test_process_faults.py::TestFaults::test_b_segfault"
+    assert f"nox -s pytorch -- --pytorch-src {shop.tree} --device cpu --id {name}" in out
+    code, _, _ = shop.pytorch("--id", name)
+    assert code == 1
+    assert adds_up(shop.runs[1])["planned"] == 1
+
+
+def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Shop) -> None:
+    words = ("--percent", "100", "--files", "test_import_error.py,sub/*")
+    code, out, _ = shop.pytorch(*words)
+    assert code == 3
+    table = out[out.index("1 file could not be collected") :]
+    assert "ImportError: cannot import name 'no_such_name_in_torch'" in table.splitlines()[1]
+    assert adds_up(shop.runs[0])["collect_errors"][0]["file"] == "test_import_error.py"
+    code, _, _ = shop.pytorch(*words, "--allow-collect-errors")
+    assert code == 0
+
+
+def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
+    assert shop.pytorch("--percent", "100", "--files", "test_outcomes.py")[0] == 1
+    code, _, _ = shop.pytorch("--last-failed", "latest")
+    assert code == 1
+    first, second = (adds_up(run) for run in shop.runs)
+    assert second["planned"] == second["verdicts"]["failed"] == first["verdicts"]["failed"] == 4
+    assert shop.pytorch("--last-failed", "nowhere")[0] == 2
+
+
+def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
+    shop.pytorch("--percent", "100", "--files", "sub/*")
+    code, out, _ = shop.pytorch("--last-failed", "latest")
+    assert code == 0
+    assert "every test of latest passed" in out
+
+
+def test_a_dry_run_shows_the_plan_and_runs_nothing(shop: Shop) -> None:
+    code, out, _ = shop.pytorch("--percent", "100", "--files", "test_devices.py", "--dry-run", "--cards", "2")
+    assert code == 0
+    assert "shard 1:" in out
+    assert "test_devices.py:" in out
+    assert not (shop.runs[0] / "journal").exists()
+
+
+def test_json_goes_to_standard_output_alone(shop: Shop) -> None:
+    code, out, err = shop.pytorch("--percent", "100", "--files", "sub/*", "--json")
+    assert code == 0
+    assert json.loads(out) == shop.summary()
+    assert "collected" in err
+
+
+def test_the_verbs_on_files_come_to_the_same_as_the_main_job(shop: Shop) -> None:
+    files = "test_devices.py,test_outcomes.py"
+    shop.pytorch("--percent", "50", "--files", files, "--cards", "2")
+    folder = ("--run-dir", "runs/split")
+    source = ("--pytorch-src", str(shop.tree))
+    assert shop.call("collect", *folder, *source, "--files", files)[0] == 0
+    assert shop.call("select", *folder, "--percent", "50")[0] == 0
+    assert shop.call("plan", *folder, "--shards", "2")[0] == 0
+    elsewhere = shop.folder / "elsewhere"
+    elsewhere.mkdir()
+    split = shop.folder / "runs" / "split"
+    shutil.copy(split / "plan.json", elsewhere)
+    assert shop.call("run", *folder, "--shard", "0")[0] in (0, 1)
+    code, out, _ = shop.call("report", *folder)
+    assert code == 3
+    assert "shard 1 has no journal" in out
+    code, _, err = shop.call("run", "--plan", str(elsewhere / "plan.json"), *source, "--shard", "1")
+    assert (code, err) in [(0, ""), (1, "")]
+    shutil.copy(elsewhere / "journal" / "1-1.jsonl", split / "journal")
+    code, _, _ = shop.call("report", "split")
+    main, split_run = (adds_up(run) for run in shop.runs)
+    assert split_run["verdicts"] == main["verdicts"]
+    assert code == main["exit_code"]
+
+
+def test_reporting_twice_writes_the_same(shop: Shop) -> None:
+    shop.pytorch("--percent", "100", "--files", "test_outcomes.py")
+    run = shop.runs[0]
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    assert shop.call("report", run.name)[0] == 1
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+
+@contextlib.contextmanager
+def running(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """The main job with a hanging test, once that test has begun."""
+    process = shop.start("pytorch", "--pytorch-src", str(shop.tree), "--percent", "100", *words)
+    try:
+        for _ in range(2400):
+            journals = [path for run in shop.folder.glob("runs/*/journal/*.jsonl") for path in [run]]
+            if any('"start","id":"test_process_faults.py::TestFaults::test_g_hang' in j.read_text() for j in journals):
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.05)
+                break
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+
+
+HANG = ("--files", "test_process_faults.py", "-k", "a_passes or g_hang or l_passes", "--cards", "1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_reports_what_it_did_and_ends_with_130(shop: Shop, number: signal.Signals) -> None:
+    with running(shop, *HANG) as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130, err
+    summary = adds_up(shop.runs[0])
+    assert summary["verdicts"]["passed"] == 1
+    assert summary["verdicts"]["not_run"] == 2
+    assert "interrupted" in out
+
+
+def test_a_worker_killed_in_the_middle_costs_one_test(shop: Shop) -> None:
+    with running(shop, *HANG) as process:
+        (journal,) = shop.folder.glob("runs/*/journal/*.jsonl")
+        pid = json.loads(journal.read_text(encoding="utf-8").splitlines()[0])["pid"]
+        os.kill(pid, signal.SIGKILL)
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 3
+    verdicts = adds_up(shop.runs[0])["verdicts"]
+    assert (verdicts["passed"], verdicts["infrastructure"]) == (2, 1)
+    assert "died by SIGKILL" in out
+
+
+def test_an_endpoint_that_is_down_keeps_the_report_and_the_exit_code(shop: Shop) -> None:
+    environ = {
+        "SPYRE_CI__REPORT__ENDPOINT": "http://127.0.0.1:9/",
+        "SPYRE_CI_HUD_TOKEN": "secret-token",
+        "SPYRE_CI__REPORT__BUDGET_S": "1",
+    }
+    code, out, err = shop.pytorch("--percent", "100", "--files", "sub/*", **environ)
+    assert code == 0
+    assert "NOT reported" in out
+    assert "spyre-ci hud flush" in out
+    assert len(list((shop.runs[0] / "outbox").glob("*.json"))) == 1
+    everything = out + err + "".join(p.read_text(errors="replace") for p in shop.runs[0].rglob("*") if p.is_file())
+    assert "secret-token" not in everything
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--stage", "9"], 2, ["there is no stage 9", "the stages are 0 (0 %), 1 (5 %)"]),
+        (["--stage", "1", "--percent", "5"], 2, ["both --stage 1 and --percent 5", "give one of them"]),
+        (["--pytorch-src", "/nowhere"], 2, ["/nowhere", "no such folder or archive", "--pytorch-src"]),
+        (["--files", "test_nowhere.py"], 2, ["no test file matches 'test_nowhere.py'", "relative to"]),
+        (["--files", "sub/*", "-k", "nowhere"], 3, ["nothing to run", "widen --files and -k"]),
+        (["--files", "sub/*", "-k", "and and"], 2, ["and and"]),
+        (["--device", "npu"], 2, ["npu"]),
+        (["--frobnicate"], 2, ["--frobnicate"]),
+        (["--last-failed", "nowhere"], 2, ["there is no run 'nowhere'"]),
+    ],
+)
+def test_what_cannot_be_taken_is_told_in_one_message(
+    shop: Shop, words: list[str], code: int, said: list[str]
+) -> None:
+    ended, out, err = shop.pytorch(*words)
+    assert ended == code, (out, err)
+    for text in said:
+        assert text in err
+    assert "Traceback" not in out + err
+
+
+def test_stage_0_runs_no_tests_says_so_and_ends_well(shop: Shop) -> None:
+    code, out, _ = shop.pytorch("--stage", "0")
+    assert code == 0
+    assert "no PyTorch tests run" in out
+    assert not (shop.folder / "runs").exists()
+
+
+def test_a_bad_setting_is_told_with_its_line(shop: Shop) -> None:
+    (shop.folder / "spyre-ci.yaml").write_text("run:\n  crads: 2\n", encoding="utf-8")
+    code, out, err = shop.pytorch()
+    assert code == 2
+    assert "spyre-ci.yaml:2: unknown key 'run.crads', did you mean 'cards'?" in err
+    assert "Traceback" not in out + err
