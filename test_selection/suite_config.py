@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from test_selection.catalog import CatalogTest
-from test_selection.errors import SettingsError
 from test_selection.patterns import Pattern, compile_glob
 from test_selection.selection import Expectation
 from test_selection.yaml_reader import Reader
@@ -175,7 +175,7 @@ def _file(row: Reader) -> SuiteFile:
     path = row.text("path")
     return SuiteFile(
         path=path,
-        pattern=_compiled(row, "path", lambda: compile_glob(_relative(row, path))),
+        pattern=_compiled(row, "path", partial(compile_glob, _relative(row, path))),
         unlisted_test_mode=row.choice("unlisted_test_mode", MODES, DEFAULT_UNLISTED),
         entries=tuple(_entry(one) for one in row.rows("tests")),
         kept=row.kept("labels", "tags", "description"),
@@ -206,7 +206,7 @@ def _entry(row: Reader) -> Entry:
     modules = edits.table("modules")
     modules.known("include", "exclude")
     return Entry(
-        names=tuple(_compiled(row, "names", lambda name=name: _name_pattern(name)) for name in names),  # type: ignore[misc]  # bound early
+        names=tuple(_compiled(row, "names", partial(_name_pattern, name)) for name in names),
         mode=row.choice("mode", MODES, MANDATORY),
         description=row.text("description", default=""),
         ops=_edit(edits.table("ops")),
@@ -262,7 +262,5 @@ def _name_pattern(name: str) -> Pattern:
 def _compiled(row: Reader, key: str, compiled: Callable[[], Pattern]) -> Pattern:
     try:
         return compiled()
-    except (re.error, ValueError, RecursionError) as error:
-        if isinstance(error, SettingsError):
-            raise
+    except (re.error, RecursionError) as error:
         raise row.error(key, f"{key} holds a pattern that cannot be read: {error}", "mend it") from error
