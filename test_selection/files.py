@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
@@ -76,7 +77,7 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
         content = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise _missing(path, kind) from error
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
         raise BadFileError(
             f"cannot be read as JSON: {error}", where=path, remedy=f"write the {kind} file again"
         ) from error
@@ -113,7 +114,7 @@ def read_lines(path: Path, kind: str) -> Iterator[dict[str, Any]]:
                 yield _checked(row, path, kind) if number == 1 else row
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise _missing(path, kind) from error
-    except (ValueError, EOFError, gzip.BadGzipFile, OSError) as error:
+    except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
         raise BadFileError(
             f"cannot be read: {error}",
             where=f"{path}:{max(number, 1)}",

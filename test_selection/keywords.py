@@ -11,7 +11,7 @@ from test_selection.errors import UsageError
 Match = Callable[[str], bool]
 
 # pytest's names, and what canonical ids hold besides: `op=add`, `x,y`, `#2`, `%20`.
-_TOKEN = re.compile(r"\s*(?:([()])|([\w:+\-.\[\]\\/=,#%~]+)|(\S))")
+_TOKEN = re.compile(r"\s*(?:([\w:+\-.\[\]\\/=,#%~]+)|\S)")
 
 
 def compile_keyword(text: str) -> Match:
@@ -34,8 +34,9 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        # (token, its column from 1, whether it can be a name)
         self.tokens = [
-            (found[1] or found[2] or found[3], found.start(found.lastindex or 0) + 1)
+            (found[0].lstrip(), found.end() - len(found[0].lstrip()) + 1, found[1] is not None)
             for found in _TOKEN.finditer(text)
         ]
         self.at = 0
@@ -79,7 +80,7 @@ class _Parser:
             if not self.skip(")"):
                 self.refuse("`)`")
             return inside
-        if self.token in {"", ")", "and", "or"} or not _TOKEN.fullmatch(self.token)[2]:  # type: ignore[index]  # every token came from it
+        if self.token in {"", "and", "or"} or not self.tokens[self.at][2]:
             self.refuse("a name, `not` or `(`")
         part = self.token.lower()
         self.at += 1

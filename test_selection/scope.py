@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.resources
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.errors import SettingsError
 from test_selection.patterns import Pattern, compile_pattern
-from test_selection.yaml_lines import Document, load_document
+from test_selection.yaml_reader import Reader
 
 MATCHERS = ("file", "class", "template", "op", "dtype", "device")
 RULE_KEYS = ("code", "text", "issue", "verdict", *MATCHERS)
@@ -91,13 +88,13 @@ def load_rules(path: Path) -> Rules:
         MissingInputError: there is no such file.
         SettingsError: a key or value that cannot be taken, with file, line, key and remedy.
     """
-    document = load_document(path)
-    _check_keys(document, (), document.content, ("rules",))
-    rows = document.content.get("rules")
-    if not isinstance(rows, list) or not rows:
-        _refuse(document, ("rules",), f"rules is {rows!r}, not a list of rules", "list at least one rule")
-    rules = tuple(_rule(document, index, row) for index, row in enumerate(rows))
-    _check_order(document, rules)
+    root = Reader.load(path)
+    root.known("rules")
+    rows = root.rows("rules")
+    if not rows:
+        raise root.error("rules", "rules is empty", "list at least one rule")
+    rules = tuple(_rule(row) for row in rows)
+    _check_order(rows, rules)
     return Rules(path=path, rules=rules)
 
 
@@ -149,88 +146,47 @@ def _decision(rules: Rules, number: int) -> Decision:
     return Decision(in_scope=rule.verdict == "in", code=rule.code, rule=number)
 
 
-def _rule(document: Document, index: int, row: Any) -> Rule:
-    at: tuple[str | int, ...] = ("rules", index)
-    if not isinstance(row, dict):
-        _refuse(
-            document, at, f"rule {index + 1} is {row!r}, not a table of keys", "start it with `- code: …`"
-        )
-    _check_keys(document, at, row, RULE_KEYS)
-    if row.get("verdict") not in ("in", "out"):
-        _refuse(
-            document,
-            (*at, "verdict"),
-            f"verdict is {row.get('verdict')!r}, not in or out",
-            "write `verdict: in` or `verdict: out`",
-        )
+def _rule(row: Reader) -> Rule:
+    row.known(*RULE_KEYS)
     return Rule(
-        code=_text(document, at, row, "code"),
-        text=_text(document, at, row, "text"),
-        verdict=row["verdict"],
-        issue=_text(document, at, row, "issue") if "issue" in row else "",
-        patterns={name: _patterns(document, (*at, name), row[name]) for name in MATCHERS if name in row},
+        code=row.text("code"),
+        text=row.text("text"),
+        verdict=row.choice("verdict", ("in", "out")),
+        issue=row.text("issue", default=""),
+        patterns={name: _patterns(row, name) for name in MATCHERS if name in row.content},
     )
 
 
-def _text(document: Document, at: Sequence[str | int], row: Mapping[str, Any], key: str) -> str:
-    value = row.get(key)
-    if not isinstance(value, str) or not value.strip():
-        _refuse(document, (*at, key), f"{key} is {value!r}, not text", f"give the rule a {key}")
-    return value.strip()
-
-
-def _patterns(document: Document, at: Sequence[str | int], value: Any) -> tuple[Pattern, ...]:
-    found = value if isinstance(value, list) else [value]
-    if not found or not all(isinstance(one, str) and one for one in found):
-        _refuse(
-            document,
-            at,
-            f"{at[-1]} is {value!r}, not a pattern or a list of patterns",
-            "write a glob or a /regex/, and quote what YAML would read as a number or a truth value",
-        )
+def _patterns(row: Reader, name: str) -> tuple[Pattern, ...]:
+    texts = row.texts(name)
+    if not texts:
+        raise row.error(name, f"{name} is an empty list", "give a glob or a /regex/, or leave the key out")
     try:
-        return tuple(compile_pattern(one) for one in found)
+        return tuple(compile_pattern(one) for one in texts)
     except ValueError as error:
-        _refuse(document, at, str(error), "mend the expression between the slashes")
+        raise row.error(name, str(error), "mend the pattern") from error
 
 
-def _check_keys(
-    document: Document, at: Sequence[str | int], row: Mapping[Any, Any], known: Sequence[str]
-) -> None:
-    for key in row:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
-            _refuse(document, (*at, str(key)), f"unknown key {str(key)!r}", remedy)
-
-
-def _check_order(document: Document, rules: Sequence[Rule]) -> None:
+def _check_order(rows: Sequence[Reader], rules: Sequence[Rule]) -> None:
     """The last rule, and only it, matches everything; a code never means both in and out."""
-    for index, rule in enumerate(rules[:-1]):
+    for row, rule in zip(rows[:-1], rules, strict=False):
         if not rule.patterns:
-            _refuse(
-                document,
-                ("rules", index),
+            raise row.error(
+                "code",
                 f"rule {rule.code!r} matches everything, so the rules after it never decide",
                 f"give it one of {', '.join(MATCHERS)}, or move it to the end",
             )
     if rules[-1].patterns:
-        _refuse(
-            document,
-            ("rules", len(rules) - 1),
+        raise rows[-1].error(
+            "code",
             f"the last rule, {rules[-1].code!r}, does not match everything",
             "end with a rule that has a code, a text and a verdict only",
         )
     verdicts: dict[str, str] = {}
-    for index, rule in enumerate(rules):
+    for row, rule in zip(rows, rules, strict=True):
         if verdicts.setdefault(rule.code, rule.verdict) != rule.verdict:
-            _refuse(
-                document,
-                ("rules", index, "code"),
+            raise row.error(
+                "code",
                 f"code {rule.code!r} stands for both in and out",
                 "give one of the rules another code",
             )
-
-
-def _refuse(document: Document, at: Sequence[str | int], what: str, remedy: str) -> NoReturn:
-    raise SettingsError(what, where=document.place(at), remedy=remedy)

@@ -64,7 +64,6 @@ def test_groups_stand_by_file_and_ids_in_order_within() -> None:
     assert plan.shards[0].groups[1].ids == ("b.py::test_000000", "b.py::test_000001", "b.py::test_000002")
 
 
-@settings(deadline=None)
 @given(works, st.integers(1, 2048))
 def test_shards_are_disjoint_and_make_up_the_selection(work: Work, shards: int) -> None:
     plan = plan_of(work, shards)
@@ -73,7 +72,6 @@ def test_shards_are_disjoint_and_make_up_the_selection(work: Work, shards: int) 
     assert sorted(plan.ids) == sorted(test.id for test in work[0])
 
 
-@settings(deadline=None)
 @given(works, st.integers(1, 40))
 def test_a_shard_is_expected_to_take_its_tests_and_each_files_set_up(work: Work, shards: int) -> None:
     plan = plan_of(work, shards)
@@ -84,7 +82,6 @@ def test_a_shard_is_expected_to_take_its_tests_and_each_files_set_up(work: Work,
     assert plan.makespan_s == max(shard.expected_s for shard in plan.shards)
 
 
-@settings(deadline=None)
 @given(works, st.integers(1, 40), st.randoms())
 def test_the_order_of_the_tests_changes_nothing(work: Work, shards: int, rnd: random.Random) -> None:
     shuffled = list(work[0])
@@ -94,7 +91,6 @@ def test_the_order_of_the_tests_changes_nothing(work: Work, shards: int, rnd: ra
     assert make_plan(shuffled, test_s=test_s, file_s=file_s, shards=shards) == plan_of(work, shards)
 
 
-@settings(deadline=None)
 @given(works, st.integers(1, 40))
 def test_no_plan_ends_before_the_bound(work: Work, shards: int) -> None:
     plan = plan_of(work, shards)
@@ -131,7 +127,7 @@ small_files = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(small_files, st.integers(2, 4))
 def test_a_small_plan_is_within_a_third_of_the_best_there_is(
     files: list[tuple[float, list[float]]], shards: int

@@ -1,0 +1,102 @@
+"""The plan comes back as it was written, and one that is not whole is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test_selection.errors import BadFileError, MissingInputError
+from test_selection.plan import Group, Plan, Shard, fingerprint, read_plan, write_plan
+
+SHARDS = (
+    Shard(
+        index=0,
+        expected_s=3.5,
+        groups=(Group(file="a.py", ids=("a.py::1", "a.py::2")), Group(file="b.py", ids=("b.py::1",))),
+    ),
+    Shard(index=1, expected_s=0.0, groups=()),
+)
+PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=2.0, makespan_s=3.5, binds="balance", shards=SHARDS)
+
+
+def test_a_plan_comes_back(tmp_path: Path) -> None:
+    write_plan(tmp_path / "p.json", PLAN)
+    assert read_plan(tmp_path / "p.json") == PLAN
+
+
+def test_ids_come_shard_after_shard_and_group_after_group() -> None:
+    assert PLAN.ids == ["a.py::1", "a.py::2", "b.py::1"]
+    assert PLAN.shards[1].ids == []
+
+
+def test_seconds_are_kept_to_the_millisecond(tmp_path: Path) -> None:
+    write_plan(tmp_path / "p.json", replace(PLAN, bound_s=1.23456))
+    assert read_plan(tmp_path / "p.json").bound_s == 1.235
+
+
+def test_a_fingerprint_is_of_the_work_and_not_of_its_times() -> None:
+    first, second = SHARDS
+    assert fingerprint((replace(first, expected_s=9.0), second)) == PLAN.fingerprint
+    assert fingerprint((second, first)) != PLAN.fingerprint
+    moved = (
+        replace(first, groups=first.groups[:1]),
+        replace(second, groups=first.groups[1:]),
+    )
+    assert fingerprint(moved) != PLAN.fingerprint
+
+
+def changed(tmp_path: Path, **content: Any) -> Path:
+    path = tmp_path / "p.json"
+    write_plan(path, PLAN)
+    rows = {**json.loads(path.read_text()), **content}
+    path.write_text(json.dumps({key: value for key, value in rows.items() if value is not ...}, default=str))
+    return path
+
+
+@pytest.mark.parametrize("key", ["fingerprint", "bound_s", "makespan_s", "binds", "shards"])
+def test_a_missing_key_is_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(BadFileError, match=f"a key is missing or of the wrong kind: '{key}'") as caught:
+        read_plan(changed(tmp_path, **{key: ...}))
+    assert "spyre-ci plan" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"bound_s": "x"},
+        {"makespan_s": None},
+        {"shards": 3},
+        {"shards": [{}]},
+        {"shards": [{"index": 0, "expected_s": 1, "groups": [{"file": "a"}]}]},
+        {"shards": [{"index": "x", "expected_s": 1, "groups": []}]},
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(tmp_path: Path, content: dict[str, Any]) -> None:
+    with pytest.raises(BadFileError, match="a key is missing or of the wrong kind"):
+        read_plan(changed(tmp_path, **content))
+
+
+def shard_row(index: int, *ids: str) -> dict[str, Any]:
+    return {"index": index, "expected_s": 1, "groups": [{"file": "a", "ids": list(ids)}]}
+
+
+def test_an_id_planned_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFileError, match="the id 'y' is planned twice") as caught:
+        read_plan(changed(tmp_path, shards=[shard_row(0, "x", "y"), shard_row(1, "y")]))
+    assert "changed by hand or cut" in str(caught.value)
+
+
+@pytest.mark.parametrize("indices", [[1, 0], [0, 2], [0, 0]])
+def test_shards_that_do_not_count_up_are_refused(tmp_path: Path, indices: list[int]) -> None:
+    rows = [shard_row(index, f"id{number}") for number, index in enumerate(indices)]
+    with pytest.raises(BadFileError, match="shard indices do not count up from 0"):
+        read_plan(changed(tmp_path, shards=rows))
+
+
+def test_a_missing_plan_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="there is no plan file"):
+        read_plan(tmp_path / "none.json")

@@ -1,0 +1,262 @@
+"""Stages: nested, stable, and composed of restricting, scope, suite and share."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from test_selection.catalog import Catalog, CatalogTest, FileRecord
+from test_selection.errors import NothingToRunError, UsageError
+from test_selection.scope import Rules, load_rules
+from test_selection.selection import Expectation, Selection
+from test_selection.stage import make_selection, place, require_tests, restrict, select
+from test_selection.suite_config import Suite, load_suite
+
+
+def make_test(name: str, file: str = "test_x.py", node: str = "") -> CatalogTest:
+    return CatalogTest(id=f"{file}::{name}", node=node, file=file, template=name)
+
+
+MANY = [make_test(f"test_{number}") for number in range(4000)]
+tests_of = st.lists(st.integers(0, 3999), unique=True).map(lambda rows: [MANY[row] for row in rows])
+percents = st.floats(0, 100)
+
+
+def test_a_place_comes_from_the_sha256_of_the_id() -> None:
+    digest = hashlib.sha256(b"test_x.py::test_0").hexdigest()
+    assert place("test_x.py::test_0") == pytest.approx(int(digest[:16], 16) / 2**64)
+
+
+@given(st.text())
+def test_every_place_is_in_the_unit_interval(name: str) -> None:
+    assert 0 <= place(name) < 1
+
+
+@given(tests_of, percents, percents)
+def test_a_smaller_share_lies_inside_a_larger_one(tests: list[CatalogTest], a: float, b: float) -> None:
+    small, large = sorted((a, b))
+    assert {test.id for test in select(tests, small)} <= {test.id for test in select(tests, large)}
+
+
+@given(tests_of, tests_of, percents, st.randoms())
+def test_other_tests_and_their_order_move_nobody_in_or_out(
+    tests: list[CatalogTest], others: list[CatalogTest], percent: float, rnd: random.Random
+) -> None:
+    ids = {test.id for test in tests}
+    more = tests + [test for test in others if test.id not in ids]
+    rnd.shuffle(more)
+    alone = {test.id for test in select(tests, percent)}
+    assert {test.id for test in select(more, percent)} & ids == alone
+
+
+@given(tests_of)
+def test_nothing_is_selected_at_0_and_everything_at_100(tests: list[CatalogTest]) -> None:
+    assert select(tests, 0) == []
+    assert select(tests, 100) == tests
+
+
+def test_a_share_of_many_is_about_as_large_as_it_says() -> None:
+    assert 0.045 < len(select(MANY, 5)) / len(MANY) < 0.055
+
+
+def test_the_raw_node_id_does_not_count() -> None:
+    renamed = [replace(test, node=f"{test.node}PRIVATEUSE1") for test in MANY]
+    assert [test.id for test in select(renamed, 30)] == [test.id for test in select(MANY, 30)]
+
+
+@pytest.mark.parametrize("percent", [-0.1, 100.1, float("nan"), float("inf")])
+def test_what_is_no_percentage_is_refused(percent: float) -> None:
+    with pytest.raises(UsageError, match="is not a percentage") as caught:
+        select([], percent)
+    assert "give a number from 0 to 100" in str(caught.value)
+
+
+ROWS = [
+    make_test("test_add", "test_a.py"),
+    make_test("test_mul", "test_a.py"),
+    make_test("test_add", "nn/test_a.py"),
+    make_test("test_add", "test_b.py"),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "keyword", "left", "unmatched"),
+    [
+        ([], None, [0, 1, 2, 3], []),
+        (["test_a.py"], None, [0, 1], []),
+        (["./test_a.py"], None, [0, 1], []),
+        (["test_*.py"], None, [0, 1, 3], []),
+        (["**/test_a.py"], None, [0, 1, 2], []),
+        (["test_b.py", "nn/*"], None, [2, 3], []),
+        (["/_b/"], None, [3], []),
+        (["test_a.py", "nope.py"], None, [0, 1], ["nope.py"]),
+        (["nope.py"], None, [], ["nope.py"]),
+        (["broken.py"], None, [], []),
+        ([], "mul", [1], []),
+        (["test_a.py"], "not mul", [0], []),
+        (["test_b.py"], "mul", [], []),
+        ([], "", [0, 1, 2, 3], []),
+    ],
+)
+def test_files_and_keywords_restrict(
+    files: list[str], keyword: str | None, left: list[int], unmatched: list[str]
+) -> None:
+    found = restrict(ROWS, files, keyword, known_files=["broken.py"])
+    assert found == ([ROWS[row] for row in left], unmatched)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Rules:
+    path = tmp_path / "rules.yaml"
+    path.write_text(
+        "rules:\n  - {code: cuda, text: t, verdict: out, file: '**/test_cuda*.py'}\n"
+        "  - {code: slow, text: t, verdict: out, template: test_slow}\n"
+        "  - {code: in-scope, text: t, verdict: in}\n"
+    )
+    return load_rules(path)
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "test_suite_config:\n  files:\n"
+        "    - {path: test_a.py, unlisted_test_mode: skip, tests: [{names: [test_add], mode: xfail}]}\n"
+        "    - {path: broken.py}\n"
+    )
+    return load_suite(path)
+
+
+CATALOG = Catalog(
+    pytorch="p",
+    device="spyre",
+    files={
+        "test_a.py": FileRecord(),
+        "nn/test_a.py": FileRecord(),
+        "test_b.py": FileRecord(),
+        "test_cuda.py": FileRecord(),
+        "broken.py": FileRecord(error="ImportError: x"),
+        "gone.py": FileRecord(error="SyntaxError: y"),
+        "test_cuda_broken.py": FileRecord(error="ImportError: z"),
+    },
+    tests=[*ROWS, make_test("test_add", "test_cuda.py"), make_test("test_slow", "test_b.py")],
+)
+
+
+def ids(*rows: int) -> list[str]:
+    return [ROWS[row].id for row in rows]
+
+
+def test_everything_in_scope_is_selected_and_the_rest_accounted_for(rules: Rules) -> None:
+    assert make_selection(CATALOG, rules, stage=2, percent=100) == Selection(
+        stage=2,
+        percent=100,
+        ids=ids(0, 1, 2, 3),
+        in_scope=4,
+        out_of_scope={"cuda": 1, "slow": 1},
+        collect_errors={"broken.py": "ImportError: x", "gone.py": "SyntaxError: y"},
+    )
+
+
+def test_the_share_is_taken_of_what_is_left(rules: Rules) -> None:
+    catalog = Catalog(pytorch="p", device="spyre", tests=MANY)
+    selection = make_selection(catalog, rules, stage=None, percent=5, keyword="test_1")
+    left = [test for test in MANY if "test_1" in test.id]
+    assert selection.in_scope == len(left)
+    assert selection.ids == [test.id for test in left if place(test.id) < 0.05]
+
+
+def test_files_restrict_tests_and_collection_errors(rules: Rules) -> None:
+    selection = make_selection(CATALOG, rules, stage=None, percent=100, files=["test_b.py", "gone.py"])
+    assert selection.ids == ids(3)
+    assert selection.out_of_scope == {"slow": 1}
+    assert selection.collect_errors == {"gone.py": "SyntaxError: y"}
+
+
+def test_a_suite_narrows_to_its_files_and_declares_expectations(rules: Rules, suite: Suite) -> None:
+    selection = make_selection(CATALOG, rules, stage=None, percent=100, suite=suite)
+    assert selection.ids == ids(0, 1)
+    assert selection.in_scope == 2
+    assert selection.out_of_scope == {"cuda": 1, "slow": 1, "not-in-suite": 2}
+    assert selection.collect_errors == {"broken.py": "ImportError: x"}
+    assert selection.expectations == {
+        ROWS[0].id: Expectation(mode="xfail"),
+        ROWS[1].id: Expectation(mode="skip", reason="not listed in the suite"),
+    }
+
+
+def test_only_what_is_selected_has_an_expectation(rules: Rules, suite: Suite) -> None:
+    selection = make_selection(CATALOG, rules, stage=None, percent=100, suite=suite, keyword="mul")
+    assert list(selection.expectations) == ids(1)
+
+
+def test_ids_named_one_by_one_are_taken_whatever_their_place(rules: Rules) -> None:
+    catalog = Catalog(pytorch="p", device="spyre", tests=MANY)
+    named = [test.id for test in MANY if place(test.id) > 0.9][:3]
+    selection = make_selection(catalog, rules, stage=1, percent=5, only_ids=named)
+    assert sorted(selection.ids) == sorted(named)
+    assert selection.in_scope == 3
+    assert selection.missing == []
+
+
+def test_ids_that_left_the_catalog_are_named(rules: Rules) -> None:
+    selection = make_selection(
+        CATALOG, rules, stage=None, percent=5, only_ids=[*ids(1), "test_a.py::test_gone"]
+    )
+    assert selection.ids == ids(1)
+    assert selection.missing == ["test_a.py::test_gone"]
+    assert selection.collect_errors == {}
+
+
+def test_an_id_of_a_file_that_no_longer_collects_brings_the_files_error(rules: Rules) -> None:
+    selection = make_selection(CATALOG, rules, stage=None, percent=5, only_ids=["broken.py::test_z"])
+    assert selection.ids == []
+    assert selection.missing == ["broken.py::test_z"]
+    assert selection.collect_errors == {"broken.py": "ImportError: x"}
+
+
+def test_ids_of_another_catalog_are_refused(rules: Rules) -> None:
+    with pytest.raises(UsageError, match="none of the 1 named tests is in the catalog") as caught:
+        make_selection(CATALOG, rules, stage=None, percent=5, only_ids=["other.py::test_z"])
+    assert "'other.py::test_z'" in str(caught.value)
+    assert "collect the same files" in str(caught.value)
+
+
+def test_a_pattern_without_a_file_is_refused_with_the_nearest_name(rules: Rules) -> None:
+    with pytest.raises(UsageError, match=r"no collected file matches 'test_aa\.py'") as caught:
+        make_selection(CATALOG, rules, stage=None, percent=100, files=["test_aa.py"])
+    assert "did you mean test_a.py?" in str(caught.value)
+    assert "relative to the tests' root" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["/(/", "[z-a]"])
+def test_a_pattern_that_cannot_be_read_is_refused(rules: Rules, text: str) -> None:
+    with pytest.raises(UsageError, match=r"--files: .* is not a (glob|regular expression)"):
+        make_selection(CATALOG, rules, stage=None, percent=100, files=[text])
+
+
+def test_stage_0_asks_for_nothing_and_gets_nothing(rules: Rules) -> None:
+    selection = make_selection(CATALOG, rules, stage=0, percent=0, only_ids=ids(0))
+    assert selection.ids == []
+    assert selection.collect_errors == {}
+    require_tests(selection)
+
+
+def test_a_share_above_0_without_a_test_is_refused_with_the_reasons(rules: Rules) -> None:
+    selection = make_selection(CATALOG, rules, stage=1, percent=100, files=["test_cuda.py"])
+    with pytest.raises(NothingToRunError) as caught:
+        require_tests(selection)
+    assert caught.value.exit_code == 3
+    assert "nothing to run: 100 % of 0 in-scope tests is no test" in str(caught.value)
+    assert "(out of scope: 1 cuda; files that failed to collect: 0)" in str(caught.value)
+    assert "loosen --files" in str(caught.value)
+
+
+def test_a_selection_with_tests_is_let_through(rules: Rules) -> None:
+    require_tests(make_selection(CATALOG, rules, stage=None, percent=100))
