@@ -115,6 +115,9 @@ class Report(Section):
         description="owner/name the results are reported for, in its exact letter case",
     )
     timeout_s: Seconds = Field(default=60, description="of one HTTP request")
+    budget_s: Seconds = Field(
+        default=60, description="time a run spends on delivering its report; the outbox keeps what is left"
+    )
 
 
 class Hud(Section):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ci
 from ci.device.environment import TEST_BASE, device_environment
-from ci.errors import MissingInputError, NothingToRunError, UsageError
+from ci.errors import MissingInputError, UsageError
 from ci.progress import bar
 from ci.runner import instantiation
 from ci.runner.child import default_start_method
@@ -25,7 +25,7 @@ from test_selection.pack import make_plan
 from test_selection.plan import Plan, write_plan
 from test_selection.scope import default_rules, load_rules
 from test_selection.selection import Selection, write_selection
-from test_selection.stage import make_selection
+from test_selection.stage import make_selection, require_tests
 from test_selection.suite_config import Suite, load_suite
 
 
@@ -205,26 +205,22 @@ def select_step(
         only_ids=share.ids or None,
     )
     write_selection(out, selection)
+    if selection.missing:
+        context.say(
+            f"{len(selection.missing)} of the named tests are not there any more: {selection.missing[0]}"
+            + (" …" if len(selection.missing) > 1 else "")
+        )
     return selection
 
 
 def refuse_nothing(selection: Selection) -> None:
-    """A share above 0 % that holds no test is an error (law 1).
+    """Refuse to go on with nothing; files that could not be collected are something to report.
 
     Raises:
-        NothingToRunError: with what was there to choose from.
+        NothingToRunError: no test was selected although a share above 0 % was asked for.
     """
-    if selection.ids or selection.percent == 0 or selection.collect_errors:
-        return
-    out = sum(selection.out_of_scope.values())
-    remedy = "take more with --percent 100, or widen --files and -k"
-    if not selection.in_scope:
-        remedy = "widen --files and -k" + (", or change the scope rules" if out else "")
-    raise NothingToRunError(
-        f"nothing to run: {selection.percent:g} % of {selection.in_scope} in-scope tests "
-        f"({out} out of scope) is no test",
-        remedy=remedy,
-    )
+    if not selection.collect_errors:
+        require_tests(selection)
 
 
 def plan_step(

@@ -66,6 +66,7 @@ def report_step(
         sleep=time.sleep,
         rng=random.SystemRandom().random,
         echo=context.say,
+        budget_s=context.settings.model.report.budget_s,
     )
     return summary.exit_code
 

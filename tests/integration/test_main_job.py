@@ -31,7 +31,11 @@ class Shop:
         self.tree = tree
         folder.mkdir()
         self.environ = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("GITHUB_", "JENKINS"))
+            },
             "PYTHONPATH": str(ROOT),
             "SPYRE_CI__DEVICE__NAME": "cpu",
             "SPYRE_CI__REPORT__ENDPOINT": "none",
@@ -205,7 +209,10 @@ def running(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
     try:
         for _ in range(2400):
             journals = [path for run in shop.folder.glob("runs/*/journal/*.jsonl") for path in [run]]
-            if any('"start","id":"test_process_faults.py::TestFaults::test_g_hang' in j.read_text() for j in journals):
+            if any(
+                '"start","id":"test_process_faults.py::TestFaults::test_g_hang' in j.read_text()
+                for j in journals
+            ):
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.05)
@@ -254,7 +261,9 @@ def test_an_endpoint_that_is_down_keeps_the_report_and_the_exit_code(shop: Shop)
     assert "NOT reported" in out
     assert "spyre-ci hud flush" in out
     assert len(list((shop.runs[0] / "outbox").glob("*.json"))) == 1
-    everything = out + err + "".join(p.read_text(errors="replace") for p in shop.runs[0].rglob("*") if p.is_file())
+    everything = (
+        out + err + "".join(p.read_text(errors="replace") for p in shop.runs[0].rglob("*") if p.is_file())
+    )
     assert "secret-token" not in everything
 
 
@@ -265,7 +274,7 @@ def test_an_endpoint_that_is_down_keeps_the_report_and_the_exit_code(shop: Shop)
         (["--stage", "1", "--percent", "5"], 2, ["both --stage 1 and --percent 5", "give one of them"]),
         (["--pytorch-src", "/nowhere"], 2, ["/nowhere", "no such folder or archive", "--pytorch-src"]),
         (["--files", "test_nowhere.py"], 2, ["no test file matches 'test_nowhere.py'", "relative to"]),
-        (["--files", "sub/*", "-k", "nowhere"], 3, ["nothing to run", "widen --files and -k"]),
+        (["--files", "sub/*", "-k", "nowhere"], 3, ["nothing to run", "loosen --files, -k"]),
         (["--files", "sub/*", "-k", "and and"], 2, ["and and"]),
         (["--device", "npu"], 2, ["npu"]),
         (["--frobnicate"], 2, ["--frobnicate"]),
