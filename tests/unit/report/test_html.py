@@ -199,3 +199,11 @@ def test_the_holes_of_an_account_are_told(summary: Summary, account: Account) ->
 
 def test_the_page_looks_as_agreed(green: tuple[Account, Summary], golden: Golden) -> None:
     golden("report/report-green.html", render_html(green[1], green[0]))
+
+
+def test_text_from_a_journal_is_cleaned_wherever_it_stands(summary: Summary, account: Account) -> None:
+    line = replace(account.timelines[0], status="\x1b[2J\x00", card="\u202e")
+    text = render_html(summary, replace(account, timelines=(line,)))
+    assert r"\x1b[2J\x00" in text
+    for character in ("\x1b", "\x00", "\u202e"):
+        assert character not in text

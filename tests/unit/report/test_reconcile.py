@@ -254,3 +254,19 @@ def test_a_journal_cut_anywhere_loses_no_test_and_invents_no_pass(cut: int, data
     for result, outcome in zip(account.results, outcomes, strict=True):
         assert result.verdict in (outcome, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN)
     assert sum(account.counts.values()) == 4
+
+
+def test_tries_told_by_several_shards_count_in_the_order_of_attempts_and_time() -> None:
+    early = journal(START, *ran(A, "failed"), shard=1)
+    late = journal(START, *ran(A), *ran(B), DONE, attempt=2)
+    assert results(reconcile(PLAN, [late, early]))[A].verdict is Verdict.FLAKY
+    other = Journal(
+        path=Path("x"), shard=0, attempt=1, events=[{**one, "t": one["t"] + 50} for one in late.events]
+    )
+    assert results(reconcile(PLAN, [other, early]))[A].verdict is Verdict.FLAKY
+
+
+def test_a_second_start_without_an_end_of_the_first_is_a_second_try() -> None:
+    one = results(reconcile(PLAN, [journal(START, e("start", A), *ran(A), *ran(B), DONE)]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
+    assert one.message == "attempt 1: infrastructure: the worker went without a word; attempt 2: passed"
