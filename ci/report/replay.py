@@ -6,7 +6,6 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +15,8 @@ from ci.runner.journal import OUTCOMES, Event
 
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
 INTERRUPTED = "interrupted"
+# The year 5138, in seconds since the epoch: a time beyond it is a mistake that no calendar can show.
+MAX_SECONDS = 1e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,5 +297,5 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any, otherwise: float) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_SECONDS
     return float(value) if good else otherwise

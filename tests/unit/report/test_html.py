@@ -98,9 +98,13 @@ def test_a_problem_shows_message_card_command_and_traceback(page: str) -> None:
         "card <code>spyre:0</code>",
         "--id &#39;test_a.py::TestA::test_crash[dtype=float32,op=kron]&#39;</pre>",
         "frame 0\nframe 1</pre>",
-        "declared: no complex numbers yet",
-    )[:4]:
+    ):
         assert text in page
+
+
+def test_a_declared_outcome_shows_its_reason(summary: Summary, account: Account) -> None:
+    declared = Result(id="a", verdict=Verdict.FAILED, expectation="must pass since 2.13")
+    assert "declared: must pass since 2.13" in render_html(summary, replace(account, results=(declared,)))
 
 
 def test_hostile_text_is_inert(page: str) -> None:
@@ -195,3 +199,11 @@ def test_the_holes_of_an_account_are_told(summary: Summary, account: Account) ->
 
 def test_the_page_looks_as_agreed(green: tuple[Account, Summary], golden: Golden) -> None:
     golden("report/report-green.html", render_html(green[1], green[0]))
+
+
+def test_text_from_a_journal_is_cleaned_wherever_it_stands(summary: Summary, account: Account) -> None:
+    line = replace(account.timelines[0], status="\x1b[2J\x00", card="\u202e")
+    text = render_html(summary, replace(account, timelines=(line,)))
+    assert r"\x1b[2J\x00" in text
+    for character in ("\x1b", "\x00", "\u202e"):
+        assert character not in text

@@ -13,24 +13,8 @@ from hypothesis import strategies as st
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import Result, Verdict
 from ci.runner.journal import OUTCOMES, Event, Journal
-from test_selection.plan import Group, Plan, Shard
 
-A, B, C, D = "a.py::T::one", "a.py::T::two", "b.py::T::three", "b.py::T::four"
-
-
-def make_plan(*shards: dict[str, list[str]]) -> Plan:
-    made = tuple(
-        Shard(
-            index=index,
-            expected_s=10,
-            groups=tuple(Group(file=file, ids=tuple(ids)) for file, ids in groups.items()),
-        )
-        for index, groups in enumerate(shards)
-    )
-    return Plan(fingerprint="f", bound_s=1, makespan_s=10, binds="cards", shards=made)
-
-
-PLAN = make_plan({"a.py": [A, B]}, {"b.py": [C, D]})
+from .any_journals import PLAN, A, B, C, D, journals_of
 
 
 def journal(*events: Event, shard: int = 0, attempt: int = 1, torn: int = 0) -> Journal:
@@ -240,47 +224,6 @@ def test_a_crash_without_seconds_lasted_from_its_start() -> None:
     assert (one.seconds, one.started_at) == (4.0, 100.0)
 
 
-NAMES = st.sampled_from([A, B, C, D, "z.py::unplanned"])
-MESSAGES = st.one_of(st.none(), st.text(max_size=5), st.integers())
-ODD = st.one_of(st.none(), st.text(max_size=3), st.floats(), st.integers(), st.just([]), st.just({}))
-EVENTS = st.one_of(
-    st.fixed_dictionaries({"e": st.just("start"), "id": NAMES}),
-    st.fixed_dictionaries(
-        {"e": st.just("end"), "id": NAMES, "outcome": st.sampled_from(OUTCOMES), "seconds": st.floats()}
-    ),
-    st.fixed_dictionaries({"e": st.just("crash"), "id": NAMES, "cause": MESSAGES, "message": MESSAGES}),
-    st.fixed_dictionaries({"e": st.just("worker_lost"), "id": st.one_of(st.none(), NAMES)}),
-    st.fixed_dictionaries({"e": st.just("not_run"), "ids": st.lists(NAMES), "message": MESSAGES}),
-    st.fixed_dictionaries({"e": st.just("file_error"), "file": st.sampled_from(["a.py", "b.py"])}),
-    st.fixed_dictionaries({"e": st.just("group_start"), "file": st.sampled_from(["a.py", "b.py"])}),
-    st.fixed_dictionaries({"e": st.just("group_ready"), "file": ODD, "setup_s": ODD}),
-    st.fixed_dictionaries({"e": st.just("shard_start"), "fingerprint": st.sampled_from(["f", "g", ""])}),
-    st.fixed_dictionaries({"e": st.just("shard_end"), "status": st.sampled_from(["done", "interrupted"])}),
-    st.dictionaries(st.sampled_from(["id", "ids", "outcome", "file"]), ODD).map(lambda d: {"e": "end", **d}),
-)
-TIMED = st.builds(lambda t, event: {"t": t, **event}, st.floats() | st.integers(0, 9), EVENTS)
-
-
-@st.composite
-def journals_of(draw: st.DrawFn) -> list[Journal]:
-    """Any events in any order, some twice, over a few attempts of planned and unplanned shards."""
-    made = []
-    for _ in range(draw(st.integers(0, 4))):
-        events = draw(st.lists(TIMED, max_size=12))
-        again = draw(st.lists(st.sampled_from(events), max_size=4)) if events else []
-        mixed = draw(st.permutations(events + again))
-        made.append(
-            Journal(
-                path=Path("x"),
-                shard=draw(st.integers(0, 2)),
-                attempt=draw(st.integers(1, 3)),
-                events=list(mixed),
-                torn=draw(st.integers(0, 2)),
-            )
-        )
-    return made
-
-
 @given(journals_of(), st.booleans())
 def test_whatever_the_journals_hold_every_planned_test_gets_exactly_one_verdict(
     journals: list[Journal], interrupted: bool
@@ -311,3 +254,19 @@ def test_a_journal_cut_anywhere_loses_no_test_and_invents_no_pass(cut: int, data
     for result, outcome in zip(account.results, outcomes, strict=True):
         assert result.verdict in (outcome, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN)
     assert sum(account.counts.values()) == 4
+
+
+def test_tries_told_by_several_shards_count_in_the_order_of_attempts_and_time() -> None:
+    early = journal(START, *ran(A, "failed"), shard=1)
+    late = journal(START, *ran(A), *ran(B), DONE, attempt=2)
+    assert results(reconcile(PLAN, [late, early]))[A].verdict is Verdict.FLAKY
+    other = Journal(
+        path=Path("x"), shard=0, attempt=1, events=[{**one, "t": one["t"] + 50} for one in late.events]
+    )
+    assert results(reconcile(PLAN, [other, early]))[A].verdict is Verdict.FLAKY
+
+
+def test_a_second_start_without_an_end_of_the_first_is_a_second_try() -> None:
+    one = results(reconcile(PLAN, [journal(START, e("start", A), *ran(A), *ran(B), DONE)]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
+    assert one.message == "attempt 1: infrastructure: the worker went without a word; attempt 2: passed"

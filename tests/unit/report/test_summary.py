@@ -173,3 +173,9 @@ def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, acc
     text = render_markdown(summary, replace(account, results=(*account.results, again)))
     assert "### Ran again after a lost try (1)" in text
     assert f"| `z` | `-` | `-` | `{message}` |" in text
+
+
+@pytest.mark.parametrize("text", ["```\nx", "`````", "a\n````\n```"])
+def test_a_block_has_a_longer_fence_than_any_in_it(text: str) -> None:
+    html = MARKDOWN.render(f"{fence(text)}\n\nafter")
+    assert html == f'<pre><code class="language-text">{text}\n</code></pre>\n<p>after</p>\n'

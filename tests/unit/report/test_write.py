@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.report.reconcile import Account
-from ci.report.results import read_results, read_summary
-from ci.report.totals import Summary
-from ci.report.write import append_once, write_report
+from hypothesis import given, settings
 
+from ci.report.html import render_html
+from ci.report.junit import junit_suite, shard_cases
+from ci.report.reconcile import Account, reconcile
+from ci.report.results import read_results, read_summary
+from ci.report.summary import render_markdown
+from ci.report.terminal import ending_lines
+from ci.report.text import iso_utc
+from ci.report.totals import Summary, summarize
+from ci.report.write import append_once, write_report
+from ci.runner.journal import Journal
+
+from .any_journals import PLAN, journals_of
 from .conftest import identity, selection
 
 
@@ -60,6 +69,22 @@ def test_the_cis_page_gets_the_summary_once_beside_what_others_wrote(
 def test_the_cis_page_is_made_where_it_is_not_there(tmp_path: Path) -> None:
     append_once(tmp_path / "page.md", "x\n")
     assert (tmp_path / "page.md").read_text() == "x\n"
+
+
+@given(journals_of())
+@settings(max_examples=30)
+def test_whatever_the_journals_hold_every_report_can_be_made(journals: list[Journal]) -> None:
+    account = reconcile(PLAN, journals)
+    summary = summarize(account, identity(), selection())
+    cases = [junit_suite(cases, "r") for cases in shard_cases(account, identity())]
+    assert sum(suite.tests or 0 for suite in cases) == len(PLAN.ids)
+    for text in (
+        render_markdown(summary, account),
+        render_html(summary, account),
+        "\n".join(ending_lines(summary, account)),
+    ):
+        assert f"exit {summary.exit_code}" in text
+        assert iso_utc(summary.completed_at)
 
 
 def test_without_a_cis_page_none_is_written(tmp_path: Path, account: Account) -> None:
