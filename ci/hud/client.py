@@ -15,7 +15,8 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 
 from ci.errors import SettingsError, SpyreCiError
 from ci.hud.answers import Answer, Outcome, classify, one_line
-from ci.hud.payload import NIGHTLY_EVENTS, encode
+from ci.hud.callback import NIGHTLY_EVENTS
+from ci.hud.payload import encode
 
 CALLBACK_PATH = "/github/callback"
 CONNECT_TIMEOUT_S = 10

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from ci.config import Settings
 from ci.errors import BadFileError, SpyreCiError
+from ci.hud.callback import explain
 from ci.hud.endpoint import EMBEDDED, NONE, open_endpoint
 from ci.hud.flush import Effects, FlushReport, Say, flush, flush_command
 from ci.hud.outbox import Outbox
-from ci.hud.payload import Callback, RunIdentity, check, explain, nightly_completed
+from ci.hud.payload import RunIdentity, nightly_completed, report_identity
 from test_selection.files import read_json, write_json
 
 # A run ends with its report, so a relay that is down must not hold it for long; the outbox does the rest.
@@ -142,10 +143,8 @@ def _report(
     path = run_dir / "summary.json"
     payload = payload_of(read_json(path, "summary"), path=path, environ=environ)
     repository = settings.model.report.repository
-    # One that does not hold the contract is kept too, with the reason: nothing is dropped in silence.
-    holds = not check(payload, repository=repository)
-    identity = Callback.model_validate(payload).identity(repository) if holds else f"invalid/{run_dir.name}"
-    Outbox(run_dir, effects.clock).enqueue(identity, payload)
+    # One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
+    Outbox(run_dir, effects.clock).enqueue(report_identity(payload, repository=repository), payload)
     return _flush(run_dir, settings, environ, effects, echo=echo, budget_s=budget_s)
 
 

@@ -18,8 +18,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from ci.hud.callback import MAX_BYTES, Callback, explain
 from ci.hud.client import CALLBACK_PATH
-from ci.hud.payload import MAX_BYTES, Callback, explain
 from ci.hud.server import pages
 from ci.hud.server.store import CallbackRefusedError, Store
 

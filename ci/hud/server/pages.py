@@ -10,7 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import ValidationError
 
-from ci.hud.payload import COUNT_OF_VERDICT, RunDetails, is_web_url, parse_time
+from ci.hud.callback import RunDetails, is_web_url, parse_time
+from ci.hud.payload import COUNT_OF_VERDICT
 
 TEMPLATES = Environment(
     loader=PackageLoader("ci.hud.server"),
@@ -60,6 +61,7 @@ class JobView:
     bars: Sequence[Bar]
     verdicts: Sequence[tuple[str, int, str]]
     started: str
+    started_minute: str
     completed: str
     duration: str
     run_url: str
@@ -127,8 +129,9 @@ def view(job: Mapping[str, Any]) -> JobView:
         total=job["total_tests"],
         bars=bars(job["passed_tests"], job["failed_tests"], job["skipped_tests"]),
         verdicts=_verdicts(details),
-        started=_moment(job["started_at"]),
-        completed=_moment(job["completed_at"]),
+        started=_moment(job["started_at"], "%Y-%m-%d %H:%M:%S UTC"),
+        started_minute=_moment(job["started_at"], "%Y-%m-%d %H:%M UTC"),
+        completed=_moment(job["completed_at"], "%Y-%m-%d %H:%M:%S UTC"),
         duration=duration(job["duration_seconds"]) if job["completed_at"] else "",
         run_url=job["workflow_run_url"] if is_web_url(job["workflow_run_url"]) else "",
         artifact_url=job["artifact_url"] if is_web_url(job["artifact_url"]) else "",
@@ -185,7 +188,5 @@ def _verdicts(details: RunDetails) -> list[tuple[str, int, str]]:
     ]
 
 
-def _moment(text: str) -> str:
-    if not text:
-        return ""
-    return parse_time(text).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _moment(text: str, form: str) -> str:
+    return parse_time(text).strftime(form) if text else ""

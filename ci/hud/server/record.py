@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ci.hud.payload import Callback, Workflow, parse_time
+from ci.hud.callback import Callback, Workflow, parse_time
 
 Row = dict[str, str | int | float]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.errors import BadFileError
-from ci.hud.payload import Callback
+from ci.hud.callback import Callback
 from ci.hud.server.record import Row, row_of
 from ci.hud.server.schema import MIGRATIONS
 

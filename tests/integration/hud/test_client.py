@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from ci.hud.answers import Answer, Outcome
 from ci.hud.client import Target, post
+from ci.process import run_command
 
 pytestmark = pytest.mark.integration
 
@@ -111,9 +113,30 @@ def test_a_proxy_does_not_stand_before_this_machine(
     assert send(faulty.url, payload).outcome is Outcome.DELIVERED
 
 
-def test_a_server_whose_certificate_fails_is_refused_and_the_token_kept(
-    faulty: Any, payload: dict[str, Any]
+@pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl, which makes the certificate, is missing"
+)
+def test_a_certificate_nobody_vouches_for_is_refused_and_the_token_kept(
+    faulty: Any, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    answer = send(faulty.url.replace("http:", "https:"), payload)
-    assert answer.outcome in {Outcome.REFUSED, Outcome.RETRY}
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    argv = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=127.0.0.1",
+    ]
+    run_command(
+        [*argv, "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate], timeout_s=60
+    )
+    faulty.use_certificate(certificate, key)
+    answer = send(faulty.url, payload)
+    assert answer.outcome is Outcome.REFUSED
+    assert answer.detail.startswith("the server's certificate cannot be trusted: ")
     assert faulty.requests == []

@@ -272,6 +272,10 @@ def test_a_report_that_does_not_hold_is_kept_with_the_reason(
     assert world.deliver(run_dir, settings()).outcome == "left"
     assert "workflow.completed_at: is before started_at" in world.lines[0]
     assert waiting(run_dir) == 1
+    summary["identity"]["completed_at"] = "2026-08-01T03:00:00Z"
+    write_json(run_dir / "summary.json", "summary", summary)
+    assert world.deliver(run_dir, settings()).outcome == "delivered"
+    assert waiting(run_dir) == 0
 
 
 def test_a_bug_of_the_reporter_fails_no_run(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from ci.hud.payload import MAX_BYTES
+from ci.hud.callback import MAX_BYTES
 from ci.hud.server.app import create_app, proof_of_token
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store

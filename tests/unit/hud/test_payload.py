@@ -8,18 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
-    MAX_BYTES,
-    Callback,
     RunIdentity,
     check,
     conclusion_of,
     count_verdicts,
-    is_web_url,
     key_part,
     nightly_completed,
-    parse_time,
+    report_identity,
 )
 
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -239,8 +237,15 @@ def test_reports_of_one_job_differ_by_attempt_and_status(payload: dict[str, Any]
         bent(payload, "workflow.run_attempt", 2),
         bent(payload, "workflow.status", "in_progress"),
     ]
-    identities = {Callback.model_validate(one).identity(REPOSITORY) for one in variants}
-    assert len(identities) == 3
+    assert len({report_identity(one, repository=REPOSITORY) for one in variants}) == 3
+
+
+@pytest.mark.parametrize("key", ["workflow.completed_at", "workflow.test_results", "workflow.conclusion"])
+def test_a_corrected_report_keeps_its_identity(payload: dict[str, Any], key: str) -> None:
+    corrected = bent(payload, key, None)
+    assert report_identity(corrected, repository=REPOSITORY) == report_identity(
+        payload, repository=REPOSITORY
+    )
 
 
 def test_unknown_keys_of_a_dispatch_are_echoed(payload: dict[str, Any]) -> None:

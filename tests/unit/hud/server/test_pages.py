@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.payload import Callback
+from ci.hud.callback import Callback
 from ci.hud.server import pages
 from ci.hud.server.store import Store
 
@@ -45,7 +45,7 @@ def test_the_list_says_what_a_person_looks_for(store: Store, payload: dict[str, 
         "spyre",
         "0123456789<",
         "2.13.0",
-        "2026-08-01 02:00:00 UTC",
+        "2026-08-01 02:00 UTC",
         "3 min 05 s",
         "nightly-main",
     ):
@@ -72,6 +72,7 @@ def test_the_page_of_a_run_has_its_verdicts_and_attempts(store: Store, payload: 
     assert re.search(r"xfailed</td><td class=\"number\">1<", page)
     assert f'href="/runs/{first["id"]}">1</a>' in page
     assert "2, this one" in page
+    assert "2026-08-01 02:00:00 UTC" in page
     assert 'href="https://a.example/report.html" rel="noopener noreferrer"' in page
     assert payload["delivery_id"] in page
 

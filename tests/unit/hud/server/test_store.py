@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci.errors import BadFileError
-from ci.hud.payload import Callback
+from ci.hud.callback import Callback
 from ci.hud.server.store import CallbackRefusedError, Store
 
 REPOSITORY = "torch-spyre/torch-spyre"
