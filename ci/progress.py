@@ -29,20 +29,23 @@ class Bar:
     _done: int = 0
     _progress: Progress | None = None
     _task: TaskID = field(default=TaskID(0))
-    _started: float = 0.0
+    _first: float | None = None
     _said: float = 0.0
 
     def advance(self, note: str, steps: int = 1) -> None:
         """Some steps are done; `note` is the newest thing worth reading."""
         self._done += steps
+        if self._first is None:
+            # What came before the first step (importing torch) says nothing of the speed of the others.
+            self._first = self._clock()
         if self._progress is not None:
             self._progress.update(self._task, completed=self._done, note=note)
         elif (now := self._clock()) - self._said >= LINE_EVERY_S:
             self._said = now
-            rate = self._done / max(now - self._started, 1e-3)
+            rate = self._done / max(now - self._first, 1.0)
             left = (self.total - self._done) / rate if rate else 0
             self._console.print(
-                f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, {left:.0f} s left)",
+                f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, about {left:.0f} s left)",
                 markup=False,
                 highlight=False,
                 soft_wrap=True,
@@ -65,7 +68,7 @@ def bar(console: Console, clock: Callable[[], float], name: str, total: int) -> 
     """
     now = clock()
     if not console.is_terminal:
-        yield Bar(name=name, total=total, _console=console, _clock=clock, _started=now, _said=now)
+        yield Bar(name=name, total=total, _console=console, _clock=clock, _said=now)
         return
     columns = (
         TextColumn("{task.description}"),

@@ -22,6 +22,7 @@ class Selection:
         percent: share of the in-scope tests that was asked for, 0 to 100.
         ids: canonical ids, in the order of the catalog.
         in_scope: how many tests the share is taken of.
+        in_scope_s: what those are expected to take, in seconds; None where nobody estimated it.
         out_of_scope: how many tests each reason code left out.
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
@@ -32,6 +33,7 @@ class Selection:
     percent: float
     ids: list[str]
     in_scope: int = 0
+    in_scope_s: float | None = None
     out_of_scope: Mapping[str, int] = field(default_factory=dict)
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     collect_errors: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +57,7 @@ def write_selection(path: Path, selection: Selection) -> None:
             "stage": selection.stage,
             "percent": selection.percent,
             "in_scope": selection.in_scope,
+            "in_scope_s": selection.in_scope_s,
             "out_of_scope": dict(selection.out_of_scope),
             "collect_errors": dict(selection.collect_errors),
             "missing": selection.missing,
@@ -83,6 +86,7 @@ def read_selection(path: Path) -> Selection:
             percent=float(content["percent"]),
             ids=ids,
             in_scope=int(content.get("in_scope", 0)),
+            in_scope_s=_seconds(content.get("in_scope_s")),
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
@@ -97,3 +101,7 @@ def read_selection(path: Path) -> Selection:
             where=path,
             remedy="select again with `spyre-ci select`",
         ) from error
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else float(value)

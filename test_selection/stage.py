@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from test_selection.catalog import Catalog, CatalogTest
+from test_selection.durations import Durations, estimate_tests
 from test_selection.errors import NothingToRunError, UsageError
 from test_selection.ids import parse_id
 from test_selection.keywords import compile_keyword
@@ -82,6 +83,7 @@ def make_selection(
     keyword: str | None = None,
     suite: Suite | None = None,
     only_ids: Collection[str] | None = None,
+    durations: Durations | None = None,
 ) -> Selection:
     """Choose what runs: restrict by files and keyword, then scope, then the suite, then the share.
 
@@ -114,6 +116,7 @@ def make_selection(
         percent=percent,
         ids=[test.id for test in chosen],
         in_scope=len(inside),
+        in_scope_s=None if durations is None else sum(estimate_tests(inside, durations).values()),
         out_of_scope=dict(out),
         expectations=_expectations(suite, chosen),
         collect_errors=_errors(catalog, rules, files, suite, only_ids) if percent > 0 else {},

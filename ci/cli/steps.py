@@ -92,7 +92,12 @@ def select(
     )
     noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
     selection = select_step(
-        context, read_catalog(catalog or folder.catalog), share, out or folder.selection, noted
+        context,
+        read_catalog(catalog or folder.catalog),
+        share,
+        out=out or folder.selection,
+        source=noted,
+        durations=past_durations(context),
     )
     context.say(
         f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests "

@@ -5,7 +5,8 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `shard_start`: shard, attempt, card, host, pid, planned, fingerprint, run
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `start`: id; `end`: id, outcome, seconds, message, detail
-- `crash`: id, cause (signal, hang, oom, exit), message, detail, seconds: a test ended with its process
+- `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
+  oom, exit or hardware
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
 - `not_run`: ids, message: planned and not run, with the reason
 - `file_error`: file, message, detail: a file could not be imported where it was to be run

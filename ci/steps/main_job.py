@@ -146,8 +146,8 @@ def plan_run(
         SpyreCiError: of the steps.
     """
     catalog = collect_step(context, source, share, folder).catalog
-    selection = select_step(context, catalog, share, folder.selection, source)
     durations = past_durations(context)
+    selection = select_step(context, catalog, share, out=folder.selection, source=source, durations=durations)
     plan = plan_step(catalog, selection, durations, shards=shards, plan_file=folder.plan)
     context.say(
         f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests ({share.label}, "

@@ -182,7 +182,13 @@ def _suite_path(context: Context, source: Source) -> Path | None:
 
 
 def select_step(
-    context: Context, catalog: Catalog, share: Share, out: Path, source: Source | None
+    context: Context,
+    catalog: Catalog,
+    share: Share,
+    *,
+    out: Path,
+    source: Source | None,
+    durations: Durations,
 ) -> Selection:
     """Restrict, scope and take the share; write `selection.json` to `out`.
 
@@ -203,6 +209,7 @@ def select_step(
         keyword=share.keyword,
         suite=suite,
         only_ids=share.ids or None,
+        durations=durations,
     )
     write_selection(out, selection)
     if selection.missing:

@@ -14,12 +14,12 @@ from ci.report.identity import RunIdentity, read_identity
 from ci.report.junit import write_junit
 from ci.report.reconcile import Account, reconcile
 from ci.report.terminal import show_ending
-from ci.report.totals import Summary, summarize
+from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, write_report
 from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from test_selection.durations import Durations
+from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
 
@@ -53,6 +53,7 @@ def report_step(
         account=account,
         identity=identity,
         selection=selection,
+        estimates=_estimates(selection, folder),
         allow_collect_errors=allow_collect_errors,
         step_summary=context.provider.step_summary,
     )
@@ -86,6 +87,13 @@ def report_shards(
     summary = summarize(account, identity, selection)
     show_ending(context.console, summary, account)
     return summary
+
+
+def _estimates(selection: Selection, folder: RunFolder) -> Estimates | None:
+    """The seconds the plan was made with; none where only a bare plan was handed on."""
+    if selection.in_scope_s is None or not folder.durations.is_file():
+        return None
+    return Estimates(in_scope_s=selection.in_scope_s, tests=read_durations(folder.durations).tests)
 
 
 def _account(plan: Plan, selection: Selection, folder: RunFolder, *, interrupted: bool) -> Account:

@@ -97,8 +97,8 @@ def test_the_whole_way_ends_with_a_report_that_adds_up(shop: Shop) -> None:
     for text in ("planned", "passed", "slowest files", f"report: {run}/report.html"):
         assert text in out
     for name in (
-        "catalog.jsonl.gz", "selection.json", "plan.json", "run.json", "journal/0-1.jsonl", "journal/1-1.jsonl",
-        "results.jsonl.gz", "summary.json", "summary.md", "report.html", "junit/0.xml",
+        "catalog.jsonl.gz", "selection.json", "plan.json", "run.json", "journal/0-1.jsonl",
+        "journal/1-1.jsonl", "results.jsonl.gz", "summary.json", "summary.md", "report.html", "junit/0.xml",
     ):  # fmt: skip
         assert (run / name).is_file(), name
 

@@ -30,7 +30,7 @@ def helper() -> None:
     [
         ("a", "a"), (None, "None"), (True, "True"), (1.5, "1.5"), (Colour.RED, "RED"),
         (helper, "helper"), (Plain, "Plain"), ((1, "x"), "1+x"), ({"b", "a"}, "a+b"), ({"k": 1}, "{k:1}"),
-        (functools.partial(helper, 1, masked=False), "helper(1 masked:False)"),
+        (functools.partial(print, 1, flush=False), "print(1 flush:False)"),
         (WithName(), "add.with_out"), (Plain(), "Plain"),
     ],
 )  # fmt: skip

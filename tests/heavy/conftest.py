@@ -1,0 +1,51 @@
+"""Marks everything below as heavy and lends it the fixtures of the integration tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+Call = Callable[..., tuple[int, str, str]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.heavy)
+
+
+@pytest.fixture(scope="session")
+def pytorch_tree() -> Path:
+    """A real PyTorch source tree, named by PYTORCH_TREE."""
+    named = os.environ.get("PYTORCH_TREE", "")
+    if named and Path(named, "test").is_dir():
+        return Path(named)
+    message = "a PyTorch source tree (PYTORCH_TREE) is not there"
+    if os.environ.get("SPYRE_CI_NO_SKIP"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture
+def spyre_ci(tmp_path: Path) -> Call:
+    """Calls `spyre-ci` in an empty folder and answers with exit code, output and errors."""
+
+    def call(*words: str, timeout_s: float = 1500) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "ci.cli", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return call
