@@ -12,10 +12,12 @@ MAX_BYTES = 2.5e9
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from test_selection.catalog import Catalog, CatalogTest, FileRecord, read_catalog, write_catalog
+from test_selection.catalog import Catalog, CatalogTest, FileRecord
+from test_selection.catalog import read_catalog, write_catalog
 
 def test(i):
-    file, cls, template = f"folder/test_file_{i % 900}.py", f"TestClass{i % 3000}", f"test_template_{i % 7000}"
+    file, cls = f"folder/test_file_{i % 900}.py", f"TestClass{i % 3000}"
+    template = f"test_template_{i % 7000}"
     op = f"nn.functional.op{i % 600}"
     name = f"{file}::{cls}::{template}[dtype=float32,op={op},variant={i}]"
     node = f"{file}::{cls}PRIVATEUSE1::{template}_{i}_spyre_float32"
