@@ -25,7 +25,7 @@ from ci.errors import DeviceError, SettingsError
 REAL_PACKAGE = "torch_spyre"
 
 # Registrations last as long as these objects do.
-_libraries: list[torch.library.Library] = []
+_libraries: list[Any] = []
 _in_use: str | None = None
 
 
@@ -117,7 +117,7 @@ def describe() -> str:
 
 def _register_kernels(refusal: Refusal, default_generator: torch.Generator) -> None:
     fallback = Fallback(refusal, default_generator)
-    every, own = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    every, own = private.Library("_", "IMPL"), private.Library("aten", "IMPL")
     _libraries.extend([every, own])
     every.fallback(fallback, "PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
@@ -145,7 +145,7 @@ def _cpu_kernels(fallback: Fallback) -> dict[str, Callable[..., Any]]:
 
 def _refuse(name: str, device: str) -> None:
     namespace = name.partition("::")[0]
-    library = torch.library.Library(namespace, "IMPL")
+    library = private.Library(namespace, "IMPL")
     _libraries.append(library)
 
     def refused(*_args: Any, **_kwargs: Any) -> Any:

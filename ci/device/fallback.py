@@ -1,4 +1,4 @@
-"""Every operator of the emulated device: checked as on a card, computed on the CPU, handed back as its own."""
+"""Every operator of the device: checked as on a card, computed on the CPU, handed back as the device's."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def new_generator() -> torch.Generator:
 
 
 def reduce_generator(generator: torch.Generator) -> Any:
-    """How a generator is copied and pickled: C++ asks every device but the CPU for an offset, ours has none."""
+    """How a generator is copied and pickled: C++ wants an offset of all but the CPU, ours has none."""
     if generator.device.type == DEVICE_TYPE:
         return _generator_in_state, (generator.get_state(),)
     return generator.__reduce__()

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ci.device import private
-from ci.device.fallback import Fallback
 from ci.device.environment import DEVICE_TYPE
+from ci.device.fallback import Fallback
 from ci.device.memory import point
 from ci.device.recurrent import recurrent_kernels
 
@@ -63,7 +63,7 @@ def _resizing(fallback: Fallback) -> Kernel:
         if list(tensor.size()) == list(size) and memory_format is None:
             return tensor
         stride = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
-        _require_room(fallback, tensor, tensor.storage_offset(), size, stride.stride())
+        _require_room(fallback, tensor, private.offset_of(tensor), size, stride.stride())
         return tensor
 
     return resize_
@@ -77,7 +77,7 @@ def _require_room(
     needed = _bytes_needed(tensor.element_size(), offset, size, stride)
     if needed > storage.nbytes():
         fallback.refusal.check_dtype(tensor.dtype)
-        bigger = torch.UntypedStorage(needed)
+        bigger = private.cpu_storage(needed)
         if storage.nbytes():
             bytes_now = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
                 private.borrowed_storage(storage)
@@ -112,7 +112,7 @@ def _set_to_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torc
 
 def _set_to_tensor(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return _set_to_part_of_storage(
-        tensor, source.untyped_storage(), source.storage_offset(), source.size(), source.stride()
+        tensor, source.untyped_storage(), private.offset_of(source), source.size(), source.stride()
     )
 
 

@@ -55,7 +55,7 @@ class Memory:
         storage = tensor.untyped_storage()
         empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
         alias = empty.set_(
-            self._cpu_storage(storage, own=own), tensor.storage_offset(), tensor.size(), tensor.stride()
+            self._cpu_storage(storage, own=own), private.offset_of(tensor), tensor.size(), tensor.stride()
         )
         if tensor.is_conj():
             alias = private.conjugate_view(alias)
@@ -79,7 +79,7 @@ class Memory:
         point(
             tensor,
             self._device_storage(result.untyped_storage()),
-            result.storage_offset(),
+            private.offset_of(result),
             result.size(),
             result.stride(),
         )
@@ -97,20 +97,20 @@ class Memory:
             storage is tensor.untyped_storage()
             and alias.size() == tensor.size()
             and alias.stride() == tensor.stride()
-            and alias.storage_offset() == tensor.storage_offset()
+            and private.offset_of(alias) == private.offset_of(tensor)
         )
         if not same:
-            point(tensor, storage, alias.storage_offset(), alias.size(), alias.stride())
+            point(tensor, storage, private.offset_of(alias), alias.size(), alias.stride())
 
     def _cpu_storage(self, storage: torch.UntypedStorage, *, own: bool) -> torch.UntypedStorage:
         key = private.storage_id(storage)
         pair = self._cpu.get(key)
         if pair is None:
             if storage.nbytes() == 0:
-                cpu = torch.UntypedStorage(0)
+                cpu = private.cpu_storage(0)
             else:
                 cpu = private.borrowed_storage(storage)
-                cpu = cpu.clone() if own else cpu
+                cpu = private.cpu_storage(cpu.nbytes()).copy_(cpu) if own else cpu
             pair = self._cpu[key] = (cpu, storage)
             if not own:
                 self._device[private.storage_id(cpu)] = storage

@@ -41,7 +41,7 @@ def _storage_to_device(
     del device, non_blocking
     if storage.device.type == DEVICE_TYPE:
         return storage
-    return torch.UntypedStorage(storage.nbytes(), device=DEVICE_TYPE).copy_(storage)
+    return private.device_storage(private.cpu_storage(storage.nbytes()).copy_(storage))
 
 
 def _to_numpy(self: torch.Tensor, *, force: bool = False) -> Any:

@@ -16,10 +16,14 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
-COMPOSITE_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
-CPU_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-_CPU_AUTOCAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
-_AUTOCAST_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+# torch's type stubs leave out some keys, and the arguments of these.
+_key: Any = torch._C._dispatch_key_parse
+Library: Any = torch.library.Library
+
+COMPOSITE_KEY = torch._C.DispatchKeySet(_key("CompositeExplicitAutograd"))
+CPU_KEY = torch._C.DispatchKeySet(_key("CPU"))
+_CPU_AUTOCAST_KEY = torch._C.DispatchKeySet(_key("AutocastCPU"))
+_AUTOCAST_KEY = torch._C.DispatchKeySet(_key("AutocastPrivateUse1"))
 
 # DLPack's code for "a device the standard does not know", which torch maps to PrivateUse1, and the place
 # of the device's type in its DLTensor struct: right behind the data pointer.
@@ -50,7 +54,7 @@ def backend_name() -> str:
 
 def empty_device_tensor(dtype: torch.dtype) -> torch.Tensor:
     """A tensor of the device with one dimension, no elements and no memory."""
-    tensor: torch.Tensor = torch._C._acc.create_empty_tensor([0], dtype)
+    tensor: torch.Tensor = torch._C._acc.create_empty_tensor((0,), dtype)
     return tensor
 
 
@@ -65,10 +69,21 @@ def device_storage(memory: torch.UntypedStorage) -> torch.UntypedStorage:
 
 def borrowed_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """A CPU storage over a device storage's memory: it owns nothing and cannot be resized."""
-    borrowed: torch.UntypedStorage = torch._C._construct_storage_from_data_pointer(
-        storage.data_ptr(), torch.device("cpu"), storage.nbytes()
-    )
+    construct: Any = torch._C._construct_storage_from_data_pointer
+    borrowed: torch.UntypedStorage = construct(storage.data_ptr(), torch.device("cpu"), storage.nbytes())
     return borrowed
+
+
+def cpu_storage(nbytes: int) -> torch.UntypedStorage:
+    """A new CPU storage that owns its memory and can be resized."""
+    make: Any = torch.UntypedStorage
+    storage: torch.UntypedStorage = make(nbytes, device="cpu")
+    return storage
+
+
+def offset_of(tensor: torch.Tensor) -> int:
+    """Where a tensor begins in its storage, in elements."""
+    return int(tensor.storage_offset())
 
 
 def storage_id(storage: torch.UntypedStorage) -> int:
@@ -104,7 +119,7 @@ def overloads(name: str) -> list[Any]:
 
 
 def operator_names() -> set[str]:
-    """Every operator torch knows, without overload: `aten::add`, `aten::add_`, …"""
+    """Every operator torch knows, without overload: `aten::add`, `aten::add_` and so on."""
     names: Iterable[str] = torch._C._dispatch_get_all_op_names()
     return {name.split(".", 1)[0] for name in names}
 

@@ -43,7 +43,7 @@ def lstm_cell(
     return out * new_cell.tanh(), new_cell, torch.cat([enter, forget, new, out], 1)
 
 
-def lstm_cell_backward(
+def lstm_cell_backward(  # noqa: PLR0917  # torch's schema
     grad_hidden: Tensor | None,
     grad_cell: Tensor | None,
     cell: Tensor,

@@ -32,7 +32,7 @@ for _name in ("torch.testing._internal.common_utils", "torch.testing._internal.c
         _module.NATIVE_DEVICES = (*_module.NATIVE_DEVICES, DEVICE_TYPE)
 
 
-class SpyreTestBase(PrivateUse1TestBase):
+class SpyreTestBase(PrivateUse1TestBase):  # type: ignore[misc]  # known to torch alone
     """The stock base of PrivateUse1 devices, with the device registered."""
 
 

@@ -19,7 +19,7 @@ MATMULS: list[Any] = [
     lambda: torch.bmm(values(1, 3, 3), values(1, 3, 3)),
     lambda: functional.linear(values(3, 3), values(3, 3), values(3)),
     lambda: functional.conv2d(values(1, 1, 4, 4), values(1, 1, 2, 2)),
-    lambda: functional.scaled_dot_product_attention(*[values(1, 1, 4, 4)] * 3),
+    lambda: functional.scaled_dot_product_attention(values(1, 4, 4), values(1, 4, 4), values(1, 4, 4)),
 ]
 
 

@@ -149,7 +149,8 @@ def test_generated_classes_are_made_once_and_for_the_device_alone(tmp_path: Path
             "    ids = {}\n"
             "    def pytest_runtest_logreport(self, report):\n"
             "        if report.when == 'call': self.ids[report.nodeid.split('::', 1)[1]] = report.outcome\n"
-            "pytest.main(['-q', '-c', '/dev/null', '--rootdir', sys.argv[1], sys.argv[2]], plugins=[Seen()])\n"
+            "pytest.main(['-q', '-c', '/dev/null', '--rootdir', sys.argv[1], sys.argv[2]], "
+            "plugins=[Seen()])\n"
             "json.dump(Seen.ids, open(sys.argv[3], 'w'))\n"
         )
         run_command([sys.executable, "-c", code, tmp_path, module, report], timeout_s=120, env=env)
