@@ -59,7 +59,9 @@ class TestOpSuite(TestCase):
         if op.name in UNINITIALISED:
             assert shapes(actual) == shapes(expected)  # noqa: S101  # a test
         else:
-            self.assertEqual(to_cpu(actual), expected, exact_dtype=True, equal_nan=True)  # noqa: PT009  # torch's own, for tensors
+            self.assertEqual(
+                to_cpu(actual), expected, exact_dtype=True, equal_nan=True
+            )  # torch's own, for tensors
 
 
 def samples_of(op: Any, device: str, dtype: torch.dtype) -> Iterator[Any]:
