@@ -26,7 +26,7 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs)
         return
     session.run("pytest", "tests/unit", "-n", "2")
-    session.run("pytest", "tests/integration")
+    session.run("pytest", "tests/integration", "-n", "2")
 
 
 @nox.session(default=False, tags=["check"])

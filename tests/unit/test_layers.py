@@ -1,0 +1,77 @@
+"""Imports go one way: cli > steps > the rooms > what all use > test_selection."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+LAYERS = {
+    "test_selection": 0,
+    "ci.errors": 1, "ci.process": 1, "ci.progress": 1, "ci.provider": 1, "ci.config": 1,
+    "ci.device": 2, "ci.hud": 2, "ci.report": 2, "ci.runner": 2,
+    "ci.steps": 3,
+    "ci.cli": 4,
+}  # fmt: skip
+# A report is made of journals, so it reads what the runner writes.
+ACROSS = {("ci.report", "ci.runner.journal")}
+IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for package in ("ci", "test_selection"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Every module a file names in an import, wherever in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+
+
+def room(name: str) -> str | None:
+    return next((one for one in LAYERS if name == one or name.startswith(f"{one}.")), None)
+
+
+def test_every_module_stands_in_a_layer() -> None:
+    assert [name for name, _ in modules() if name != "ci" and room(name) is None] == []
+
+
+def test_no_module_imports_upwards_or_sideways() -> None:
+    wrong = []
+    for name, tree in modules():
+        here = room(name)
+        for imported in imports(tree):
+            there = room(imported)
+            if here is None or there is None or here == there:
+                continue
+            sideways = LAYERS[there] == LAYERS[here] == 2
+            allowed = any(here == one and imported.startswith(other) for one, other in ACROSS)
+            if LAYERS[there] > LAYERS[here] or (sideways and not allowed):
+                wrong.append(f"{name} imports {imported}")
+    assert wrong == []
+
+
+def test_selection_is_pure() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in modules()
+        if name.startswith("test_selection")
+        for imported in imports(tree)
+        if imported in IMPURE or imported.split(".")[0] in IMPURE
+    ]
+    assert wrong == []
+
+
+def test_only_one_module_is_about_running_commands() -> None:
+    # The others start Python processes of our own that they talk to while those run.
+    allowed = {"ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.supervisor"}
+    users = {name for name, tree in modules() if "subprocess" in set(imports(tree))}
+    assert users <= allowed
