@@ -144,6 +144,9 @@ def _object_text(value: Any) -> str:
     name = getattr(value, "name", None)
     if isinstance(name, str) and name:
         return f"{name}.{variant}" if isinstance(variant, str) and variant else name
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        # A tensor made with random numbers has other values in every process.
+        return f"{type(value).__name__}({value_text(tuple(value.shape))} {value_text(value.dtype)})"
     shown = str(value)
     if " at 0x" in shown or "\n" in shown:
         return type(value).__name__

@@ -178,7 +178,9 @@ def _suite_path(context: Context, source: Source) -> Path | None:
         if not path.is_file():
             raise MissingInputError("there is no such suite file", where=path, remedy="check pytorch.suite")
         return path
-    return OP_SUITE / "suite.yaml" if source.where is None else None
+    # The op suite's declared gaps are those of the device; the control has none.
+    control = context.settings.model.device.name == "cpu"
+    return OP_SUITE / "suite.yaml" if source.where is None and not control else None
 
 
 def select_step(

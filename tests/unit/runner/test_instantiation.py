@@ -21,6 +21,10 @@ class Plain:
     pass
 
 
+class Array:
+    shape, dtype = (2, 3), "float32"
+
+
 def helper() -> None:
     pass
 
@@ -31,7 +35,7 @@ def helper() -> None:
         ("a", "a"), (None, "None"), (True, "True"), (1.5, "1.5"), (Colour.RED, "RED"),
         (helper, "helper"), (Plain, "Plain"), ((1, "x"), "1+x"), ({"b", "a"}, "a+b"), ({"k": 1}, "{k:1}"),
         (functools.partial(print, 1, flush=False), "print(1 flush:False)"),
-        (WithName(), "add.with_out"), (Plain(), "Plain"),
+        (WithName(), "add.with_out"), (Plain(), "Plain"), (Array(), "Array(2+3 float32)"),
     ],
 )  # fmt: skip
 def test_a_value_is_the_same_text_in_every_process(value: object, text: str) -> None:
