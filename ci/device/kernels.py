@@ -39,10 +39,14 @@ def _copying(fallback: Fallback) -> Kernel:
     def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         del non_blocking  # everything is done when the call returns
         # The one crossing between devices: either side may be the CPU's.
-        fallback.compute(lambda s, t: t.copy_(s), source, target)
+        fallback.compute(_copy, source, target)
         return target
 
     return copy_from
+
+
+def _copy(source: torch.Tensor, target: torch.Tensor) -> None:
+    target.copy_(source)
 
 
 def _copying_and_resizing(fallback: Fallback) -> Kernel:

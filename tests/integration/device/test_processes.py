@@ -73,6 +73,24 @@ def test_a_refused_dtype_is_never_on_the_device(statement: str) -> None:
     assert told == ("NotImplementedError The dtype torch.float64 is not supported on the 'spyre' device.")
 
 
+def test_the_cpu_may_hold_what_the_device_refuses() -> None:
+    code = HEAD + (
+        "wide = torch.zeros(2, dtype=torch.float64)\n"
+        "print(wide.copy_(torch.ones(2, device='spyre')).tolist(), wide.to('spyre', torch.float32).tolist())"
+    )
+    assert python(code, refuse_dtypes=["float64"]) == "[1.0, 1.0] [1.0, 1.0]"
+
+
+def test_the_device_may_be_the_default() -> None:
+    code = HEAD + (
+        "torch.set_default_device('spyre')\n"
+        "x = torch.tensor([1.0, 2.0], requires_grad=True)\n"
+        "(x.sort()[0] * torch.rand(2).exp()).sum().backward()\n"
+        "print(x.device, x.grad.device, torch.empty(0).resize_(3).device, torch.ones(2, device='cpu').device)"
+    )
+    assert python(code) == "spyre:0 spyre:0 spyre:0 cpu"
+
+
 def test_a_misspelt_refusal_ends_with_the_nearest_name() -> None:
     with pytest.raises(CommandError, match="did you mean"):
         python(HEAD, refuse_ops=["softmx"])
