@@ -16,7 +16,7 @@ from ci.report.reconcile import Account, reconcile
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, write_report
-from ci.runner.journal import read_journals
+from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.durations import Durations, read_durations
@@ -47,7 +47,10 @@ def report_step(
         SpyreCiError: a file of the run folder is missing or broken.
     """
     selection, identity = read_selection(folder.selection), read_identity(folder.path)
-    account = _account(read_plan(folder.plan), selection, folder, interrupted=interrupted)
+    plan = read_plan(folder.plan)
+    expectations = {name: one.reason for name, one in selection.expectations.items()}
+    journals = _journals(plan, folder)
+    account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
     summary = write_report(
         folder.path,
         account=account,
@@ -81,7 +84,10 @@ def report_shards(
     """
     part = replace(plan, shards=tuple(shards))
     selection = Selection(stage=None, percent=100, ids=part.ids)
-    account = _account(part, selection, folder, interrupted=interrupted)
+    # Journals of other shards that ran here before are not this part's to account for.
+    mine = {shard.index for shard in shards}
+    journals = [one for one in _journals(plan, folder) if one.shard in mine]
+    account = reconcile(part, journals, interrupted=interrupted)
     identity = _identity_here(context, folder)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)
@@ -96,10 +102,9 @@ def _estimates(selection: Selection, folder: RunFolder) -> Estimates | None:
     return Estimates(in_scope_s=selection.in_scope_s, tests=read_durations(folder.durations).tests)
 
 
-def _account(plan: Plan, selection: Selection, folder: RunFolder, *, interrupted: bool) -> Account:
-    expectations = {name: one.reason for name, one in selection.expectations.items()}
-    journals = read_journals(folder.path) if plan.ids else []
-    return reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
+def _journals(plan: Plan, folder: RunFolder) -> list[Journal]:
+    """Whatever journals there are; a plan of nothing needs none."""
+    return read_journals(folder.path) if plan.ids else []
 
 
 def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:

@@ -194,6 +194,18 @@ def test_the_verbs_on_files_come_to_the_same_as_the_main_job(shop: Shop) -> None
     assert code == main["exit_code"]
 
 
+def test_shards_can_run_one_after_another_in_one_folder(shop: Shop) -> None:
+    folder = ("--run-dir", "runs/split")
+    shop.call("collect", *folder, "--pytorch-src", str(shop.tree), "--files", "test_devices.py")
+    shop.call("select", *folder, "--percent", "100")
+    shop.call("plan", *folder, "--shards", "2")
+    for shard in ("0", "1"):
+        code, out, _ = shop.call("run", *folder, "--shard", shard)
+        assert code == 0, out
+    assert shop.call("report", *folder)[0] == 0
+    assert adds_up(shop.runs[0])["verdicts"]["passed"] == 10
+
+
 def test_reporting_twice_writes_the_same(shop: Shop) -> None:
     shop.pytorch("--percent", "100", "--files", "test_outcomes.py")
     run = shop.runs[0]
