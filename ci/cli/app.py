@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ci import interrupts
 from ci.cli import config, steps
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -66,6 +67,11 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; see the design's table of codes."""
+    with interrupts.raised():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="spyre-ci", standalone_mode=False)
     except SpyreCiError as error:

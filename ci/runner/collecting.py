@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci.runner.session import identify, last_line, run_pytest
+from ci.runner.session import could_not_read, identify, last_line, run_pytest
 from test_selection.files import write_json
 
 KIND = "collected-file"
@@ -41,6 +41,12 @@ class CollectPlugin:
             self.error = excinfo.exconly().strip().splitlines()[-1]
             self.detail = str(excinfo.getrepr(style="short"))
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """A file that ends the session as Ctrl-C would: its tests are not had."""
+        if self.error is None:
+            self.error = f"ended the session: {excinfo.exconly().strip()}"
+            self.detail = str(excinfo.getrepr(style="short"))
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Keep the items."""
         self.items = list(session.items)
@@ -55,7 +61,9 @@ def collect_file(spec: Mapping[str, Any]) -> int:
     tests, file = Path(spec["tests"]), str(spec["file"])
     started = time.perf_counter()
     plugin = CollectPlugin()
-    run_pytest(tests, file, plugin, collect_only=True)
+    code = run_pytest(tests, file, plugin, collect_only=True)
+    if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
+        plugin.error = could_not_read(tests, file)
     collect_s = time.perf_counter() - started
     named, clashes = identify(plugin.items, file)
     rows = [

@@ -4,7 +4,8 @@ Events, by their key `e` (`t` is seconds since the epoch):
 
 - `shard_start`: shard, attempt, card, host, pid, planned, fingerprint, run
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
-- `start`: id; `end`: id, outcome, seconds, message, detail
+- `start`: id, log (where in the shard's log its output begins, in bytes)
+- `end`: id, outcome, seconds, message, detail
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure

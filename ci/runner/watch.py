@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci.process import signal_name
 from ci.runner.child import Child
 
+SETUP = ""  # no test has this id
 OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 
 
@@ -62,12 +64,13 @@ class Watch:
         self.child: Child | None = None
         self.done: set[str] = set()
         self.running: str | None = None
+        self.log_start = 0
         self.file_error: str | None = None
         self._tail = JournalTail(journal, at_end=True)
         self._clock = clock
         self._ready = False
         self._since = clock()
-        self._hung = False
+        self._given_up: str | None = None
         self._oom_kills = oom_kills()
 
     def update(self) -> None:
@@ -82,6 +85,7 @@ class Watch:
                 self._since = self._clock()
             case "start":
                 self.running = event["id"]
+                self.log_start = event.get("log", 0)
                 self._since = self._clock()
             case "end":
                 self.done.add(event["id"])
@@ -101,13 +105,24 @@ class Watch:
 
     def overdue(self) -> bool:
         """Whether the running test, or the set-up, has had its time."""
-        limit = self.limits.test_s if self._ready else self.limits.setup_s
-        self._hung = self._hung or self.running_s > limit
-        return self._hung
+        return self.running_s > self._limit
+
+    @property
+    def _limit(self) -> float:
+        return self.limits.test_s if self._ready else self.limits.setup_s
+
+    def give_up(self) -> None:
+        """The child is about to be killed for what runs now."""
+        self._given_up = self.running or SETUP
+
+    @property
+    def bystander(self) -> bool:
+        """Whether the running test began just as the child was killed for the one before it."""
+        return self._given_up is not None and self.running not in (None, self._given_up)
 
     def last_lines(self) -> str:
-        """The end of what the child printed, stacks included."""
-        return self.child.last_lines() if self.child is not None else ""
+        """The end of what the child printed since the running test began, stacks included."""
+        return self.child.last_lines(start=self.log_start) if self.child is not None else ""
 
     def why(self, code: int) -> tuple[str, str]:
         """Why the child ended, as (cause, message).
@@ -115,13 +130,12 @@ class Watch:
         Args:
             code: its exit code, negative for a signal.
         """
-        if self._hung:
-            limit = self.limits.test_s if self._ready else self.limits.setup_s
-            return "hang", f"took longer than {limit:g} s and was ended"
+        if self._given_up is not None:
+            return "hang", f"took longer than {self._limit:g} s and was ended"
         if code == -signal.SIGKILL and oom_kills() > self._oom_kills:
             return "oom", "ended by the out-of-memory killer"
         if code < 0:
-            return "signal", f"died by {signal.Signals(-code).name}"
+            return "signal", f"died by {signal_name(-code)}"
         return "exit", f"ended its process with exit code {code}"
 
 

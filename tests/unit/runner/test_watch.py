@@ -68,6 +68,7 @@ def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
     assert not watch.overdue()
     clock.now = 101
     assert watch.overdue()
+    watch.give_up()
     assert watch.why(-9) == ("hang", "took longer than 100 s and was ended")
 
 
@@ -77,7 +78,37 @@ def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, 
     watch.update()
     clock.now = 10.5
     assert watch.overdue()
+    watch.give_up()
     assert watch.why(-signal.SIGKILL) == ("hang", "took longer than 10 s and was ended")
+
+
+def test_a_test_that_ends_late_does_not_cost_the_next_one(
+    watch: Watch, journal: JournalWriter, clock: Clock
+) -> None:
+    journal.write("group_ready")
+    journal.write("start", id="late")
+    watch.update()
+    clock.now = 10.5
+    assert watch.overdue()
+    journal.write("end", id="late")
+    journal.write("start", id="next")
+    watch.update()
+    assert not watch.overdue()
+
+
+def test_a_test_that_began_as_the_child_was_killed_is_a_bystander(
+    watch: Watch, journal: JournalWriter, clock: Clock
+) -> None:
+    journal.write("group_ready")
+    journal.write("start", id="late")
+    watch.update()
+    clock.now = 13
+    watch.give_up()
+    assert not watch.bystander
+    journal.write("end", id="late")
+    journal.write("start", id="next")
+    watch.update()
+    assert watch.bystander
 
 
 def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
@@ -92,6 +123,7 @@ def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWr
 
 def test_the_cause_of_an_end_is_told_apart(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.why(-signal.SIGSEGV) == ("signal", "died by SIGSEGV")
+    assert watch.why(-40) == ("signal", "died by signal 40")
     assert watch.why(0) == ("exit", "ended its process with exit code 0")
     monkeypatch.setattr(watch_module, "oom_kills", lambda: 10**9)
     assert watch.why(-signal.SIGKILL)[0] == "oom"
