@@ -22,16 +22,21 @@ def noted() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def raised() -> Iterator[None]:
-    """Within, the first interrupt raises KeyboardInterrupt; later ones do not disturb the ending."""
+def raised() -> Iterator[list[int]]:
+    """Within, the first interrupt raises KeyboardInterrupt; later ones do not disturb the ending.
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for number in INTERRUPTS:
-            signal.signal(number, signal.SIG_IGN)
+    The list holds the interrupt that was raised, for the case that somebody swallows the exception.
+    """
+    heard: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        heard.append(number)
+        for one in INTERRUPTS:
+            signal.signal(one, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     with _handled(interrupt):
-        yield
+        yield heard
 
 
 @contextlib.contextmanager
