@@ -6,6 +6,7 @@ It imports no torch. What it knows of a shard it reads from the shard's journal,
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -22,7 +23,7 @@ from ci.process import kill_group, signal_name
 from ci.runner.cards import Card
 from ci.runner.journal import JournalWriter, journal_path, next_attempt
 from ci.runner.strays import VARIABLE, end_strays
-from ci.runner.watch import JournalTail
+from ci.runner.watch import JournalTail, read_file
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
 
@@ -176,7 +177,7 @@ class _Supervisor:
             process=process,
             mark=mark,
             heard=time.monotonic(),
-            tail=JournalTail(journal, at_end=False),
+            tail=JournalTail(functools.partial(read_file, journal)),
             restarts=restarts,
             groups=groups,
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from ci.process import signal_name
 from ci.runner.child import Child
+from ci.runner.journal import JournalWriter
 
 SETUP = ""  # no test has this id
 OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
@@ -33,18 +34,13 @@ class Limits:
 class JournalTail:
     """New whole lines of a growing journal."""
 
-    def __init__(self, path: Path, *, at_end: bool) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if at_end and path.exists() else 0
+    def __init__(self, read: Callable[[int], bytes], *, start: int = 0) -> None:
+        self._read = read
+        self._offset = start
 
     def read(self) -> list[dict[str, Any]]:
         """The events written since the last call."""
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read()
-        except FileNotFoundError:
-            return []
+        data = self._read(self._offset)
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         events = []
@@ -56,17 +52,27 @@ class JournalTail:
         return events
 
 
+def read_file(path: Path, start: int) -> bytes:
+    """What a file holds from byte `start` on; nothing where it is not there (yet)."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(start)
+            return stream.read()
+    except FileNotFoundError:
+        return b""
+
+
 class Watch:
     """The state of one child: which tests ended, which one runs and since when."""
 
-    def __init__(self, journal: Path, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, journal: JournalWriter, limits: Limits, clock: Callable[[], float]) -> None:
         self.limits = limits
         self.child: Child | None = None
         self.done: set[str] = set()
         self.running: str | None = None
         self.log_start = 0
         self.file_error: str | None = None
-        self._tail = JournalTail(journal, at_end=True)
+        self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
         self._ready = False
         self._since = clock()

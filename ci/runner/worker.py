@@ -6,6 +6,7 @@ Started as `python -m ci.runner.worker` with its task on standard input. What a 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
 
 POLL_S = 0.02
+MAX_LOG_BYTES = 64 << 20
 
 
 def main() -> None:
@@ -81,7 +83,7 @@ class Worker:
     def _run_group(self, file: str, ids: list[str]) -> None:
         self._journal.write("group_start", file=file, tests=len(ids))
         while ids and not self._stopped:
-            watch = Watch(Path(self._task["journal"]), self._limits, time.monotonic)
+            watch = Watch(self._journal, self._limits, time.monotonic)
             code = self._run_child(file, ids, watch)
             ids = self._left(file, ids, watch, code)
 
@@ -121,6 +123,7 @@ class Worker:
         watch.child = child
         code = _wait(child, watch, lambda: self._stopped)
         end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
+        self._journal.restore()
         return code
 
     def _crash(self, watch: Watch, code: int) -> None:
@@ -155,10 +158,18 @@ def _wait(child: Child, watch: Watch, stopped: Callable[[], bool]) -> int:
         elif now - dumped_at > watch.limits.dump_s:
             watch.give_up()
             child.kill()
+        stem_flood(child.log)
         time.sleep(POLL_S)
     child.kill()  # what the child started and left behind
     watch.update()
     return code
+
+
+def stem_flood(log: Path) -> None:
+    """Start the log of a test that prints without end anew, before it fills the disk."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > MAX_LOG_BYTES:
+            os.truncate(log, 0)
 
 
 if __name__ == "__main__":

@@ -152,6 +152,33 @@ def test_a_cached_file_is_collected_anew_only_when_a_helper_changes(tree: Path) 
     assert any("size=7" in test.id for test in third.catalog.tests)
 
 
+def test_a_cached_file_is_collected_anew_when_its_data_or_a_forgotten_module_changes(tree: Path) -> None:
+    (tree / "test" / "test_data.py").write_text(
+        """
+import pathlib, sys
+import pytest
+import shared_helper
+del sys.modules["shared_helper"]
+NAMES = (pathlib.Path(__file__).parent / "names.txt").read_text().split()
+@pytest.mark.parametrize("name", NAMES)
+def test_x(name): pass
+""",
+        encoding="utf-8",
+    )
+    names = tree / "test" / "names.txt"
+
+    def run() -> Collection:
+        cache = CollectCache(folder=tree / "cache", root=tree, tests=tree / "test", key="k")
+        return collect_files(tree / "test", ["test_data.py"], cache=cache)
+
+    names.write_text("a", encoding="utf-8")
+    assert (run().cached, run().cached) == (0, 1)
+    names.write_text("a b", encoding="utf-8")
+    changed = run()
+    assert changed.cached == 0
+    assert [test.id for test in changed.catalog.tests][1:] == ["test_data.py::test_x[name=b]"]
+
+
 def test_an_environment_without_torch_is_told_with_the_remedy(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "broken" / "torch").mkdir(parents=True)
     init = tmp_path / "broken" / "torch" / "__init__.py"

@@ -55,6 +55,7 @@ class Runner:
         test_timeout_s: float = 60,
         setup_timeout_s: float = 60,
         restarts: int = 1,
+        threads: int = 1,
         expectations: Mapping[str, Expectation] | None = None,
         listen: Any = lambda *_: None,
     ) -> bool:
@@ -66,7 +67,7 @@ class Runner:
         }
         options = RunOptions(
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device="cpu", environ=environ,
-            threads=1, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
+            threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
             grace_s=5, worker_restarts=restarts,
         )  # fmt: skip
         interrupted = run_plan(
@@ -187,6 +188,35 @@ def test_whatever_a_test_does_costs_that_test_and_is_told_once(
     # What an earlier test left in the log says nothing of this one.
     assert "test_t_holds_the_interpreter" not in details["u_closes_every_file"]
     assert [pid for pid in strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
+
+
+def test_a_test_that_deletes_the_journal_costs_no_other_its_verdict(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOURNALS", str(runner.run_dir / "journal"))
+    names = {
+        "a_passes": "passed", "b_segfault": "signal", "w_deletes_the_journals": "passed",
+        "v_passes": "passed", "d_abort": "signal",
+    }  # fmt: skip
+    expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
+    runner.run(make_plan({"test_process_faults.py": list(expected)}))
+    assert runner.outcomes() == expected
+
+
+def test_the_parent_that_forks_has_one_thread_and_its_children_compute_in_parallel(runner: Runner) -> None:
+    pids: list[int] = []
+    threads: list[int] = []
+
+    def count(_shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "shard_start":
+            pids.append(event["pid"])
+        if event["e"] == "group_ready":
+            threads.append(len(list(Path(f"/proc/{pids[0]}/task").iterdir())))
+
+    ids = [f"{FAULTS}test_x_computes_in_parallel"]
+    runner.run(make_plan({"test_process_faults.py": ids}), threads=2, listen=count)
+    assert runner.outcomes() == {ids[0]: "passed"}
+    assert threads == [1]
 
 
 def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:

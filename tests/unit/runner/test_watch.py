@@ -7,7 +7,7 @@ import pytest
 
 from ci.runner import watch as watch_module
 from ci.runner.journal import JournalWriter
-from ci.runner.watch import JournalTail, Limits, Watch
+from ci.runner.watch import JournalTail, Limits, Watch, read_file
 
 LIMITS = Limits(test_s=10, setup_s=100, grace_s=5)
 
@@ -31,9 +31,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watch(tmp_path: Path, journal: JournalWriter, clock: Clock) -> Watch:
+def watch(journal: JournalWriter, clock: Clock) -> Watch:
     journal.write("group_start")
-    return Watch(tmp_path / "0-1.jsonl", LIMITS, clock)
+    return Watch(journal, LIMITS, clock)
 
 
 def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWriter) -> None:
@@ -45,9 +45,9 @@ def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWrite
     assert (watch.done, watch.running) == ({"a"}, "b")
 
 
-def test_what_was_written_before_it_is_not_its_own(tmp_path: Path, journal: JournalWriter) -> None:
+def test_what_was_written_before_it_is_not_its_own(journal: JournalWriter) -> None:
     journal.write("start", id="old")
-    late = Watch(tmp_path / "0-1.jsonl", LIMITS, Clock())
+    late = Watch(journal, LIMITS, Clock())
     late.update()
     assert late.running is None
 
@@ -55,12 +55,16 @@ def test_what_was_written_before_it_is_not_its_own(tmp_path: Path, journal: Jour
 def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     path = tmp_path / "j"
     path.write_bytes(b'{"e":"start","id":"a"}\n{"e":"en')
-    tail = JournalTail(path, at_end=False)
+    tail = JournalTail(lambda start: read_file(path, start))
     assert [event["e"] for event in tail.read()] == ["start"]
     with path.open("ab") as stream:
         stream.write(b'd","id":"a"}\n')
     assert [event["e"] for event in tail.read()] == ["end"]
     assert tail.read() == []
+
+
+def test_a_journal_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    assert JournalTail(lambda start: read_file(tmp_path / "none", start)).read() == []
 
 
 def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:

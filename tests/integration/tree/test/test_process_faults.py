@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 import unittest
 
 import pytest
+import torch
 
 
 class TestFaults(unittest.TestCase):
@@ -85,6 +87,14 @@ class TestFaults(unittest.TestCase):
 
     def test_u_closes_every_file(self):
         os.closerange(0, 400)
+
+    def test_w_deletes_the_journals(self):
+        shutil.rmtree(os.environ["JOURNALS"])
+
+    def test_x_computes_in_parallel(self):
+        self.assertEqual(torch.get_num_threads(), 2)
+        ones = torch.ones(512, 512)
+        self.assertEqual(torch.mm(ones, ones).sum().item(), 512**3)
 
     def test_v_passes(self):
         pass
