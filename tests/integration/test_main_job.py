@@ -227,6 +227,20 @@ def running(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
 HANG = ("--files", "test_process_faults.py", "-k", "a_passes or g_hang or l_passes", "--cards", "1")
 
 
+def test_a_run_goes_on_when_nobody_reads_its_output(shop: Shop) -> None:
+    process = shop.start(
+        "pytorch", "--pytorch-src", str(shop.tree), "--percent", "100", "--files", "test_devices.py"
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=TIMEOUT_S) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    summary = adds_up(shop.runs[0])
+    assert summary["planned"] == summary["verdicts"]["passed"] > 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_collecting_ends_with_130_and_one_message(
     shop: Shop, number: signal.Signals
