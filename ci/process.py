@@ -67,6 +67,14 @@ def run_command(
     return stdout
 
 
+def signal_name(number: int) -> str:
+    """Such as SIGSEGV; a real-time signal, which has no name, is shown by its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def kill_group(pid: int, signum: int = signal.SIGKILL) -> None:
     """Send `signum` to the process group led by `pid`; a group that is gone is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,5 +1,23 @@
 """The entrance: the command `spyre-ci`."""
 
-from ci.cli.app import main
+from __future__ import annotations
+
+import sys
+
+from ci import interrupts
+from ci.errors import EXIT_INTERRUPTED
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; ends the process with its exit code."""
+    try:
+        with interrupts.raised():
+            from ci.cli.app import run  # noqa: PLC0415  # takes half a second, in which Ctrl-C is heard too
+
+            code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.stderr.write("spyre-ci: interrupted\n")
+        code = EXIT_INTERRUPTED
+    sys.exit(code)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ci import interrupts
 from ci.cli import config, steps
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -59,15 +60,11 @@ app.add_typer(hud_app, name="hud")
 app.add_typer(config.app, name="config")
 
 
-def main() -> None:
-    """Run the command line; ends the process with its exit code."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; see the design's table of codes."""
     try:
-        code = app(arguments, prog_name="spyre-ci", standalone_mode=False)
+        with interrupts.raised() as heard:
+            code = app(arguments, prog_name="spyre-ci", standalone_mode=False)
     except SpyreCiError as error:
         typer.echo(f"spyre-ci: {error}", err=True)
         return error.exit_code
@@ -82,6 +79,8 @@ def run(arguments: list[str]) -> int:
             return usage
         typer.echo(_bug_report(), err=True)
         return EXIT_BUG
+    if heard:  # typer makes an exit code of it and says nothing
+        typer.echo("spyre-ci: interrupted", err=True)
     return code if isinstance(code, int) else 0
 
 

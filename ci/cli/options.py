@@ -41,6 +41,17 @@ Cards = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 
 
+class LastingConsole(Console):
+    """Goes silent when nobody reads any more (`… | head`): a run is not ended by its output."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich, whose own version ends the process."""
+        self.quiet = True
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, self.file.fileno())
+        os.close(devnull)
+
+
 def make_context(ctx: typer.Context, flags: Mapping[str, Any], *, json_output: bool = False) -> Context:
     """The context of a verb: the settings the root resolved, with this verb's flags on top.
 
@@ -59,7 +70,7 @@ def make_context(ctx: typer.Context, flags: Mapping[str, Any], *, json_output: b
         environ=os.environ,
         clock=time.time,
         monotonic=time.monotonic,
-        console=Console(stderr=json_output),
+        console=LastingConsole(stderr=json_output),
         cores=available_cores(),
     )
 

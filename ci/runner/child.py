@@ -6,6 +6,7 @@ Where a prepared parent may fork, the child has torch and the test machinery fro
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import json
@@ -52,16 +53,20 @@ class Child:
         return os.waitstatus_to_exitcode(status) if pid else None
 
     def dump_stacks(self) -> None:
-        """Ask for the stack of every thread, written to the log."""
-        kill_group(self.pid, DUMP_SIGNAL)
+        """Ask for the stack of every thread, written to the log.
+
+        Only the child itself is asked: what it started may know nothing of the signal and would die by it.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, DUMP_SIGNAL)
 
     def kill(self) -> None:
         """End the child with everything it started."""
         kill_group(self.pid)
 
-    def last_lines(self, count: int = 50) -> str:
-        """The end of what it printed."""
-        return last_lines(self.log, count)
+    def last_lines(self, count: int = 50, *, start: int = 0) -> str:
+        """The end of what it printed, from byte `start` on."""
+        return last_lines(self.log, count, start=start)
 
 
 def default_start_method() -> str:
@@ -82,15 +87,17 @@ def start(body: Body, spec: Mapping[str, Any], *, log: Path, method: str) -> Chi
     return _fork(body, spec, log) if method == "fork" else _spawn(body, spec, log)
 
 
-def last_lines(log: Path, count: int) -> str:
-    """The last `count` lines of a file, of which at most the last 64 KiB are read.
+def last_lines(log: Path, count: int, *, start: int = 0) -> str:
+    """The last `count` lines of a file from byte `start` on, of which at most the last 64 KiB are read.
 
     In a dumped stack the frames of pytest itself, and the list of every loaded extension, are left out:
     they fill a screen and say nothing of the test.
     """
     try:
         with log.open("rb") as stream:
-            stream.seek(max(0, log.stat().st_size - 65536))
+            size = log.stat().st_size
+            # A file that is shorter than `start` was begun anew meanwhile.
+            stream.seek(max(start if start <= size else 0, size - 65536))
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
@@ -166,7 +173,8 @@ def _spawn(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
     finally:
         os.close(descriptor)
     assert process.stdin is not None  # noqa: S101  # PIPE was asked for
-    with process.stdin as stream:
+    # A child that ended before it read its task is told of by its exit code.
+    with contextlib.suppress(BrokenPipeError), process.stdin as stream:
         stream.write(json.dumps(task).encode())
     return Child(pid=process.pid, log=log, process=process)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import json
 import os
@@ -17,6 +18,7 @@ from ci.errors import CommandError, MissingInputError, SpyreCiError
 from ci.process import kill_group
 from ci.runner.child import last_lines
 from ci.runner.collect_cache import KIND, CollectCache
+from ci.runner.strays import VARIABLE, end_strays
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.files import read_json
 
@@ -179,10 +181,11 @@ def _run_collector(
     tests: Path, files: Sequence[str], options: CollectOptions, folder: Path
 ) -> Iterator[dict[str, Any]]:
     log = folder / "collector.log"
+    mark = f"{os.getpid()}:{folder}"
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "ci.runner.collector"],
-            env=dict(options.environ),
+            env={**options.environ, VARIABLE: mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -191,7 +194,8 @@ def _run_collector(
     task = _task(tests, files, options, folder)
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
     try:
-        with process.stdin as stream:
+        # A collector that ended before it read its task says why in its log.
+        with contextlib.suppress(BrokenPipeError), process.stdin as stream:
             stream.write(json.dumps(task).encode())
         for line in process.stdout:
             yield json.loads(line)
@@ -199,6 +203,7 @@ def _run_collector(
     finally:
         # The collector ends its children with itself; what is left of its group goes with it.
         kill_group(process.pid)
+        end_strays(mark)
         process.stdout.close()
         process.wait(timeout=STALL_S)
     if code != 0:

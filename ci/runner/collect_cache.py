@@ -88,6 +88,12 @@ class CollectCache:
 
     def _hash(self, path: Path) -> str:
         if path not in self._hashes:
-            data = path.read_bytes() if path.is_file() else b""
-            self._hashes[path] = hashlib.sha256(data).hexdigest()
+            self._hashes[path] = _content_hash(path)
         return self._hashes[path]
+
+
+def _content_hash(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:  # gone, unreadable, a folder: each is a state of its own
+        return f"errno {error.errno}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from ci.runner.session import identify, last_line, run_pytest
+from ci.runner.session import could_not_read, identify, last_line, run_pytest
 from test_selection.files import write_json
 
 KIND = "collected-file"
+_WRITING = os.O_WRONLY | os.O_RDWR
 
 
 class CollectPlugin:
@@ -41,6 +43,12 @@ class CollectPlugin:
             self.error = excinfo.exconly().strip().splitlines()[-1]
             self.detail = str(excinfo.getrepr(style="short"))
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """A file that ends the session as Ctrl-C would: its tests are not had."""
+        if self.error is None:
+            self.error = f"ended the session: {excinfo.exconly().strip()}"
+            self.detail = str(excinfo.getrepr(style="short"))
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Keep the items."""
         self.items = list(session.items)
@@ -50,12 +58,15 @@ def collect_file(spec: Mapping[str, Any]) -> int:
     """Collect `spec["file"]` below `spec["tests"]` and write the result to `spec["out"]`.
 
     The result holds the tests in source order, the seconds it took to import and collect, the error if
-    there was one, and the modules of the tree that were imported on the way.
+    there was one, and the modules and data files of the tree that were read on the way.
     """
     tests, file = Path(spec["tests"]), str(spec["file"])
     started = time.perf_counter()
+    opened = note_opened_files()
     plugin = CollectPlugin()
-    run_pytest(tests, file, plugin, collect_only=True)
+    code = run_pytest(tests, file, plugin, collect_only=True)
+    if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
+        plugin.error = could_not_read(tests, file)
     collect_s = time.perf_counter() - started
     named, clashes = identify(plugin.items, file)
     rows = [
@@ -76,15 +87,31 @@ def collect_file(spec: Mapping[str, Any]) -> int:
         "detail": plugin.detail,
         "note": plugin.note,
         "clashes": clashes,
-        "modules": _tree_modules(tests.parent),
+        "modules": _tree_files(tests.parent, opened),
         "tests": rows,
     }
     write_json(Path(spec["out"]), KIND, content)
     return 0
 
 
-def _tree_modules(root: Path) -> list[str]:
-    """The Python files below `root` that this process imported, relative to it."""
+def note_opened_files() -> set[str]:
+    """From now on, every file this process opens for reading is in the set that is returned.
+
+    A file's tests may depend on data: a list of known failures, say. There is no way to end this.
+    """
+    opened: set[str] = set()
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str) and not arguments[2] & _WRITING:
+            opened.add(os.path.abspath(arguments[0]))  # noqa: PTH100  # the working folder of this moment
+
+    sys.addaudithook(hook)
+    return opened
+
+
+def _tree_files(root: Path, opened: set[str]) -> list[str]:
+    """The files below `root` that this process imported or opened, relative to it."""
     prefix = f"{root}/"
-    files = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
-    return sorted(name.removeprefix(prefix) for name in files if name.startswith(prefix))
+    modules = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    names = {name.removeprefix(prefix) for name in modules | opened if name.startswith(prefix)}
+    return sorted(name for name in names if "__pycache__" not in name and (root / name).is_file())

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci.process import signal_name
 from ci.runner import prepare
 from ci.runner.child import Child, start
 from ci.runner.collecting import KIND, collect_file
@@ -35,7 +36,7 @@ class _Running:
 def main() -> None:
     """Collect every file of the task."""
     task = json.load(sys.stdin)
-    prepare.die_with_parent(int(task["parent"]))
+    prepare.die_with_parent(int(task["parent"]), signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
@@ -96,7 +97,7 @@ def _ended(one: _Running, timeout_s: float) -> dict[str, Any] | None:
     elif code == 0 and one.out.is_file() and read_json(one.out, KIND):
         return {"file": one.file, "out": str(one.out)}
     elif code < 0:
-        error = f"collecting died by {signal.Signals(-code).name}"
+        error = f"collecting died by {signal_name(-code)}"
     else:
         error = f"collecting ended the process with code {code}"
     return {"file": one.file, "error": error, "detail": one.child.last_lines(), "collect_s": seconds}

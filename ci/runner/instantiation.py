@@ -118,12 +118,12 @@ def _texts(params: Mapping[str, Any]) -> dict[str, str]:
 
 def value_text(value: Any) -> str:  # noqa: PLR0911  # one return a kind of value reads best
     """A parameter's value as text that is the same in every process: no addresses, no order of sets."""
+    if isinstance(value, enum.Enum):  # first, for it may be text or a number as well
+        return value.name
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bool | int | float | complex):
         return repr(value)
-    if isinstance(value, enum.Enum):
-        return value.name
     if isinstance(value, functools.partial):
         bound = [value_text(one) for one in value.args]
         bound += [f"{key}:{value_text(one)}" for key, one in value.keywords.items()]

@@ -4,7 +4,8 @@ Events, by their key `e` (`t` is seconds since the epoch):
 
 - `shard_start`: shard, attempt, card, host, pid, planned, fingerprint, run
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
-- `start`: id; `end`: id, outcome, seconds, message, detail
+- `start`: id, log (where in the shard's log its output begins, in bytes)
+- `end`: id, outcome, seconds, message, detail
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
@@ -34,20 +35,48 @@ class JournalWriter:
     """Appends events, each with one `write` of a whole line, so that processes may share the file."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._clock = clock
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._descriptor = _open(path)
 
     def write(self, event: str, **content: Any) -> None:
         """Append one event; it is with the operating system when this returns."""
         line = json.dumps({"t": round(self._clock(), 3), "e": event, **content}, separators=(",", ":"))
-        data = line.encode() + b"\n"
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        # A process that was killed while it wrote leaves half a line; that must not cost this one.
+        torn = self.size > 0 and os.pread(self._descriptor, 1, self.size - 1) != b"\n"
+        _write(self._descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far, by whichever process."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, start: int) -> bytes:
+        """What was written from byte `start` on, also when the file was deleted meanwhile."""
+        return os.pread(self._descriptor, max(0, self.size - start), start)
+
+    def restore(self) -> None:
+        """Where a test deleted the file, put it back with all that was written."""
+        if self._path.exists():
+            return
+        data, descriptor = self.read(0), _open(self._path)
+        _write(descriptor, data)
+        os.dup2(descriptor, self._descriptor, inheritable=False)
+        os.close(descriptor)
 
     def close(self) -> None:
         """Close the file; what was written stays."""
         os.close(self._descriptor)
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from ci.runner.journal import JournalWriter
-from ci.runner.session import identify, last_line, run_pytest
+from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
 LOG_LIMIT_BYTES = 1 << 20
 DETAIL_LIMIT = 20_000
+MESSAGE_LIMIT = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class RunPlugin:
         self._ids: dict[str, str] = {}
         self._running: _Running | None = None
         self._started = time.perf_counter()
+        self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -69,33 +71,57 @@ class RunPlugin:
         """Say how long the set-up took, and which tests are no longer there."""
         setup_s = round(time.perf_counter() - self._started, 3)
         if self.error is None:
-            self._journal.write("group_ready", file=self._file, setup_s=setup_s)
+            self._write("group_ready", file=self._file, setup_s=setup_s)
             gone = sorted(self._wanted - set(self._ids.values()))
             if gone:
                 reason = "the file no longer holds this test; collect again"
-                self._journal.write("not_run", ids=gone, message=reason)
+                self._write("not_run", ids=gone, message=reason)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
-        _trim_log()
         self._running = _Running(id=self._ids[nodeid], started=time.perf_counter())
-        self._journal.write("start", id=self._running.id)
+        self._write("start", id=self._running.id, log=_trim_log())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
+        self._end_forks()
         if self._running is not None:
             self._running.reports.append(report)
 
     def pytest_runtest_logfinish(self) -> None:
         """A test ended: one event with its outcome."""
-        if (running := self._running) is None:
-            return
+        if self._running is not None:
+            self._ended(self._running, *outcome_of(self._running.reports))
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """A test, or the file itself, ended the session with Ctrl-C's exception or `pytest.exit`."""
+        said = f"ended the session: {excinfo.exconly().strip()}"
+        detail = str(excinfo.getrepr(style="short"))[-DETAIL_LIMIT:]
+        if self._running is not None:
+            self._ended(self._running, "failed", said, detail)
+        elif self.error is None:
+            self.error = (said, detail)
+
+    def _ended(self, running: _Running, outcome: str, message: str, detail: str) -> None:
         self._running = None
-        outcome, message, detail = outcome_of(running.reports)
         seconds = round(time.perf_counter() - running.started, 4)
-        self._journal.write(
-            "end", id=running.id, outcome=outcome, seconds=seconds, message=message, detail=detail
+        self._write(
+            "end",
+            id=running.id,
+            outcome=outcome,
+            seconds=seconds,
+            message=message[:MESSAGE_LIMIT],
+            detail=detail,
         )
+
+    def _write(self, event: str, **content: Any) -> None:
+        self._end_forks()
+        self._journal.write(event, **content)
+
+    def _end_forks(self) -> None:
+        """End a process that a test forked and that came out of it: it would tell all twice."""
+        if os.getpid() != self._pid:
+            os._exit(1)
 
 
 def outcome_of(reports: Sequence[Any]) -> tuple[str, str, str]:
@@ -127,7 +153,10 @@ def run_group(spec: Mapping[str, Any]) -> int:
     file = str(spec["file"])
     journal = JournalWriter(Path(spec["journal"]), time.time)
     plugin = RunPlugin(file, spec["ids"], spec["expectations"], journal)
-    run_pytest(Path(spec["tests"]), file, plugin, collect_only=False)
+    tests = Path(spec["tests"])
+    code = run_pytest(tests, file, plugin, collect_only=False)
+    if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
+        plugin.error = (could_not_read(tests, file), "")
     if plugin.error is not None:
         message, detail = plugin.error
         journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
@@ -144,10 +173,16 @@ def _expect(item: pytest.Item, expectation: Mapping[str, str] | None) -> None:
         item.add_marker(pytest.mark.xfail(reason=reason, strict=mode == "xfail_strict"))
 
 
-def _trim_log() -> None:
-    """Start the log anew between tests once it is long: only the running test's output is ever needed."""
+def _trim_log() -> int:
+    """Start the log anew between tests once it is long: only the running test's output is ever needed.
+
+    Returns:
+        Where the next output goes, in bytes.
+    """
     try:
-        if os.fstat(1).st_size > LOG_LIMIT_BYTES:
-            os.ftruncate(1, 0)
+        if (size := os.fstat(1).st_size) <= LOG_LIMIT_BYTES:
+            return size
+        os.ftruncate(1, 0)
     except OSError:
         pass  # a test closed or replaced its standard output, which is its own business
+    return 0

@@ -64,14 +64,15 @@ def set_threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
-def die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Ask the kernel to end this process when its parent ends (Linux; elsewhere the parent does it).
 
     Args:
         parent: the parent's process id as the parent knows it.
+        number: the signal to be ended with; SIGTERM where there are processes to take along.
     """
     if sys.platform != "linux":
         return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number))
     if os.getppid() != parent:  # it went before the call
         os._exit(1)

@@ -33,6 +33,8 @@ def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) ->
         pytest's exit code.
     """
     os.chdir(tests)
+    for variable in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # of the user's own pytest
+        os.environ.pop(variable, None)
     # As `python test_x.py` and `python -m pytest` have it: files import their neighbours and their folder's.
     for folder in (tests, (tests / file).parent):
         if str(folder) not in sys.path:
@@ -48,6 +50,13 @@ def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) ->
         str(tests / file),
     ]
     return int(pytest.main(arguments, plugins=[plugin]))
+
+
+def could_not_read(tests: Path, file: str) -> str:
+    """Why pytest found nothing it could read where the file is named."""
+    if (tests / file).is_file():
+        return "pytest cannot take its name; names with `::` or `[` mean a test within a file"
+    return "the file is gone"
 
 
 def identify(items: Sequence[pytest.Item], file: str) -> tuple[list[tuple[str, Parts]], list[str]]:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import re
+import lzma
 import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
 
-from ci.errors import BadFileError, CommandError, MissingInputError, UsageError
+from ci.errors import BadFileError, CommandError, MissingInputError
 from ci.process import run_command
+from ci.runner.checkout import checkout
 
 OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"
-GIT_TIMEOUT_S = 900
-# What PyTorch's tests read of their repository besides test/ itself.
-SPARSE_FOLDERS = ("test", "tools", "torch/testing")
 MAX_ARCHIVE_BYTES = 4 * 2**30
 MAX_ARCHIVE_FILES = 200_000
+# What the unpackers raise for a damaged, encrypted or exotic archive.
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
+_EXOTIC = (ValueError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ def fetch(where: str, cache: Path) -> Source:
         UsageError: the Git address is not `git+URL@ref`.
     """
     if where.startswith("git+"):
-        return _from_git(where, cache)
+        return _tree(checkout(where, cache), where)
     path = Path(where).expanduser().resolve()
     if path.is_dir():
         return _tree(path, where)
@@ -103,33 +105,6 @@ def _content_sha(folder: Path, version: str) -> str:
     return f"{version or 'unknown'}+sha256.{digest.hexdigest()[:16]}"
 
 
-def _from_git(where: str, cache: Path) -> Source:
-    url, _, ref = where.removeprefix("git+").rpartition("@")
-    if not url or not ref or ref.startswith("-") or not re.fullmatch(r"[\w./+-]+", ref):
-        raise UsageError(
-            f"{where!r} is not git+URL@ref",
-            remedy="name the branch, tag or SHA, such as git+https://github.com/pytorch/pytorch@v2.13.0",
-        )
-    if urlsplit(url).scheme not in {"https", "http", "ssh", "file", "git"}:
-        raise UsageError(f"{url!r} is not an https, ssh or file address", remedy="use git+https://…@ref")
-    folder = cache / f"git-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
-    git: list[str | Path] = ["git", "-C", folder]
-    if not (folder / ".git").is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        run_command(["git", "init", "--quiet", folder], timeout_s=60)
-        run_command([*git, "sparse-checkout", "set", *SPARSE_FOLDERS], timeout_s=60)
-    run_command(
-        [*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--", url, ref],
-        timeout_s=GIT_TIMEOUT_S,
-        remedy=f"check that {url} can be reached and has {ref}",
-    )
-    # The filter leaves blobs to be fetched at checkout, which asks the remote by name.
-    run_command([*git, "config", "remote.origin.url", url], timeout_s=60)
-    run_command([*git, "config", "remote.origin.promisor", "true"], timeout_s=60)
-    run_command([*git, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"], timeout_s=GIT_TIMEOUT_S)
-    return _tree(folder, where)
-
-
 def _unpack(archive: Path, cache: Path) -> Path:
     stat = archive.stat()
     key = hashlib.sha256(f"{archive}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()[:16]
@@ -139,7 +114,9 @@ def _unpack(archive: Path, cache: Path) -> Path:
         staging = Path(tempfile.mkdtemp(dir=cache, prefix=".unpacking-"))
         try:
             _extract(archive, staging)
-            staging.replace(folder)
+            with contextlib.suppress(OSError):  # another process was first, and its folder is as good
+                staging.replace(folder)
+            folder.stat()
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     inner = [entry for entry in folder.iterdir() if entry.is_dir()]
@@ -161,7 +138,9 @@ def _extract(archive: Path, into: Path) -> None:
             # Python 3.11.2 has no filters yet; what they would refuse is refused above.
             guard = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             tar.extractall(into, members=members, **guard)  # type: ignore[arg-type]  # noqa: S202  # checked above
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+            while tar.fileobj.read(1 << 20):
+                pass  # the checksum stands at the very end
+    except (*_BROKEN, *_EXOTIC) as error:
         raise BadFileError(
             f"cannot be unpacked: {error}", where=archive, remedy="name a whole .tar or .zip archive"
         ) from error

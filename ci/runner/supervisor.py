@@ -6,25 +6,30 @@ It imports no torch. What it knows of a shard it reads from the shard's journal,
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.process import kill_group
+from ci.errors import CommandError
+from ci.interrupts import noted
+from ci.process import kill_group, signal_name
 from ci.runner.cards import Card
 from ci.runner.journal import JournalWriter, journal_path, next_attempt
-from ci.runner.watch import JournalTail
+from ci.runner.strays import VARIABLE, end_strays
+from ci.runner.watch import JournalTail, read_file
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
 
 POLL_S = 0.05
+# Beyond a worker's own time-outs: importing torch on a busy machine, writing the account of a hang.
+SILENCE_MARGIN_S = 120.0
 Listener = Callable[[int, Mapping[str, Any]], None]
 
 
@@ -58,6 +63,11 @@ class RunOptions:
     grace_s: float
     worker_restarts: int
 
+    @property
+    def silence_s(self) -> float:
+        """How long a worker that is well may write nothing to its journal."""
+        return max(self.test_timeout_s, self.setup_timeout_s) + self.grace_s + SILENCE_MARGIN_S
+
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
@@ -67,6 +77,8 @@ class _Running:
     attempt: int
     card: Card
     process: subprocess.Popen[bytes]
+    mark: str
+    heard: float
     tail: JournalTail
     restarts: int
     groups: list[Group]
@@ -117,19 +129,30 @@ class _Supervisor:
     def run(self, shards: Sequence[Shard]) -> bool:
         waiting = [shard for shard in shards if shard.groups][::-1]
         try:
-            with _sigterm_interrupts():
-                while waiting or self._running:
+            with noted() as interrupts:
+                while (waiting or self._running) and not interrupts:
                     while waiting and self._free:
                         shard = waiting.pop()
                         self._start(shard, list(shard.groups), restarts=0)
                     self._step()
                     time.sleep(POLL_S)
-        except KeyboardInterrupt:
-            self._stop()
-            return True
-        return False
+                if interrupts:
+                    self._stop()
+                return bool(interrupts)
+        finally:
+            for running in self._running:  # after an error; else there is none
+                _end(running)
 
     def _start(self, shard: Shard, groups: list[Group], *, restarts: int) -> None:
+        try:
+            self._try_start(shard, groups, restarts)
+        except OSError as error:
+            raise CommandError(
+                f"the worker of shard {shard.index} cannot be started: {error}",
+                remedy=f"check the space and the rights of {self._options.run_dir}",
+            ) from error
+
+    def _try_start(self, shard: Shard, groups: list[Group], restarts: int) -> None:
         options = self._options
         card = self._free.pop()
         attempt = next_attempt(options.run_dir, shard.index)
@@ -137,10 +160,11 @@ class _Supervisor:
         journal.parent.mkdir(parents=True, exist_ok=True)
         log = options.run_dir / "logs" / f"{shard.index}-{attempt}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
+        mark = f"{os.getpid()}:{journal}"
         with log.open("ab") as stream:
             process = subprocess.Popen(
                 [sys.executable, "-m", "ci.runner.worker"],
-                env={**options.environ, **card.environment},
+                env={**options.environ, **card.environment, VARIABLE: mark},
                 stdin=subprocess.PIPE,
                 stdout=stream,
                 stderr=stream,
@@ -151,7 +175,9 @@ class _Supervisor:
             attempt=attempt,
             card=card,
             process=process,
-            tail=JournalTail(journal, at_end=False),
+            mark=mark,
+            heard=time.monotonic(),
+            tail=JournalTail(functools.partial(read_file, journal)),
             restarts=restarts,
             groups=groups,
         )
@@ -193,6 +219,9 @@ class _Supervisor:
         for running in list(self._running):
             code = running.process.poll()
             self._follow(running)
+            if code is None and time.monotonic() - running.heard > self._options.silence_s:
+                running.process.kill()  # stuck in a driver, or stopped: its child's time-outs need it
+                code = running.process.wait()
             if code is not None:
                 self._running.remove(running)
                 self._free.append(running.card)
@@ -201,6 +230,7 @@ class _Supervisor:
 
     def _follow(self, running: _Running) -> None:
         for event in running.tail.read():
+            running.heard = time.monotonic()
             match event.get("e"):
                 case "start":
                     running.current = event["id"]
@@ -217,47 +247,53 @@ class _Supervisor:
 
     def _replace(self, lost: _Running, code: int) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
-        kill_group(lost.process.pid)
-        said = f"died by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        path = journal_path(self._options.run_dir, lost.shard.index, lost.attempt)
-        journal = JournalWriter(path, time.time)
-        journal.write("worker_lost", id=lost.current, message=f"the worker on {lost.card.name} {said}")
+        _end(lost)
+        said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
+        self._note(lost, "worker_lost", id=lost.current, message=f"the worker on {lost.card.name} {said}")
         if lost.current is not None:
             lost.ended.add(lost.current)
         left = without(lost.groups, lost.ended)
-        if not left:
-            journal.write("shard_end", status="done")
-        elif lost.restarts >= self._options.worker_restarts:
-            ids = [one for group in left for one in group.ids]
-            times = lost.restarts + 1
-            reason = f"the shard's worker was lost {times} times; its log: logs/{path.stem}.log"
-            journal.write("not_run", ids=ids, message=reason)
-            journal.write("shard_end", status="done")
-        else:
+        if left and lost.restarts < self._options.worker_restarts:
             self._start(lost.shard, left, restarts=lost.restarts + 1)
-        journal.close()
-        self._follow(lost)
+            return
+        if left:
+            ids = [one for group in left for one in group.ids]
+            log = f"logs/{lost.shard.index}-{lost.attempt}.log"
+            reason = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
+            self._note(lost, "not_run", ids=ids, message=reason)
+        self._note(lost, "shard_end", status="done")
 
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""
-        with _ignore_interrupts():
-            for running in self._running:
-                running.process.terminate()
-            deadline = time.monotonic() + self._options.grace_s
-            for running in self._running:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    running.process.wait(timeout=max(0.1, deadline - time.monotonic()))
-                kill_group(running.process.pid)
-                running.process.wait()
-                self._follow(running)
-                self._note_interrupted(running)
+        for running in self._running:
+            running.process.terminate()
+        deadline = time.monotonic() + self._options.grace_s
+        while self._running:
+            running = self._running.pop()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.process.wait(timeout=max(0.1, deadline - time.monotonic()))
+            _end(running)
+            self._follow(running)
+            if not running.finished:
+                self._note(running, "shard_end", status="interrupted")
 
-    def _note_interrupted(self, running: _Running) -> None:
-        if not running.finished:
-            path = journal_path(self._options.run_dir, running.shard.index, running.attempt)
-            journal = JournalWriter(path, time.time)
-            journal.write("shard_end", status="interrupted")
-            journal.close()
+    def _note(self, running: _Running, event: str, **content: Any) -> None:
+        """Write what a worker that is gone can no longer write."""
+        path = journal_path(self._options.run_dir, running.shard.index, running.attempt)
+        try:
+            with contextlib.closing(JournalWriter(path, time.time)) as journal:
+                journal.write(event, **content)
+        except OSError as error:
+            # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
+            self._listen(running.shard.index, {"e": "worker_lost", "id": None, "message": f"{path}: {error}"})
+        self._follow(running)
+
+
+def _end(running: _Running) -> None:
+    """End a worker and whatever was started on its behalf."""
+    kill_group(running.process.pid)
+    running.process.wait()
+    end_strays(running.mark)
 
 
 def without(groups: Sequence[Group], ids: set[str]) -> list[Group]:
@@ -268,28 +304,3 @@ def without(groups: Sequence[Group], ids: set[str]) -> list[Group]:
         if kept:
             left.append(Group(file=group.file, ids=kept))
     return left
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """While running, SIGTERM (a cancelled job, a pod that must go) is as Ctrl-C."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def _ignore_interrupts() -> Iterator[None]:
-    """While the account is written, further signals are not heard."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

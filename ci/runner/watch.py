@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci.process import signal_name
 from ci.runner.child import Child
+from ci.runner.journal import JournalWriter
 
+SETUP = ""  # no test has this id
 OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 
 
@@ -31,18 +34,13 @@ class Limits:
 class JournalTail:
     """New whole lines of a growing journal."""
 
-    def __init__(self, path: Path, *, at_end: bool) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if at_end and path.exists() else 0
+    def __init__(self, read: Callable[[int], bytes], *, start: int = 0) -> None:
+        self._read = read
+        self._offset = start
 
     def read(self) -> list[dict[str, Any]]:
         """The events written since the last call."""
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read()
-        except FileNotFoundError:
-            return []
+        data = self._read(self._offset)
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         events = []
@@ -54,20 +52,31 @@ class JournalTail:
         return events
 
 
+def read_file(path: Path, start: int) -> bytes:
+    """What a file holds from byte `start` on; nothing where it is not there (yet)."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(start)
+            return stream.read()
+    except FileNotFoundError:
+        return b""
+
+
 class Watch:
     """The state of one child: which tests ended, which one runs and since when."""
 
-    def __init__(self, journal: Path, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, journal: JournalWriter, limits: Limits, clock: Callable[[], float]) -> None:
         self.limits = limits
         self.child: Child | None = None
         self.done: set[str] = set()
         self.running: str | None = None
+        self.log_start = 0
         self.file_error: str | None = None
-        self._tail = JournalTail(journal, at_end=True)
+        self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
         self._ready = False
         self._since = clock()
-        self._hung = False
+        self._given_up: str | None = None
         self._oom_kills = oom_kills()
 
     def update(self) -> None:
@@ -82,6 +91,7 @@ class Watch:
                 self._since = self._clock()
             case "start":
                 self.running = event["id"]
+                self.log_start = event.get("log", 0)
                 self._since = self._clock()
             case "end":
                 self.done.add(event["id"])
@@ -101,13 +111,24 @@ class Watch:
 
     def overdue(self) -> bool:
         """Whether the running test, or the set-up, has had its time."""
-        limit = self.limits.test_s if self._ready else self.limits.setup_s
-        self._hung = self._hung or self.running_s > limit
-        return self._hung
+        return self.running_s > self._limit
+
+    @property
+    def _limit(self) -> float:
+        return self.limits.test_s if self._ready else self.limits.setup_s
+
+    def give_up(self) -> None:
+        """The child is about to be killed for what runs now."""
+        self._given_up = self.running or SETUP
+
+    @property
+    def bystander(self) -> bool:
+        """Whether the running test began just as the child was killed for the one before it."""
+        return self._given_up is not None and self.running not in (None, self._given_up)
 
     def last_lines(self) -> str:
-        """The end of what the child printed, stacks included."""
-        return self.child.last_lines() if self.child is not None else ""
+        """The end of what the child printed since the running test began, stacks included."""
+        return self.child.last_lines(start=self.log_start) if self.child is not None else ""
 
     def why(self, code: int) -> tuple[str, str]:
         """Why the child ended, as (cause, message).
@@ -115,13 +136,12 @@ class Watch:
         Args:
             code: its exit code, negative for a signal.
         """
-        if self._hung:
-            limit = self.limits.test_s if self._ready else self.limits.setup_s
-            return "hang", f"took longer than {limit:g} s and was ended"
+        if self._given_up is not None:
+            return "hang", f"took longer than {self._limit:g} s and was ended"
         if code == -signal.SIGKILL and oom_kills() > self._oom_kills:
             return "oom", "ended by the out-of-memory killer"
         if code < 0:
-            return "signal", f"died by {signal.Signals(-code).name}"
+            return "signal", f"died by {signal_name(-code)}"
         return "exit", f"ended its process with exit code {code}"
 
 

@@ -6,6 +6,7 @@ Started as `python -m ci.runner.worker` with its task on standard input. What a 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,15 +21,17 @@ from ci.runner import prepare
 from ci.runner.child import Child, start
 from ci.runner.journal import JournalWriter
 from ci.runner.plugin import run_group
+from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
 
 POLL_S = 0.02
+MAX_LOG_BYTES = 64 << 20
 
 
 def main() -> None:
     """Run the shard of the task."""
     task = json.load(sys.stdin)
-    prepare.die_with_parent(int(task["parent"]))
+    prepare.die_with_parent(int(task["parent"]), signal.SIGTERM)
     prepare.single_thread(os.environ)
     journal = JournalWriter(Path(task["journal"]), time.time)
     journal.write(
@@ -80,7 +83,7 @@ class Worker:
     def _run_group(self, file: str, ids: list[str]) -> None:
         self._journal.write("group_start", file=file, tests=len(ids))
         while ids and not self._stopped:
-            watch = Watch(Path(self._task["journal"]), self._limits, time.monotonic)
+            watch = Watch(self._journal, self._limits, time.monotonic)
             code = self._run_child(file, ids, watch)
             ids = self._left(file, ids, watch, code)
 
@@ -89,7 +92,7 @@ class Worker:
         left = [one for one in ids if one not in watch.done]
         if self._stopped or not left:
             return []
-        if watch.running is not None:
+        if watch.running is not None and not watch.bystander:
             self._crash(watch, code)
             left.remove(watch.running)
             return left
@@ -114,9 +117,14 @@ class Worker:
             "ids": list(ids),
             "expectations": expectations,
         }
-        child = start(run_group, spec, log=Path(self._task["log"]), method=self._task["method"])
+        log = Path(self._task["log"])
+        watch.log_start = log.stat().st_size if log.exists() else 0
+        child = start(run_group, spec, log=log, method=self._task["method"])
         watch.child = child
-        return _wait(child, watch, lambda: self._stopped)
+        code = _wait(child, watch, lambda: self._stopped)
+        end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
+        self._journal.restore()
+        return code
 
     def _crash(self, watch: Watch, code: int) -> None:
         cause, message = watch.why(code)
@@ -142,15 +150,26 @@ def _wait(child: Child, watch: Watch, stopped: Callable[[], bool]) -> int:
         watch.update()
         if stopped():
             child.kill()
-        elif dumped_at is None and watch.overdue():
+        elif not watch.overdue():
+            dumped_at = None  # it ended after all, and what runs now has its own time
+        elif dumped_at is None:
             child.dump_stacks()
             dumped_at = now
-        elif dumped_at is not None and now - dumped_at > watch.limits.dump_s:
+        elif now - dumped_at > watch.limits.dump_s:
+            watch.give_up()
             child.kill()
+        stem_flood(child.log)
         time.sleep(POLL_S)
     child.kill()  # what the child started and left behind
     watch.update()
     return code
+
+
+def stem_flood(log: Path) -> None:
+    """Start the log of a test that prints without end anew, before it fills the disk."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > MAX_LOG_BYTES:
+            os.truncate(log, 0)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ci import interrupts
 from ci.errors import SpyreCiError
 from ci.hud.deliver import deliver
 from ci.report.history import export_durations, prune, record
@@ -46,22 +48,24 @@ def report_step(
     Raises:
         SpyreCiError: a file of the run folder is missing or broken.
     """
-    selection, identity = read_selection(folder.selection), read_identity(folder.path)
-    plan = read_plan(folder.plan)
-    expectations = {name: one.reason for name, one in selection.expectations.items()}
-    journals = _journals(plan, folder)
-    account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
-    summary = write_report(
-        folder.path,
-        account=account,
-        identity=identity,
-        selection=selection,
-        estimates=_estimates(selection, folder),
-        allow_collect_errors=allow_collect_errors,
-        step_summary=context.provider.step_summary,
-    )
-    _remember(context, account, identity)
-    show_ending(context.console, summary, account, folder.report)
+    # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
+    with interrupts.noted() if interrupted else contextlib.nullcontext():
+        plan, selection = read_plan(folder.plan), read_selection(folder.selection)
+        identity = read_identity(folder.path)
+        expectations = {name: one.reason for name, one in selection.expectations.items()}
+        journals = _journals(plan, folder)
+        account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
+        summary = write_report(
+            folder.path,
+            account=account,
+            identity=identity,
+            selection=selection,
+            estimates=_estimates(selection, folder),
+            allow_collect_errors=allow_collect_errors,
+            step_summary=context.provider.step_summary,
+        )
+        _remember(context, account, identity)
+        show_ending(context.console, summary, account, folder.report)
     deliver(
         folder.path,
         context.settings,

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,38 @@ def running(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 HANG = ("--files", "test_process_faults.py", "-k", "a_passes or g_hang or l_passes", "--cards", "1")
+
+
+def test_a_run_goes_on_when_nobody_reads_its_output(shop: Shop) -> None:
+    process = shop.start(
+        "pytorch", "--pytorch-src", str(shop.tree), "--percent", "100", "--files", "test_devices.py"
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=TIMEOUT_S) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    summary = adds_up(shop.runs[0])
+    assert summary["planned"] == summary["verdicts"]["passed"] > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_collecting_ends_with_130_and_one_message(
+    shop: Shop, number: signal.Signals
+) -> None:
+    begun = shop.tree / "begun"
+    text = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(600)\n"
+    (shop.tree / "test" / "test_slow_import.py").write_text(text, encoding="utf-8")
+    process = shop.start("pytorch", "--pytorch-src", str(shop.tree), "--files", "test_slow_import.py")
+    for _ in range(600):
+        if begun.exists():
+            break
+        time.sleep(0.1)
+    for _ in range(2):  # the second does not disturb the ending
+        process.send_signal(number)
+    _, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, err) == (130, "spyre-ci: interrupted\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -96,6 +96,41 @@ def test_a_file_that_cannot_be_collected_costs_only_itself(tree: Path) -> None:
     assert all(record.collect_s > 0 for record in found.catalog.files.values())
 
 
+def test_a_file_whose_tests_were_not_had_is_never_silently_empty(tree: Path) -> None:
+    texts = {
+        "test_ctrl_c.py": "raise KeyboardInterrupt\n",
+        "test_signal.py": "import os, signal\nos.kill(os.getpid(), signal.SIGRTMIN + 6)\n",
+        "test_a[b].py": "def test_x(): pass\n",
+        "test_a::b.py": "def test_x(): pass\n",
+        "test_ä b.py": "def test_x(): pass\n",
+    }
+    for name, text in texts.items():
+        (tree / "test" / name).write_text(text, encoding="utf-8")
+    environ = {**environment("cpu"), "PYTEST_ADDOPTS": "--no-such-option-of-the-users-own-pytest"}
+    found = collect_files(tree / "test", [*texts, "test_gone.py"], environ=environ)
+    assert [test.id for test in found.catalog.tests] == ["test_ä b.py::test_x"]
+    errors = found.catalog.collect_errors
+    assert errors.keys() == {*texts, "test_gone.py"} - {"test_ä b.py"}
+    assert errors["test_ctrl_c.py"] == "ended the session: KeyboardInterrupt"
+    assert errors["test_signal.py"].startswith("collecting died by signal ")
+    assert errors["test_a[b].py"].startswith("pytest cannot take its name")
+    assert errors["test_gone.py"] == "the file is gone"
+
+
+def test_what_a_file_starts_when_it_is_imported_ends_with_the_collection(tree: Path) -> None:
+    pid = tree / "pid"
+    text = f"""
+import pathlib, subprocess
+process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+pathlib.Path({str(pid)!r}).write_text(str(process.pid))
+def test_x(): pass
+"""
+    (tree / "test" / "test_daemon.py").write_text(text, encoding="utf-8")
+    assert len(collect_files(tree / "test", ["test_daemon.py"]).catalog.tests) == 1
+    status = Path(f"/proc/{pid.read_text(encoding='ascii')}/status")
+    assert not status.exists() or "\nState:\tZ" in status.read_text(encoding="ascii")
+
+
 def test_a_file_that_ends_itself_is_noted_and_no_error(tree: Path) -> None:
     record = collect_files(tree / "test", ["test_import_exit.py"]).catalog.files["test_import_exit.py"]
     assert record.error is None
@@ -115,6 +150,33 @@ def test_a_cached_file_is_collected_anew_only_when_a_helper_changes(tree: Path) 
     third = run()
     assert third.cached == 1
     assert any("size=7" in test.id for test in third.catalog.tests)
+
+
+def test_a_cached_file_is_collected_anew_when_its_data_or_a_forgotten_module_changes(tree: Path) -> None:
+    (tree / "test" / "test_data.py").write_text(
+        """
+import pathlib, sys
+import pytest
+import shared_helper
+del sys.modules["shared_helper"]
+NAMES = (pathlib.Path(__file__).parent / "names.txt").read_text().split()
+@pytest.mark.parametrize("name", NAMES)
+def test_x(name): pass
+""",
+        encoding="utf-8",
+    )
+    names = tree / "test" / "names.txt"
+
+    def run() -> Collection:
+        cache = CollectCache(folder=tree / "cache", root=tree, tests=tree / "test", key="k")
+        return collect_files(tree / "test", ["test_data.py"], cache=cache)
+
+    names.write_text("a", encoding="utf-8")
+    assert (run().cached, run().cached) == (0, 1)
+    names.write_text("a b", encoding="utf-8")
+    changed = run()
+    assert changed.cached == 0
+    assert [test.id for test in changed.catalog.tests][1:] == ["test_data.py::test_x[name=b]"]
 
 
 def test_an_environment_without_torch_is_told_with_the_remedy(tree: Path, tmp_path: Path) -> None:

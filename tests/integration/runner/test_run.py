@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 import ci
 from ci.device.environment import device_environment
+from ci.errors import CommandError
+from ci.runner import supervisor
 from ci.runner.cards import Card
 from ci.runner.journal import read_journals
+from ci.runner.strays import find_strays
 from ci.runner.supervisor import RunOptions, run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
@@ -39,6 +43,7 @@ class Runner:
     def __init__(self, tree: Path) -> None:
         self.run_dir = tree.parent / "run"
         self.tree = tree
+        self.path = str(Path(ci.__file__).parent.parent)
         self.events: list[dict[str, Any]] = []
 
     def run(
@@ -50,18 +55,19 @@ class Runner:
         test_timeout_s: float = 60,
         setup_timeout_s: float = 60,
         restarts: int = 1,
+        threads: int = 1,
         expectations: Mapping[str, Expectation] | None = None,
         listen: Any = lambda *_: None,
     ) -> bool:
         environ = {
             **os.environ,
             **device_environment("cpu"),
-            "PYTHONPATH": str(Path(ci.__file__).parent.parent),
+            "PYTHONPATH": self.path,
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
         options = RunOptions(
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device="cpu", environ=environ,
-            threads=1, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
+            threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
             grace_s=5, worker_restarts=restarts,
         )  # fmt: skip
         interrupted = run_plan(
@@ -151,6 +157,68 @@ def test_a_test_that_asks_python_to_exit_fails_alone(runner: Runner) -> None:
     assert runner.outcomes()[f"{FAULTS}test_k_sys_exit"] in {"failed", "exit"}
 
 
+def alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return False
+
+
+def test_whatever_a_test_does_costs_that_test_and_is_told_once(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strays = tmp_path / "strays"
+    monkeypatch.setenv("STRAY_FILE", str(strays))
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option-of-the-users-own-pytest")
+    names = {
+        "m_ends_late": "passed", "n_takes_its_time": "passed",
+        "o_dies_by_a_signal_without_a_name": "signal", "p_raises_what_ctrl_c_raises": "failed",
+        "q_ends_the_session": "failed", "r_forks_and_comes_back_twice": "passed",
+        "s_leaves_a_daemon": "passed", "t_holds_the_interpreter": "hang",
+        "u_closes_every_file": "exit", "v_passes": "passed",
+    }  # fmt: skip
+    expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
+    runner.run(make_plan({"test_process_faults.py": list(expected)}), test_timeout_s=3)
+    assert runner.outcomes() == expected
+    messages = {event["id"].rpartition("test_")[2]: event["message"] for event in runner.named("end")}
+    assert messages["p_raises_what_ctrl_c_raises"] == "ended the session: KeyboardInterrupt"
+    assert messages["q_ends_the_session"].endswith("Exit: enough")
+    details = {event["id"].rpartition("test_")[2]: event["detail"] for event in runner.named("crash")}
+    assert "in test_t_holds_the_interpreter" in details["t_holds_the_interpreter"]
+    # What an earlier test left in the log says nothing of this one.
+    assert "test_t_holds_the_interpreter" not in details["u_closes_every_file"]
+    assert [pid for pid in strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
+
+
+def test_a_test_that_deletes_the_journal_costs_no_other_its_verdict(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOURNALS", str(runner.run_dir / "journal"))
+    names = {
+        "a_passes": "passed", "b_segfault": "signal", "w_deletes_the_journals": "passed",
+        "v_passes": "passed", "d_abort": "signal",
+    }  # fmt: skip
+    expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
+    runner.run(make_plan({"test_process_faults.py": list(expected)}))
+    assert runner.outcomes() == expected
+
+
+def test_the_parent_that_forks_has_one_thread_and_its_children_compute_in_parallel(runner: Runner) -> None:
+    pids: list[int] = []
+    threads: list[int] = []
+
+    def count(_shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "shard_start":
+            pids.append(event["pid"])
+        if event["e"] == "group_ready":
+            threads.append(len(list(Path(f"/proc/{pids[0]}/task").iterdir())))
+
+    ids = [f"{FAULTS}test_x_computes_in_parallel"]
+    runner.run(make_plan({"test_process_faults.py": ids}), threads=2, listen=count)
+    assert runner.outcomes() == {ids[0]: "passed"}
+    assert threads == [1]
+
+
 def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:
     files = {
         f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash", "hang")
@@ -205,6 +273,86 @@ def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
     assert all(event["setup_s"] > 0 for event in runner.named("group_ready"))
 
 
+def test_a_worker_that_never_speaks_is_replaced_and_then_given_up(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos._exit(9)\n", encoding="utf-8")
+    monkeypatch.setattr(runner, "path", f"{tmp_path}:{runner.path}")
+    ids = ["test_outcomes.py::TestOutcomes::test_passes"]
+    runner.run(make_plan({"test_outcomes.py": ids}))
+    assert runner.outcomes() == {ids[0]: "not_run"}
+    assert [event["message"] for event in runner.named("worker_lost")] == [
+        "the worker on cpu:0 ended with code 9"
+    ] * 2
+
+
+def test_a_worker_that_is_stuck_is_ended_and_replaced(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "SILENCE_MARGIN_S", 0.0)
+    pids: dict[int, int] = {}
+
+    def stop_the_first(_shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "shard_start" and not pids:
+            pids[0] = event["pid"]
+            os.kill(event["pid"], signal.SIGSTOP)
+
+    ids = ["test_outcomes.py::TestOutcomes::test_passes"]
+    runner.run(
+        make_plan({"test_outcomes.py": ids}), listen=stop_the_first, test_timeout_s=20, setup_timeout_s=20
+    )
+    assert runner.outcomes() == {ids[0]: "passed"}
+    assert "died by SIGKILL" in runner.named("worker_lost")[0]["message"]
+
+
+def test_a_listener_that_fails_leaves_no_worker_behind(runner: Runner) -> None:
+    pids: list[int] = []
+
+    def fail(_shard: int, event: Mapping[str, Any]) -> None:
+        pids.append(event["pid"])
+        raise ValueError("a bug")
+
+    ids = [f"{FAULTS}test_g_hang"]
+    with pytest.raises(ValueError, match="a bug"):
+        runner.run(make_plan({"test_process_faults.py": ids}), listen=fail)
+    assert not alive(pids[0])
+
+
+def test_a_run_folder_that_cannot_be_written_is_told_with_the_remedy(runner: Runner) -> None:
+    runner.run_dir.mkdir()
+    (runner.run_dir / "logs").write_text("", encoding="ascii")
+    with pytest.raises(CommandError, match="check the space and the rights of"):
+        runner.run(make_plan({"test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_passes"]}))
+
+
+def test_killing_the_supervisor_leaves_nothing_behind(runner: Runner, tmp_path: Path) -> None:
+    strays = tmp_path / "strays"
+    ids = [f"{FAULTS}test_{name}" for name in ("s_leaves_a_daemon", "g_hang")]
+
+    def die(_shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "start" and event["id"] == ids[1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = os.fork()
+    if pid == 0:
+        os.environ["STRAY_FILE"] = str(strays)
+        runner.run(make_plan({"test_process_faults.py": ids}), listen=die)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    journal = read_journals(runner.run_dir)[0].path
+    wait_for(lambda: b'"shard_end"' in journal.read_bytes())
+    wait_for(lambda: find_strays(f"{pid}:{journal}", spare=()) == [])
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    """Wait for what another process does, a minute at most."""
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    pytest.fail("it did not come about within a minute")
+
+
 def kill_worker_when(event_name: str, test: str) -> Any:
     """A listener that kills the worker (once a shard) when it hears of a test."""
     pids: dict[int, int] = {}
@@ -249,7 +397,4 @@ def test_an_interrupted_run_ends_with_its_account(runner: Runner, number: signal
     assert runner.run(make_plan({"test_process_faults.py": ids}), listen=interrupt) is True
     assert runner.outcomes() == {ids[0]: "passed"}
     assert runner.named("shard_end")[-1]["status"] == "interrupted"
-    child = [event["pid"] for event in runner.named("shard_start")]
-    for pid in child:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    assert not any(alive(event["pid"]) for event in runner.named("shard_start"))

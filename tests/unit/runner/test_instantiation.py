@@ -12,6 +12,10 @@ class Colour(enum.Enum):
     RED = 1
 
 
+class Numbered(enum.IntEnum):
+    SECOND = 2
+
+
 class WithName:
     name = "add"
     variant_test_name = "with_out"
@@ -33,6 +37,7 @@ def helper() -> None:
     ("value", "text"),
     [
         ("a", "a"), (None, "None"), (True, "True"), (1.5, "1.5"), (Colour.RED, "RED"),
+        (Numbered.SECOND, "SECOND"),
         (helper, "helper"), (Plain, "Plain"), ((1, "x"), "1+x"), ({"b", "a"}, "a+b"), ({"k": 1}, "{k:1}"),
         (functools.partial(print, 1, flush=False), "print(1 flush:False)"),
         (WithName(), "add.with_out"), (Plain(), "Plain"), (Array(), "Array(2+3 float32)"),

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from ci.errors import MissingInputError
-from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journals
+from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journal, read_journals
 
 
 def write(run_dir: Path, shard: int, attempt: int, *events: str) -> Path:
@@ -54,3 +55,28 @@ def test_files_that_are_no_journals_are_passed_over(tmp_path: Path) -> None:
 def test_a_folder_without_journals_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="spyre-ci run"):
         read_journals(tmp_path)
+
+
+def test_half_a_line_of_a_killed_process_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "0-1.jsonl"
+    path.write_bytes(b'{"t":1,"e":"end","id":"a"')
+    with contextlib.closing(JournalWriter(path, lambda: 2.0)) as journal:
+        journal.write("crash", id="a")
+        journal.write("start", id="b")
+    read = read_journal(path, 0, 1)
+    assert [event["e"] for event in read.events] == ["crash", "start"]
+    assert read.torn == 1
+
+
+def test_a_deleted_journal_is_put_back_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal" / "0-1.jsonl"
+    with contextlib.closing(JournalWriter(path, lambda: 1.0)) as journal:
+        journal.write("start", id="a")
+        path.unlink()
+        path.parent.rmdir()
+        journal.write("end", id="a")
+        assert journal.read(0).count(b"\n") == 2
+        journal.restore()
+        journal.restore()
+        journal.write("start", id="b")
+    assert [event["e"] for event in read_journal(path, 0, 1).events] == ["start", "end", "start"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 from pathlib import Path
@@ -84,6 +86,41 @@ def test_a_file_that_is_no_archive_says_so(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"nothing of the kind")
     with pytest.raises(BadFileError, match="cannot be unpacked"):
         fetch(str(tmp_path / "x.tar"), tmp_path / "cache")
+
+
+def test_an_archive_that_was_damaged_on_the_way_says_so(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "pt.tar.gz", {"pytorch/test/test_a.py": bytes(range(256)) * 40})
+    whole = tar_bytes(archive)
+    for name, damaged in {
+        "flipped.tar.xz": flip(lzma.compress(whole), -60),
+        "flipped.tar.gz": flip(archive.read_bytes(), -8),  # of the checksum at the end
+        "cut.tar.xz": lzma.compress(whole)[:-40],
+    }.items():
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(BadFileError, match="cannot be unpacked"):
+            fetch(str(tmp_path / name), tmp_path / "cache")
+
+
+@pytest.mark.parametrize(("offset_in_entry", "value"), [(8, 1), (10, 99)], ids=["encrypted", "method"])
+def test_a_zip_that_cannot_be_read_here_says_so(tmp_path: Path, offset_in_entry: int, value: int) -> None:
+    path = tmp_path / "pt.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("pytorch/test/test_a.py", "")
+    data = bytearray(path.read_bytes())
+    data[data.find(b"PK\x01\x02") + offset_in_entry] = value
+    path.write_bytes(data)
+    with pytest.raises(BadFileError, match="cannot be unpacked"):
+        fetch(str(path), tmp_path / "cache")
+
+
+def tar_bytes(archive: Path) -> bytes:
+    return gzip.decompress(archive.read_bytes())
+
+
+def flip(data: bytes, at: int) -> bytes:
+    changed = bytearray(data)
+    changed[at] ^= 0xFF
+    return bytes(changed)
 
 
 def test_what_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:

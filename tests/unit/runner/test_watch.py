@@ -7,7 +7,7 @@ import pytest
 
 from ci.runner import watch as watch_module
 from ci.runner.journal import JournalWriter
-from ci.runner.watch import JournalTail, Limits, Watch
+from ci.runner.watch import JournalTail, Limits, Watch, read_file
 
 LIMITS = Limits(test_s=10, setup_s=100, grace_s=5)
 
@@ -31,9 +31,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watch(tmp_path: Path, journal: JournalWriter, clock: Clock) -> Watch:
+def watch(journal: JournalWriter, clock: Clock) -> Watch:
     journal.write("group_start")
-    return Watch(tmp_path / "0-1.jsonl", LIMITS, clock)
+    return Watch(journal, LIMITS, clock)
 
 
 def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWriter) -> None:
@@ -45,9 +45,9 @@ def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWrite
     assert (watch.done, watch.running) == ({"a"}, "b")
 
 
-def test_what_was_written_before_it_is_not_its_own(tmp_path: Path, journal: JournalWriter) -> None:
+def test_what_was_written_before_it_is_not_its_own(journal: JournalWriter) -> None:
     journal.write("start", id="old")
-    late = Watch(tmp_path / "0-1.jsonl", LIMITS, Clock())
+    late = Watch(journal, LIMITS, Clock())
     late.update()
     assert late.running is None
 
@@ -55,7 +55,7 @@ def test_what_was_written_before_it_is_not_its_own(tmp_path: Path, journal: Jour
 def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     path = tmp_path / "j"
     path.write_bytes(b'{"e":"start","id":"a"}\n{"e":"en')
-    tail = JournalTail(path, at_end=False)
+    tail = JournalTail(lambda start: read_file(path, start))
     assert [event["e"] for event in tail.read()] == ["start"]
     with path.open("ab") as stream:
         stream.write(b'd","id":"a"}\n')
@@ -63,11 +63,16 @@ def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     assert tail.read() == []
 
 
+def test_a_journal_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    assert JournalTail(lambda start: read_file(tmp_path / "none", start)).read() == []
+
+
 def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
     clock.now = 99
     assert not watch.overdue()
     clock.now = 101
     assert watch.overdue()
+    watch.give_up()
     assert watch.why(-9) == ("hang", "took longer than 100 s and was ended")
 
 
@@ -77,7 +82,37 @@ def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, 
     watch.update()
     clock.now = 10.5
     assert watch.overdue()
+    watch.give_up()
     assert watch.why(-signal.SIGKILL) == ("hang", "took longer than 10 s and was ended")
+
+
+def test_a_test_that_ends_late_does_not_cost_the_next_one(
+    watch: Watch, journal: JournalWriter, clock: Clock
+) -> None:
+    journal.write("group_ready")
+    journal.write("start", id="late")
+    watch.update()
+    clock.now = 10.5
+    assert watch.overdue()
+    journal.write("end", id="late")
+    journal.write("start", id="next")
+    watch.update()
+    assert not watch.overdue()
+
+
+def test_a_test_that_began_as_the_child_was_killed_is_a_bystander(
+    watch: Watch, journal: JournalWriter, clock: Clock
+) -> None:
+    journal.write("group_ready")
+    journal.write("start", id="late")
+    watch.update()
+    clock.now = 13
+    watch.give_up()
+    assert not watch.bystander
+    journal.write("end", id="late")
+    journal.write("start", id="next")
+    watch.update()
+    assert watch.bystander
 
 
 def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
@@ -92,6 +127,7 @@ def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWr
 
 def test_the_cause_of_an_end_is_told_apart(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.why(-signal.SIGSEGV) == ("signal", "died by SIGSEGV")
+    assert watch.why(-40) == ("signal", "died by signal 40")
     assert watch.why(0) == ("exit", "ended its process with exit code 0")
     monkeypatch.setattr(watch_module, "oom_kills", lambda: 10**9)
     assert watch.why(-signal.SIGKILL)[0] == "oom"
