@@ -146,10 +146,12 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         )
     write_catalog(folder.catalog, found.catalog)
     tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)
+    empty = len(set(files) - {test.file for test in found.catalog.tests}) - errors
     context.say(
         f"collected {tests:,} tests of {len(files)} files"
         + (f", {found.cached} of them from the cache" if found.cached else "")
         + (f"; {errors} could not be collected" if errors else "")
+        + (f"; {empty} hold no test for {settings.device.name}" if empty else "")
     )
     clashing = sum(len(names) for names in found.clashes.values())
     if clashing:

@@ -129,9 +129,10 @@ def test_failures_crashes_and_errors_are_told_with_the_command_that_repeats_them
 
 
 def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Shop) -> None:
-    words = ("--percent", "100", "--files", "test_import_error.py,sub/*")
+    words = ("--percent", "100", "--files", "test_import_error.py,test_import_exit.py,sub/*")
     code, out, _ = shop.pytorch(*words)
     assert code == 3
+    assert "collected 1 tests of 3 files; 1 could not be collected; 1 hold no test for cpu" in out
     table = out[out.index("1 file could not be collected") :]
     assert "ImportError: cannot import name 'no_such_name_in_torch'" in table.splitlines()[1]
     assert adds_up(shop.runs[0])["collect_errors"][0]["file"] == "test_import_error.py"
