@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
-from test_selection.errors import BadFileError, MissingInputError
+from test_selection.errors import BadFileError, MissingInputError, UsageError
 
 # Level 1 is within a few per cent of the default's size on ids and three times as fast.
 GZIP_LEVEL = 1
@@ -32,7 +32,14 @@ def atomic_writer(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
     Args:
         path: the file to write; its folder is made.
         mode: permission bits of the new file.
+
+    Raises:
+        UsageError: something else than a file, such as a folder or a device, has that name.
     """
+    if path.exists() and not path.is_file():
+        raise UsageError(
+            "is there and is no file, so it is not replaced", where=path, remedy="name another file"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test_selection.errors import BadFileError, MissingInputError
+from test_selection.errors import BadFileError, MissingInputError, UsageError
 from test_selection.files import (
     atomic_writer,
     read_json,
@@ -122,7 +123,7 @@ def test_another_schema_is_refused(tmp_path: Path, content: str) -> None:
         ("x.json", b"[" * 100_000),
         ("x.json", b"\xff\xfe"),
         ("x.json.gz", b"not gzip at all"),
-        ("x.json.gz", gzip.compress(b'{"schema": "spyre-ci/plan/1"}')[:-9]),
+        ("x.json.gz", gzip.compress(b'{"schema": "spyre-ci/plan/1"}', mtime=0)[:-9]),
         ("x.json.gz", b""),
     ],
 )
@@ -162,3 +163,12 @@ def test_a_file_without_a_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("")
     with pytest.raises(BadFileError, match="is empty"):
         list(read_lines(tmp_path / "x.jsonl", "catalog"))
+
+
+def test_only_a_file_is_ever_replaced(tmp_path: Path) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("pipe", "fifo"):
+        with pytest.raises(UsageError, match=f"{name}: is there and is no file"):
+            write_text(tmp_path / name, "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "pipe"]
