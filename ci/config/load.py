@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ci.addresses import without_secrets
 from ci.config.model import Origin, SettingsModel
 from ci.errors import MissingInputError, SettingsError
 from test_selection.yaml_lines import Document, load_document
@@ -86,7 +87,10 @@ def load_settings(
 
 
 def rows(settings: Settings) -> Iterator[tuple[str, Any, str, str]]:
-    """Yield (dotted key, value, origin, description) of every setting, in the order of the model."""
+    """Yield (dotted key, value, origin, description) of every setting, in the order of the model.
+
+    What may be a secret in an address is left out.
+    """
     yield from _rows(settings.model, "", settings.origins, "")
 
 
@@ -101,7 +105,8 @@ def _rows(
         for name, one in value.items():
             yield from _rows(one, f"{key}.{name}", origins, description)
     else:
-        yield key, value, origins.get(key, "default"), description
+        shown = without_secrets(value) if isinstance(value, str) else value
+        yield key, shown, origins.get(key, "default"), description
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -120,11 +125,13 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
-    for key, value in flat.items():
+    # Shorter keys first: `run.cards` goes into the table that `run` set, whatever stood first.
+    for key, value in sorted(flat.items(), key=lambda item: item[0].count(".")):
         *parents, leaf = key.split(".")
         table = tree
         for parent in parents:
-            table = table.setdefault(parent, {})
+            below = table.get(parent)
+            table = table.setdefault(parent, {}) if isinstance(below, dict | None) else {}
         table[leaf] = value
     return tree
 
@@ -166,9 +173,11 @@ def _place(detail: ErrorDetails, document: Document, origins: Mapping[str, str])
         close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
         guess = f", did you mean {close[0]!r}?" if close else ""
         return f"unknown key {key!r}{guess}", where, f"known keys here: {', '.join(known)}"
-    seen = json.dumps(detail["input"], default=str)
     said = detail["msg"].removeprefix("Value error, ")
-    return f"{key or 'settings'}: {said} (seen: {seen[:200]})", where, _remedy(location)
+    if not location:  # of the settings as a whole, which nobody wants to see again
+        return said, where, _remedy(location)
+    seen = without_secrets(json.dumps(detail["input"], default=str))
+    return f"{key}: {said} (seen: {seen[:200]})", where, _remedy(location)
 
 
 def _known_keys(location: list[str]) -> list[str]:

@@ -103,6 +103,7 @@ class Report(Section):
 
     endpoint: str = Field(
         default="embedded",
+        pattern=r"^(embedded|none|https?://\S+)$",
         description="`embedded`, `none`, or the URL of a HUD-compatible server (the relay's callback path "
         "is added where the URL has no path)",
     )

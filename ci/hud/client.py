@@ -13,6 +13,7 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, NewConnectionError
 
+from ci.addresses import without_secrets
 from ci.errors import SettingsError, SpyreCiError
 from ci.hud.answers import Answer, Outcome, classify, one_line
 from ci.hud.callback import NIGHTLY_EVENTS
@@ -160,5 +161,8 @@ def _never_connected(error: Exception) -> bool:
 
 def _failed(outcome: Outcome, detail: str, token: str, *, doubtful: bool = False) -> Answer:
     return Answer(
-        outcome=outcome, status=None, detail=one_line(detail.replace(token, "***")), doubtful=doubtful
+        outcome=outcome,
+        status=None,
+        detail=one_line(without_secrets(detail.replace(token, "***"))),
+        doubtful=doubtful,
     )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ci.addresses import without_credentials
 from ci.errors import BadFileError
 from ci.report.text import iso_utc, shell_line
 from test_selection.files import read_json, write_json
 
 KIND = "run"
 FILE = "run.json"
-# The user name of an ssh address (`git@`) is no secret, and the address does not work without it.
-_CREDENTIALS = re.compile(r"(?<!ssh)(://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +126,6 @@ def reproduce_command(name: str, identity: RunIdentity) -> str:
         identity: of the run.
     """
     return shell_line([*identity.reproduce, "--id", name])
-
-
-def without_credentials(text: str) -> str:
-    """The text with user name and password taken out of every address in it."""
-    return _CREDENTIALS.sub(r"\1", text)
 
 
 def _text(value: Any) -> str:

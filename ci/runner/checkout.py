@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ci.addresses import without_credentials
 from ci.errors import CommandError, UsageError
 from ci.process import run_command
 
@@ -52,8 +53,13 @@ def _address(where: str) -> tuple[str, str]:
     url, _, ref = where.removeprefix("git+").rpartition("@")
     if not url or not ref or ref.startswith("-") or not re.fullmatch(r"[\w./+-]+", ref):
         raise UsageError(
-            f"{where!r} is not git+URL@ref",
+            f"{without_credentials(where)!r} is not git+URL@ref",
             remedy="name the branch, tag or SHA, such as git+https://github.com/pytorch/pytorch@v2.13.0",
+        )
+    if without_credentials(url) != url:
+        raise UsageError(
+            f"{without_credentials(where)} was given with a user name or password",
+            remedy="leave them out; git asks its credential helper",
         )
     if urlsplit(url).scheme not in {"https", "http", "ssh", "file", "git"}:
         raise UsageError(f"{url!r} is not an https, ssh or file address", remedy="use git+https://…@ref")

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = {
     "test_selection": 0,
-    "ci.errors": 1, "ci.interrupts": 1, "ci.process": 1, "ci.progress": 1, "ci.provider": 1, "ci.config": 1,
+    "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.interrupts": 1, "ci.process": 1,
+    "ci.progress": 1, "ci.provider": 1,
     "ci.device": 2, "ci.hud": 2, "ci.report": 2, "ci.runner": 2,
     "ci.steps": 3,
     "ci.cli": 4,

@@ -109,3 +109,30 @@ def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
     file.write_text("state: keep\n", encoding="utf-8")
     settings = load_settings(path=file, environ={}, flags={}, cwd=tmp_path)
     assert settings.state_dir == (tmp_path / "sub" / "keep").resolve()
+
+
+def test_a_section_and_a_key_of_it_in_the_environment_are_told_whatever_stands_first(tmp_path: Path) -> None:
+    pairs = [("SPYRE_CI__RUN", "3"), ("SPYRE_CI__RUN__CARDS", "3")]
+    for environ in (dict(pairs), dict(reversed(pairs))):
+        with pytest.raises(SettingsError, match=r"(?s)run.*valid dictionary"):
+            load(tmp_path, environ=environ)
+
+
+def test_an_endpoint_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"spyre-ci.yaml:1: report.endpoint.*(?s:.*)`embedded`, `none`"):
+        load(tmp_path, "report: {endpoint: emebdded}\n")
+
+
+def test_what_may_be_a_secret_in_an_address_is_not_shown(tmp_path: Path) -> None:
+    text = "report: {endpoint: 'https://u:s3cret@hud/x?token=s3cret'}\n"
+    shown = {key: value for key, value, _, _ in rows(load(tmp_path, text))}
+    assert shown["report.endpoint"] == "https://hud/x?***"
+    with pytest.raises(SettingsError, match=r"seen: \"ftp://x\"") as caught:
+        load(tmp_path, "report: {endpoint: 'ftp://u:s3cret@x'}\n")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_stages_that_shrink_are_told_without_the_whole_of_the_settings(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="25 % follows 30 %") as caught:
+        load(tmp_path, "stages: {1: {percent: 30}}\n")
+    assert "seen:" not in str(caught.value)
