@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from test_selection.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
@@ -26,6 +28,8 @@ __all__ = [
     "BadFileError",
     "CommandError",
     "DeviceError",
+    "DiskFullError",
+    "FileSystemError",
     "MissingInputError",
     "NothingToRunError",
     "PlanMismatchError",
@@ -33,7 +37,11 @@ __all__ = [
     "SettingsError",
     "SpyreCiError",
     "UsageError",
+    "file_system_error",
 ]
+
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class CommandError(SpyreCiError):
@@ -48,3 +56,28 @@ class DeviceError(SpyreCiError):
 
 class PortInUseError(SpyreCiError):
     """A server cannot listen where it was told to."""
+
+
+class FileSystemError(SpyreCiError):
+    """A file or folder cannot be read or written where it was to be."""
+
+
+class DiskFullError(FileSystemError):
+    """No space is left; what was to be written is incomplete."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+def file_system_error(error: OSError) -> SpyreCiError | None:
+    """What the file system refused, as the user's error it is; None for what is no matter of files."""
+    said = error.strerror or str(error)
+    if error.errno in _DISK_FULL:
+        return DiskFullError(said, where=error.filename, remedy="free space there, then do the step again")
+    if error.filename is None:
+        return None
+    where = error.filename2 or error.filename
+    if error.errno in _FORBIDDEN:
+        remedy = "check its rights, or name another place with `runs`, `state`, --run-dir or --out"
+    else:
+        remedy = "check the path and what is there"
+    return FileSystemError(f"cannot be used: {said}", where=where, remedy=remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ci import interrupts
+from ci.cli.streams import outlast_readers
 from ci.errors import EXIT_INTERRUPTED
 
 __all__ = ["main"]
@@ -12,6 +13,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line; ends the process with its exit code."""
+    outlast_readers()
     try:
         with interrupts.raised():
             from ci.cli.app import run  # noqa: PLC0415  # takes half a second, in which Ctrl-C is heard too

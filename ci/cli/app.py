@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import traceback
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +15,7 @@ from ci import interrupts
 from ci.cli import config, steps
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
-from ci.errors import EXIT_INTERRUPTED, SpyreCiError
+from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
@@ -71,12 +70,12 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("spyre-ci: interrupted", err=True)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # `spyre-ci … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:  # noqa: BLE001  # the boundary: everything else is a bug of ours
         if (usage := _usage_error(error)) is not None:
             return usage
+        if isinstance(error, OSError) and (told := file_system_error(error)) is not None:
+            typer.echo(f"spyre-ci: {told}", err=True)
+            return told.exit_code
         typer.echo(_bug_report(), err=True)
         return EXIT_BUG
     if heard:  # typer makes an exit code of it and says nothing
