@@ -107,7 +107,7 @@ def read_plan(path: Path) -> Plan:
             binds=str(content["binds"]),
             shards=tuple(_shard(row) for row in content["shards"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=path,

@@ -95,7 +95,7 @@ def read_selection(path: Path) -> Selection:
                 for name, one in content.get("expectations", {}).items()
             },
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=path,

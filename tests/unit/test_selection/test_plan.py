@@ -100,3 +100,9 @@ def test_shards_that_do_not_count_up_are_refused(tmp_path: Path, indices: list[i
 def test_a_missing_plan_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no plan file"):
         read_plan(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("shards", [["x"], [{"index": 1e999, "expected_s": 0, "groups": []}], 7, {"a": 1}])
+def test_shards_of_the_wrong_kind_are_a_bad_file(tmp_path: Path, shards: Any) -> None:
+    with pytest.raises(BadFileError, match="missing or of the wrong kind"):
+        read_plan(changed(tmp_path, shards=shards))

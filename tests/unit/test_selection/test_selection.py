@@ -53,6 +53,7 @@ def test_stage_percent_and_ids_are_enough(tmp_path: Path) -> None:
         {"stage": 1, "ids": []},
         {"stage": 1, "percent": 5},
         {"stage": "x", "percent": 5, "ids": []},
+        {"stage": 1e999, "percent": 5, "ids": []},
         {"stage": 1, "percent": "x", "ids": []},
         {"stage": 1, "percent": 5, "ids": "abc"},
         {"stage": 1, "percent": 5, "ids": [3]},
