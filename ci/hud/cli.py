@@ -63,6 +63,9 @@ def flush(
     run_dir = next((folder for folder in folders if folder.is_dir()), None)
     if run_dir is None:
         raise MissingInputError("there is no such run folder", where=run, remedy="check the path")
+    if not any((run_dir / "outbox").glob("*.json")):
+        typer.echo(f"HUD: nothing waits in the outbox of {run_dir}")
+        return
     effects = Effects(clock=time.time, sleep=time.sleep, rng=random.SystemRandom().random)
     delivery = flush_run(run_dir, settings, environ=os.environ, effects=effects, echo=typer.echo)
     if delivery.report.left:
