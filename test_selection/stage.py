@@ -61,7 +61,7 @@ def restrict(
         UsageError: a pattern or the expression cannot be read.
     """
     rows = list(tests)
-    patterns = {text: _pattern(text) for text in files}
+    patterns = {text: file_pattern(text) for text in files}
     names = sorted({*known_files, *(test.file for test in rows)})
     hit = {text: {name for name in names if one.search(name)} for text, one in patterns.items()}
     if files:
@@ -140,7 +140,12 @@ def require_tests(selection: Selection) -> None:
     )
 
 
-def _pattern(text: str) -> Pattern:
+def file_pattern(text: str) -> Pattern:
+    """The pattern of one glob of `--files`.
+
+    Raises:
+        UsageError: it is neither a glob nor a regular expression between slashes.
+    """
     try:
         return compile_pattern(text.removeprefix("./"))
     except ValueError as error:
@@ -187,7 +192,7 @@ def _errors(
     suite: Suite | None,
     only_ids: Collection[str] | None,
 ) -> dict[str, str]:
-    patterns = [_pattern(text) for text in files]
+    patterns = [file_pattern(text) for text in files]
     named = None if only_ids is None else _files_of(only_ids)
     return {
         name: error

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from ci.config import Settings, load_settings
+from ci.errors import UsageError
 from ci.steps.context import Context, available_cores
 from ci.steps.folder import RunFolder
 
@@ -27,7 +28,7 @@ Source = Annotated[
 Device = Annotated[str | None, typer.Option("--device", help="Device under test: spyre, cpu, …")]
 Stage = Annotated[int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.")]
 Percent = Annotated[
-    float | None, typer.Option("--percent", min=0, max=100, help="Share by itself, in place of a stage.")
+    float | None, typer.Option("--percent", help="Share by itself, 0 to 100, in place of a stage.")
 ]
 Files = Annotated[
     list[str] | None,
@@ -36,20 +37,9 @@ Files = Annotated[
 Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="A canonical id; only these run.")]
 Cards = Annotated[
-    int | None, typer.Option("--cards", min=0, help="Cards used here, a worker each; 0: all there are.")
+    int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
-
-
-class LastingConsole(Console):
-    """Goes silent when nobody reads any more (`… | head`): a run is not ended by its output."""
-
-    def on_broken_pipe(self) -> None:
-        """Called by rich, whose own version ends the process."""
-        self.quiet = True
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, self.file.fileno())
-        os.close(devnull)
 
 
 def make_context(ctx: typer.Context, flags: Mapping[str, Any], *, json_output: bool = False) -> Context:
@@ -70,14 +60,21 @@ def make_context(ctx: typer.Context, flags: Mapping[str, Any], *, json_output: b
         environ=os.environ,
         clock=time.time,
         monotonic=time.monotonic,
-        console=LastingConsole(stderr=json_output),
+        console=Console(stderr=json_output),
         cores=available_cores(),
     )
 
 
 def split_files(files: list[str] | None) -> list[str]:
-    """`--files a,b --files c` as one list."""
-    return [one.strip() for text in files or [] for one in text.split(",") if one.strip()]
+    """`--files a,b --files c` as one list.
+
+    Raises:
+        UsageError: the flag is given and names nothing, as an empty variable does; that is not every file.
+    """
+    found = [one.strip() for text in files or [] for one in text.split(",") if one.strip()]
+    if files and not found:
+        raise UsageError("--files is empty", remedy="name globs such as 'test_*.py', or leave --files out")
+    return found
 
 
 def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:

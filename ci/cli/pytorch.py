@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ci.cli import options
-from ci.steps.main_job import Wanted, run_main_job
-from test_selection.files import read_json
+from ci.steps.main_job import Outcome, Wanted, run_main_job
+from test_selection.files import read_json, schema_name
 
 
 def pytorch(
@@ -50,7 +50,14 @@ def pytorch(
         allow_collect_errors=allow_collect_errors,
     )
     outcome = run_main_job(context, wanted)
-    if json_output and outcome.folder is not None:
-        name, kind = ("plan", "plan") if dry_run else ("summary", "summary")
-        typer.echo(json.dumps(read_json(outcome.folder.path / f"{name}.json", kind), indent=1))
+    if json_output:
+        typer.echo(json.dumps(_document(outcome, "plan" if dry_run else "summary"), indent=1))
     raise typer.Exit(outcome.exit_code)
+
+
+def _document(outcome: Outcome, kind: str) -> dict[str, Any]:
+    """What the run wrote of this kind; of a run of nothing, which has no folder, that."""
+    if outcome.folder is not None:
+        return read_json(outcome.folder.path / f"{kind}.json", kind)
+    nothing: dict[str, Any] = {"run": None, "planned": 0, "verdicts": {}, "collect_errors": []}
+    return {"schema": schema_name("summary"), **nothing, "exit_code": outcome.exit_code}

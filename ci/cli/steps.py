@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.errors import EXIT_INTERRUPTED, UsageError
-from ci.steps.folder import RunFolder, find_run, read_source
+from ci.errors import EXIT_INTERRUPTED, PlanMismatchError, UsageError
+from ci.steps.context import Context
+from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
 from ci.steps.main_job import start_run
 from ci.steps.planning import collect_step, plan_step, refuse_nothing, resolve_source, select_step, share_of
 from ci.steps.reporting import past_durations, report_shards, report_step
@@ -22,6 +23,7 @@ from test_selection.plan import read_plan
 from test_selection.selection import read_selection
 
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
+MAX_SHARDS = 4096
 Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 
 
@@ -91,13 +93,14 @@ def select(
         ids=ids or (),
     )
     noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
+    collected = read_catalog(catalog or folder.catalog)
     selection = select_step(
         context,
-        read_catalog(catalog or folder.catalog),
+        collected,
         share,
         out=out or folder.selection,
         source=noted,
-        durations=past_durations(context),
+        durations=past_durations(context, collected.device),
     )
     context.say(
         f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests "
@@ -113,9 +116,11 @@ def plan(
     run_dir: options.RunDir = None,
     catalog: In = None,
     selection: In = None,
-    durations: In = None,
+    durations: Annotated[
+        Path | None, typer.Option(help="File to read; default: what earlier runs took.")
+    ] = None,
     shards: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Shards; default: the cards of the stage.")
+        int | None, typer.Option(help="Shards, 1 to 4,096; default: the cards of the stage.")
     ] = None,
     out: Out = None,
 ) -> None:
@@ -123,18 +128,24 @@ def plan(
 
     Example: spyre-ci plan --run-dir runs/nightly --shards 128
     """
+    if shards is not None and not 1 <= shards <= MAX_SHARDS:
+        raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
     context = options.make_context(ctx, {})
     folder = options.run_folder(run_dir, out, selection, catalog)
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
     if shards is None and row is None:
         raise UsageError("the selection names no stage of the roll-out", remedy="give --shards")
+    refuse_nothing(chosen)
+    collected = read_catalog(catalog or folder.catalog)
     made = plan_step(
-        read_catalog(catalog or folder.catalog),
+        collected,
         chosen,
-        read_durations(durations) if durations else past_durations(context),
-        shards=shards or (row.cards if row else 1),
+        read_durations(durations) if durations else past_durations(context, collected.device),
+        shards=shards if shards is not None else (row.cards if row else 1),
         plan_file=out or folder.plan,
+        # A plan with a name of its own comes alone: what lies beside it is not ours to write.
+        durations_file=None if out else folder.durations,
     )
     context.say(
         f"{len(made.ids):,} tests on {len(made.shards)} shards: about {made.makespan_s:.1f} s "
@@ -161,6 +172,7 @@ def run(
     folder = options.run_folder(run_dir, plan)
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)
+    context = _on_the_plans_device(context, beside)
     chosen = choose_shards(planned, shard or ())
     where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
     found = resolve_source(context, where)
@@ -185,8 +197,27 @@ def report(
     """
     context = options.make_context(ctx, {}, json_output=json_output)
     runs = context.settings.resolve(context.settings.model.runs)
-    folder = RunFolder(path=named.resolve()) if named else find_run(runs, run_dir or "latest")
+    if named and run_dir:
+        raise UsageError(f"both RUN {run_dir!r} and --run-dir {named} are given", remedy="give one of them")
+    folder = (
+        RunFolder(path=named.resolve()) if named else find_run(runs, run_dir or "latest", holding=JOURNALS)
+    )
     code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
     if json_output:
         typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
     raise typer.Exit(code)
+
+
+def _on_the_plans_device(context: Context, beside: RunFolder) -> Context:
+    """The context with the device the plan was made for, so that its results are said of no other."""
+    device = read_device(beside)
+    asked = context.settings.model.device.name
+    if device is None or device == asked:
+        return context
+    if context.settings.origins.get("device.name") == "flag":
+        raise PlanMismatchError(
+            f"--device is {asked!r}, but the run was begun on {device!r}",
+            where=beside.identity,
+            remedy="leave --device out, or collect and plan for the other device",
+        )
+    return context.on_device(device)

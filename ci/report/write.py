@@ -27,7 +27,6 @@ def write_report(
     selection: Selection,
     estimates: Estimates | None = None,
     allow_collect_errors: bool = False,
-    step_summary: Path | None = None,
 ) -> Summary:
     """Write results, summary, JUnit files, Markdown and page of a run.
 
@@ -40,7 +39,6 @@ def write_report(
         selection: what was chosen, and which files could not be collected.
         estimates: what the tests were expected to take.
         allow_collect_errors: whether files in scope may fail to collect.
-        step_summary: the file in which the CI takes Markdown for the run's page.
 
     Returns:
         The summary, with the exit code.
@@ -51,11 +49,8 @@ def write_report(
     write_results(run_dir / RESULTS_FILE, identity.run, account.results)
     write_summary(run_dir / SUMMARY_FILE, summary)
     write_junit(run_dir / JUNIT_FOLDER, account, identity)
-    markdown = render_markdown(summary, account)
-    write_text(run_dir / MARKDOWN_FILE, markdown)
+    write_text(run_dir / MARKDOWN_FILE, render_markdown(summary, account))
     write_text(run_dir / PAGE_FILE, render_html(summary, account))
-    if step_summary is not None:
-        append_once(step_summary, markdown)
     return summary
 
 

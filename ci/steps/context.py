@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -41,6 +41,13 @@ class Context:
     def state(self, *names: str) -> Path:
         """A path in the state folder."""
         return self.settings.state_dir.joinpath(*names)
+
+    def on_device(self, name: str) -> Context:
+        """The same world with another device under test."""
+        model = self.settings.model
+        device = model.device.model_copy(update={"name": name})
+        settings = replace(self.settings, model=model.model_copy(update={"device": device}))
+        return replace(self, settings=settings)
 
     def say(self, text: str) -> None:
         """One line for people, as it is: what tests are called is no markup."""

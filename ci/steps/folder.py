@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci.errors import MissingInputError
+from ci.report.identity import FILE as IDENTITY_FILE
+from ci.report.identity import read_identity
 from test_selection.files import read_json, write_json
 
 SOURCE_KIND = "source"
 DURATIONS_FILE = "durations.json.gz"
+JOURNALS = "journal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class RunFolder:
     @property
     def identity(self) -> Path:
         """Who the run is."""
-        return self.path / "run.json"
+        return self.path / IDENTITY_FILE
 
     @property
     def results(self) -> Path:
@@ -91,22 +94,34 @@ def new_run_folder(runs: Path, *, device: str, label: str, epoch_s: float) -> Ru
     raise MissingInputError("a thousand runs began in this second", where=runs, remedy="wait a second")
 
 
-def find_run(runs: Path, named: str) -> RunFolder:
+def find_run(runs: Path, named: str, *, holding: str) -> RunFolder:
     """The folder of a past run: a path, a run id, or `latest`.
+
+    Args:
+        runs: the folder that holds the runs.
+        named: what the user called it.
+        holding: what the latest has to hold: a dry run, or one that ended early, lacks later files.
 
     Raises:
         MissingInputError: there is no such run.
     """
     if named == "latest":
-        past = sorted(entry for entry in runs.glob("*") if (entry / "run.json").is_file())
+        # By time, not by name: a folder may be called anything, and `-10` sorts before `-2`.
+        past = [path for path in runs.glob(f"*/{IDENTITY_FILE}") if (path.parent / holding).exists()]
         if past:
-            return RunFolder(path=past[-1])
+            return RunFolder(path=max(past, key=lambda path: path.stat().st_mtime_ns).parent)
+        raise MissingInputError(f"there is no run with {holding} yet", where=runs, remedy="run one first")
     for candidate in (Path(named), runs / named):
         if candidate.is_dir():
             return RunFolder(path=candidate.resolve())
     raise MissingInputError(
         f"there is no run {named!r}", where=runs, remedy="name a folder below it, a path, or `latest`"
     )
+
+
+def read_device(folder: RunFolder) -> str | None:
+    """The device the run was begun on; None where only a plan was handed on."""
+    return read_identity(folder.path).device if folder.identity.is_file() else None
 
 
 def write_source(folder: RunFolder, *, where: str | None, sha: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.errors import EXIT_INTERRUPTED, EXIT_OK
@@ -12,7 +12,7 @@ from ci.report.verdict import Verdict
 from ci.runner.installed import installed_torch
 from ci.runner.source import Source
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, find_run, new_run_folder, write_source
+from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
 from ci.steps.planning import (
     Share,
     collect_step,
@@ -26,6 +26,7 @@ from ci.steps.reporting import past_durations, report_step
 from ci.steps.running import cards_of, run_step
 from test_selection.plan import Plan
 from test_selection.selection import Selection
+from test_selection.stage import file_pattern
 
 # What a second look is worth: everything that did not simply pass, skip or fail as declared.
 _LOOK_AGAIN = frozenset(
@@ -62,17 +63,18 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
     """
-    ids = wanted.ids + (_failed_ids(context, wanted.last_failed) if wanted.last_failed else ())
-    if wanted.last_failed and not ids:
-        context.say(f"nothing to run again: every test of {wanted.last_failed} passed")
-        return Outcome(exit_code=EXIT_OK)
+    if wanted.last_failed is not None:
+        context, wanted = _again(context, wanted, wanted.last_failed)
+        if not wanted.ids:
+            context.say(f"nothing to run again: every wanted test of {wanted.last_failed} passed")
+            return Outcome(exit_code=EXIT_OK)
     share = share_of(
         context,
         stage=wanted.stage,
         percent=wanted.percent,
         files=wanted.files,
         keyword=wanted.keyword,
-        ids=ids,
+        ids=wanted.ids,
     )
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
@@ -81,10 +83,10 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
     source = resolve_source(context, wanted.source)
     folder = start_run(context, source, share)
     plan, selection = plan_run(context, source, share, folder, shards=len(cards))
+    refuse_nothing(selection)
     if wanted.dry_run:
         _show_plan(context, plan, selection, folder)
         return Outcome(exit_code=EXIT_OK, folder=folder)
-    refuse_nothing(selection)
     interrupted = run_step(
         context,
         plan,
@@ -146,9 +148,16 @@ def plan_run(
         SpyreCiError: of the steps.
     """
     catalog = collect_step(context, source, share, folder).catalog
-    durations = past_durations(context)
+    durations = past_durations(context, catalog.device)
     selection = select_step(context, catalog, share, out=folder.selection, source=source, durations=durations)
-    plan = plan_step(catalog, selection, durations, shards=shards, plan_file=folder.plan)
+    plan = plan_step(
+        catalog,
+        selection,
+        durations,
+        shards=shards,
+        plan_file=folder.plan,
+        durations_file=folder.durations,
+    )
     context.say(
         f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests ({share.label}, "
         f"{share.percent:g} %), planned on {shards} shards: about {plan.makespan_s:.0f} s "
@@ -164,10 +173,23 @@ def _reproduce(source: Source, device: str) -> tuple[str, ...]:
     return (*words, "--device", device)
 
 
-def _failed_ids(context: Context, named: str) -> tuple[str, ...]:
-    folder = find_run(context.settings.resolve(context.settings.model.runs), named)
-    results = read_results(folder.path / RESULTS_FILE)
-    return tuple(result.id for result in results if result.verdict in _LOOK_AGAIN)
+def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted]:
+    """What did not pass in a past run, on its device and from its source unless others are asked for."""
+    runs = context.settings.resolve(context.settings.model.runs)
+    folder = find_run(runs, named, holding=RESULTS_FILE)
+    globs = [file_pattern(text) for text in wanted.files]
+    failed = tuple(
+        result.id
+        for result in read_results(folder.path / RESULTS_FILE)
+        if result.verdict in _LOOK_AGAIN
+        and (not globs or any(glob.search(result.id.partition("::")[0]) for glob in globs))
+    )
+    if context.settings.origins.get("device.name") != "flag" and (device := read_device(folder)):
+        context = context.on_device(device)
+    source = wanted.source
+    if source is None and folder.source.is_file():
+        source = read_source(folder)[0]
+    return context, replace(wanted, source=source, ids=wanted.ids + failed)
 
 
 def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ci
+from ci.addresses import without_credentials
 from ci.device.environment import TEST_BASE, device_environment
-from ci.errors import MissingInputError, UsageError
+from ci.errors import MissingInputError, PlanMismatchError, UsageError
 from ci.progress import bar
 from ci.runner import instantiation
 from ci.runner.child import default_start_method
@@ -18,7 +19,7 @@ from ci.runner.collect_cache import CollectCache, collection_key
 from ci.runner.installed import installed_torch
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
-from ci.steps.folder import DURATIONS_FILE, RunFolder
+from ci.steps.folder import RunFolder
 from test_selection.catalog import Catalog, write_catalog
 from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
 from test_selection.pack import make_plan
@@ -65,22 +66,27 @@ def share_of(
     """Resolve what was asked for against the roll-out.
 
     Raises:
-        UsageError: a stage the roll-out does not have, or both a stage and a percentage.
+        UsageError: a stage the roll-out does not have, a percentage there cannot be, or both of them.
     """
     model = context.settings.model
     if stage is not None and percent is not None:
         raise UsageError(
             f"both --stage {stage} and --percent {percent:g} are given", remedy="give one of them"
         )
-    globs = tuple(files) or tuple(model.pytorch.files)
+    if percent is not None and not 0 <= percent <= 100:  # noqa: PLR2004  # per cent
+        raise UsageError(f"--percent is {percent:g}", remedy="give a number from 0 to 100")
     if ids:
-        return Share(stage=None, percent=100, files=globs, keyword=keyword, ids=tuple(ids))
+        if stage is not None or percent is not None:
+            context.say("tests that are named one by one all run, whatever --stage or --percent says")
+        return Share(stage=None, percent=100, files=tuple(files), keyword=keyword, ids=tuple(ids))
+    globs = tuple(files) or tuple(model.pytorch.files)
     if percent is not None:
         return Share(stage=None, percent=percent, files=globs, keyword=keyword)
     number = model.stage if stage is None else stage
     if number not in model.stages:
         known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
-        raise UsageError(f"there is no stage {number}", remedy=f"the stages are {known}")
+        where = "--stage" if stage is not None else "stage (settings)"
+        raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {known}")
     return Share(stage=number, percent=model.stages[number].percent, files=globs, keyword=keyword)
 
 
@@ -95,7 +101,7 @@ def resolve_source(context: Context, where: str | None) -> Source:
     if named is None:
         return op_suite(torch.git_sha or torch.version)
     if named.startswith("git+"):
-        context.say(f"fetching {named}")
+        context.say(f"fetching {without_credentials(named)}")
     return fetch(named, context.state("sources"))
 
 
@@ -235,14 +241,31 @@ def refuse_nothing(selection: Selection) -> None:
 
 
 def plan_step(
-    catalog: Catalog, selection: Selection, durations: Durations, *, shards: int, plan_file: Path
+    catalog: Catalog,
+    selection: Selection,
+    durations: Durations,
+    *,
+    shards: int,
+    plan_file: Path,
+    durations_file: Path | None = None,
 ) -> Plan:
-    """Split the selection over `shards`; write the plan and, beside it, the seconds it was made with."""
+    """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
+
+    Raises:
+        PlanMismatchError: a selected test is not in the catalog, so no plan could hold it (law 1).
+    """
     wanted = set(selection.ids)
     tests = [test for test in catalog.tests if test.id in wanted]
+    if strangers := sorted(wanted - {test.id for test in tests}):
+        raise PlanMismatchError(
+            f"{len(strangers)} of {len(wanted)} selected tests are not in the catalog, "
+            f"such as {strangers[0]!r}",
+            remedy="select from this catalog with `spyre-ci select`, or name the catalog it was made from",
+        )
     test_s = estimate_tests(tests, durations)
     file_s = estimate_files(catalog, durations)
     plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards)
-    write_durations(plan_file.with_name(DURATIONS_FILE), Durations(tests=test_s, files=file_s))
+    if durations_file is not None:
+        write_durations(durations_file, Durations(tests=test_s, files=file_s))
     write_plan(plan_file, plan)
     return plan

@@ -17,21 +17,25 @@ from ci.report.junit import write_junit
 from ci.report.reconcile import Account, reconcile
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
-from ci.report.write import JUNIT_FOLDER, write_report
+from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
 from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder
+from ci.steps.folder import JOURNALS, RunFolder
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
 
 
-def past_durations(context: Context) -> Durations:
-    """The seconds earlier runs on this device took, for the planner; empty before the first run."""
+def past_durations(context: Context, device: str) -> Durations:
+    """The seconds earlier runs on a device took, for the planner; empty where there is no usable history."""
     path = context.state(str(context.settings.model.history.path))
     if not path.is_file():
         return Durations()
-    return export_durations(path, device=context.settings.model.device.name)
+    try:
+        return export_durations(path, device=device)
+    except SpyreCiError as error:
+        context.say(f"history: not read, so seconds are guessed: {error}")
+        return Durations()
 
 
 def report_step(
@@ -51,9 +55,10 @@ def report_step(
     # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
     with interrupts.noted() if interrupted else contextlib.nullcontext():
         plan, selection = read_plan(folder.plan), read_selection(folder.selection)
-        identity = read_identity(folder.path)
+        # Collecting began the run; what share of it was wanted may have been said only when selecting.
+        identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
-        journals = _journals(plan, folder)
+        journals = _journals(folder)
         account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
         summary = write_report(
             folder.path,
@@ -62,8 +67,8 @@ def report_step(
             selection=selection,
             estimates=_estimates(selection, folder),
             allow_collect_errors=allow_collect_errors,
-            step_summary=context.provider.step_summary,
         )
+        _tell_provider(context, folder)
         _remember(context, account, identity)
         show_ending(context.console, summary, account, folder.report)
     deliver(
@@ -90,7 +95,7 @@ def report_shards(
     selection = Selection(stage=None, percent=100, ids=part.ids)
     # Journals of other shards that ran here before are not this part's to account for.
     mine = {shard.index for shard in shards}
-    journals = [one for one in _journals(plan, folder) if one.shard in mine]
+    journals = [one for one in _journals(folder) if one.shard in mine]
     account = reconcile(part, journals, interrupted=interrupted)
     identity = _identity_here(context, folder)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
@@ -106,9 +111,9 @@ def _estimates(selection: Selection, folder: RunFolder) -> Estimates | None:
     return Estimates(in_scope_s=selection.in_scope_s, tests=read_durations(folder.durations).tests)
 
 
-def _journals(plan: Plan, folder: RunFolder) -> list[Journal]:
-    """Whatever journals there are; a plan of nothing needs none."""
-    return read_journals(folder.path) if plan.ids else []
+def _journals(folder: RunFolder) -> list[Journal]:
+    """Whatever was gathered; where nothing was, every shard is missing, and the account says so."""
+    return read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
 
 
 def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:
@@ -136,5 +141,16 @@ def _remember(context: Context, account: Account, identity: RunIdentity) -> None
     try:
         record(path, identity, account.results, account.setup_seconds())
         prune(path, history.keep_days, context.clock())
-    except SpyreCiError as error:
+    except (SpyreCiError, OSError) as error:
         context.say(f"history: not written: {error}")
+
+
+def _tell_provider(context: Context, folder: RunFolder) -> None:
+    """Show the summary on the CI's page of the run; a page that cannot be written costs nothing else."""
+    page = context.provider.step_summary
+    if page is None:
+        return
+    try:
+        append_once(page, (folder.path / MARKDOWN_FILE).read_text(encoding="utf-8"))
+    except OSError as error:
+        context.say(f"step summary: not written: {error}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,22 @@ def test_a_run_folder_is_never_taken_twice(tmp_path: Path) -> None:
 
 
 def test_a_past_run_is_found_by_path_by_id_and_as_the_latest(tmp_path: Path) -> None:
-    for name in ("a", "b"):
+    for age, name in enumerate(("z", "a", "dry")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text("{}", encoding="utf-8")
-    assert find_run(tmp_path, "a").run == "a"
-    assert find_run(tmp_path, str(tmp_path / "a")).run == "a"
-    assert find_run(tmp_path, "latest").run == "b"
+        os.utime(tmp_path / name / "run.json", (age, age))
+    for name in ("z", "a"):
+        (tmp_path / name / "results").touch()
+    assert find_run(tmp_path, "a", holding="results").run == "a"
+    assert find_run(tmp_path, str(tmp_path / "a"), holding="results").run == "a"
+    assert find_run(tmp_path, "latest", holding="results").run == "a"
 
 
 def test_a_run_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no run 'x'"):
-        find_run(tmp_path, "x")
-    with pytest.raises(MissingInputError):
-        find_run(tmp_path, "latest")
+        find_run(tmp_path, "x", holding="results")
+    with pytest.raises(MissingInputError, match="there is no run with results yet"):
+        find_run(tmp_path, "latest", holding="results")
 
 
 def test_where_the_tests_came_from_is_kept(tmp_path: Path) -> None:
