@@ -50,8 +50,10 @@ def atomic_writer(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         temporary.chmod(mode)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a disk that filled while writing does not say where
         raise
 
 

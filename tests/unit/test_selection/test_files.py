@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -172,3 +173,10 @@ def test_only_a_file_is_ever_replaced(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"{name}: is there and is no file"):
             write_text(tmp_path / name, "x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "pipe"]
+
+
+def test_a_disk_that_fills_is_told_with_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"x\.json") as caught, atomic_writer(tmp_path / "x.json"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "x.json")
+    assert list(tmp_path.iterdir()) == []
