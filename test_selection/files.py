@@ -87,6 +87,8 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise _missing(path, kind) from error
     except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # what the file system refuses says nothing of the content
         raise BadFileError(
             f"cannot be read as JSON: {error}", where=path, remedy=f"write the {kind} file again"
         ) from error
@@ -124,6 +126,8 @@ def read_lines(path: Path, kind: str) -> Iterator[dict[str, Any]]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise _missing(path, kind) from error
     except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # what the file system refuses says nothing of the content
         raise BadFileError(
             f"cannot be read: {error}",
             where=f"{path}:{max(number, 1)}",

@@ -180,3 +180,17 @@ def test_a_disk_that_fills_is_told_with_the_file(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(tmp_path / "x.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_may_not_be_read_is_not_called_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(PermissionError):
+        read_json(tmp_path / "x.json", "plan")
+    with pytest.raises(PermissionError):
+        next(read_lines(tmp_path / "x.jsonl", "catalog"))
