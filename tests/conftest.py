@@ -6,7 +6,7 @@ import multiprocessing.process
 import os
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -70,3 +70,15 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
         pytest.fail(f"a unit test called {name}: move it to tests/integration")
 
     return refuse
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,  # noqa: ARG001  # the hook's own signature
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where SPYRE_CI_NO_SKIP is set, as in CI, what something is missing for fails instead of skipping."""
+    report = yield
+    if os.environ.get("SPYRE_CI_NO_SKIP") and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may skip: {report.longrepr}"
+    return report
