@@ -66,7 +66,7 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
     if wanted.last_failed is not None:
         context, wanted = _again(context, wanted, wanted.last_failed)
         if not wanted.ids:
-            context.say(f"nothing to run again: every wanted test of {wanted.last_failed} passed")
+            context.say(f"nothing to run again: every test of {wanted.last_failed} passed")
             return Outcome(exit_code=EXIT_OK)
     share = share_of(
         context,

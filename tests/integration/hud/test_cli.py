@@ -19,9 +19,12 @@ from typer.testing import CliRunner
 from ci.config import Settings
 from ci.errors import MissingInputError, PortInUseError
 from ci.hud.cli import app
+from ci.hud.deliver import payload_of
+from ci.hud.outbox import Outbox
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import serve
 from ci.hud.server.store import Store
+from test_selection.files import read_json
 
 pytestmark = pytest.mark.integration
 
@@ -101,9 +104,11 @@ def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
 def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
     run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t")
+    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t0ken")
     there = settings(report__endpoint=faulty.url)
-    for argument in (str(run_dir), run_dir.name):
+    payload = payload_of(read_json(run_dir / "summary.json", "summary"), path=run_dir, environ={})
+    for attempt, argument in enumerate((str(run_dir), run_dir.name), start=1):
+        Outbox(run_dir, lambda: 0.0).enqueue(f"report {attempt}", payload)
         result = CliRunner().invoke(app, ["flush", argument], obj=there)
         assert (result.exit_code, result.output) == (0, f"HUD: reported to {faulty.url}/github/callback\n")
 

@@ -225,10 +225,11 @@ def test_a_token_file_of_the_settings_is_used(
 
 
 def test_an_endpoint_that_is_no_url_fails_no_run(world: World, run_dir: Path, settings: MakeSettings) -> None:
-    assert world.deliver(run_dir, settings(report__endpoint="hud.example"), TOKEN).outcome == "left"
-    assert "'hud.example' is no http(s) URL" in world.lines[0]
+    endpoint = "http://hud.example:99999"
+    assert world.deliver(run_dir, settings(report__endpoint=endpoint), TOKEN).outcome == "left"
+    assert f"{endpoint!r} is no http(s) URL" in world.lines[0]
     with pytest.raises(SettingsError):
-        world.flush(run_dir, settings(report__endpoint="hud.example"), TOKEN)
+        world.flush(run_dir, settings(report__endpoint=endpoint), TOKEN)
 
 
 def test_reporting_can_be_switched_off(world: World, run_dir: Path, settings: MakeSettings) -> None:
