@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib
 import importlib.metadata
 import importlib.util
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -23,6 +25,9 @@ from ci.device.refusal import Refusal, make_refusal
 from ci.errors import DeviceError, SettingsError
 
 REAL_PACKAGE = "torch_spyre"
+# Time autograd's device thread gets before the interpreter ends: without it, one exit in three aborted
+# on a busy machine.
+SETTLE_S = 0.2
 
 # Registrations last as long as these objects do.
 _libraries: list[Any] = []
@@ -76,6 +81,9 @@ def register(*, refuse_ops: Iterable[str] = (), refuse_dtypes: Iterable[str] = (
     setattr(torch, DEVICE_TYPE, module)
     apply_patches()
     _register_kernels(refusal, module.default_generators[0])
+    # Autograd's thread for the device is C++ and may still be letting go of Python objects after backward()
+    # has returned; a thread that wants the interpreter once it is gone aborts the process.
+    atexit.register(time.sleep, SETTLE_S)
     _in_use = f"emulated on torch {torch.__version__}"
 
 
