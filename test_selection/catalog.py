@@ -94,7 +94,7 @@ def read_catalog(path: Path) -> Catalog:
     try:
         files = {
             sys.intern(name): FileRecord(
-                collect_s=float(row["collect_s"]), error=row.get("error"), note=row.get("note")
+                collect_s=_seconds(row["collect_s"]), error=row.get("error"), note=row.get("note")
             )
             for name, row in header["files"].items()
         }
@@ -127,12 +127,22 @@ def _rows(tests: Iterable[CatalogTest]) -> Iterator[dict[str, Any]]:
         }
 
 
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    # Infinity and NaN are legal to Python's JSON reader and would poison every plan.
+    if not 0 <= seconds < 1e9:  # noqa: PLR2004  # thirty years
+        raise ValueError(f"collect_s is {value!r}, not seconds of 0 or more")
+    return seconds
+
+
 def _test(row: Mapping[str, Any]) -> CatalogTest:
     # Files, classes, templates, ops and dtypes repeat thousands of times: one string each keeps a
     # catalog of a million tests within half a gigabyte.
-    op, dtype = row["op"], row["dtype"]
+    op, dtype, name = row["op"], row["dtype"], row["id"]
+    if not isinstance(name, str):
+        raise TypeError(f"id is {name!r}, not text")
     return CatalogTest(
-        id=row["id"],
+        id=name,
         node=row["node"],
         file=sys.intern(row["file"]),
         cls=sys.intern(row["class"]),

@@ -13,6 +13,7 @@ import typer
 
 from ci import interrupts
 from ci.cli import config, steps
+from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
@@ -38,9 +39,7 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def root(
     ctx: typer.Context,
-    config_file: Annotated[
-        Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
-    ] = None,
+    config_file: Config = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version.")
     ] = False,

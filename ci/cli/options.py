@@ -39,22 +39,29 @@ Ids = Annotated[list[str] | None, typer.Option("--id", help="A canonical id; onl
 Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
 ]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 
 
-def make_context(ctx: typer.Context, flags: Mapping[str, Any], *, json_output: bool = False) -> Context:
+def make_context(
+    ctx: typer.Context, flags: Mapping[str, Any], *, json_output: bool = False, config: Path | None = None
+) -> Context:
     """The context of a verb: the settings the root resolved, with this verb's flags on top.
 
     Args:
         ctx: the verb's context.
         flags: dotted setting to value; None for a flag that was not given.
         json_output: standard output is for a machine.
+        config: the settings file, where it is named behind the verb: `nox -s pytorch -- --config F`.
     """
     settings = ctx.find_object(Settings)
     if settings is None:
         raise TypeError("the root command did not set its Settings as the context's object")
-    if any(value is not None for value in flags.values()):
-        settings = load_settings(path=settings.path, environ=os.environ, flags=flags, cwd=Path.cwd())
+    if config is not None or any(value is not None for value in flags.values()):
+        path = config or settings.path
+        settings = load_settings(path=path, environ=os.environ, flags=flags, cwd=Path.cwd())
     return Context(
         settings=settings,
         environ=os.environ,

@@ -30,6 +30,7 @@ def pytorch(
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
     ] = False,
+    config: options.Config = None,
     json_output: options.Json = False,
 ) -> None:
     """Run a staged share of PyTorch's tests and report it.
@@ -37,7 +38,7 @@ def pytorch(
     Example: spyre-ci pytorch --pytorch-src ~/pytorch --stage 1 --cards 2 --files 'test_view_ops.py'
     """
     flags = {"run.cards": cards, "device.name": device}
-    context = options.make_context(ctx, flags, json_output=json_output)
+    context = options.make_context(ctx, flags, json_output=json_output, config=config)
     wanted = Wanted(
         source=source,
         stage=stage,

@@ -55,14 +55,11 @@ def serve(
 @app.command()
 def flush(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run, or its name.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")],
 ) -> None:
     """Send the reports that wait in a run's outbox; ends with 3 when some are left."""
     settings = settings_from_context(ctx)
-    folders = (run, settings.resolve(settings.model.runs) / run)
-    run_dir = next((folder for folder in folders if folder.is_dir()), None)
-    if run_dir is None:
-        raise MissingInputError("there is no such run folder", where=run, remedy="check the path")
+    run_dir = _run_folder(settings.resolve(settings.model.runs), run)
     if not any((run_dir / "outbox").glob("*.json")):
         typer.echo(f"HUD: nothing waits in the outbox of {run_dir}")
         return
@@ -70,3 +67,16 @@ def flush(
     delivery = flush_run(run_dir, settings, environ=os.environ, effects=effects, echo=typer.echo)
     if delivery.report.left:
         raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _run_folder(runs: Path, named: Path) -> Path:
+    """The folder of a run by path or name; `latest` is the newest that holds an outbox."""
+    if str(named) == "latest":
+        boxes = sorted(runs.glob("*/outbox"), key=lambda path: path.stat().st_mtime_ns)
+        if not boxes:
+            raise MissingInputError("there is no run with an outbox yet", where=runs, remedy="run one first")
+        return boxes[-1].parent
+    found = next((folder for folder in (named, runs / named) if folder.is_dir()), None)
+    if found is None:
+        raise MissingInputError("there is no such run folder", where=named, remedy="check the path")
+    return found

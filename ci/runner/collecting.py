@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from ci.runner.collect_cache import KIND
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 from test_selection.files import write_json
 
-KIND = "collected-file"
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
@@ -37,7 +37,11 @@ class CollectPlugin:
 
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Tell a file that ends the process on purpose (`sys.exit(0)`: nothing to run here) from a fault."""
-        if isinstance(excinfo.value, SystemExit) and not excinfo.value.code:
+        if isinstance(excinfo.value, SystemExit) and excinfo.value.code is False:
+            # `unittest.main()` ends with False where all passed: the file has tests, and they are not had.
+            self.error = "runs its own tests when it is imported: unittest.main() stands without a guard"
+            self.detail = str(excinfo.getrepr(style="short"))
+        elif isinstance(excinfo.value, SystemExit) and not excinfo.value.code:
             self.note = "ends itself with code 0 when it is imported"
         elif self.error is None:
             self.error = excinfo.exconly().strip().splitlines()[-1]

@@ -19,7 +19,8 @@ from typing import Any
 from ci.process import signal_name
 from ci.runner import prepare
 from ci.runner.child import Child, start
-from ci.runner.collecting import KIND, collect_file
+from ci.runner.collect_cache import KIND
+from ci.runner.collecting import collect_file
 from test_selection.files import read_json
 
 POLL_S = 0.01

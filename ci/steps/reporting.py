@@ -65,7 +65,7 @@ def report_step(
             account=account,
             identity=identity,
             selection=selection,
-            estimates=_estimates(selection, folder),
+            estimates=_estimates(context, selection, folder),
             allow_collect_errors=allow_collect_errors,
         )
         _tell_provider(context, folder)
@@ -104,11 +104,19 @@ def report_shards(
     return summary
 
 
-def _estimates(selection: Selection, folder: RunFolder) -> Estimates | None:
-    """The seconds the plan was made with; none where only a bare plan was handed on."""
+def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Estimates | None:
+    """The seconds the plan was made with; none where only a bare plan was handed on.
+
+    They serve the shares by seconds alone, so a broken file costs those and not the report.
+    """
     if selection.in_scope_s is None or not folder.durations.is_file():
         return None
-    return Estimates(in_scope_s=selection.in_scope_s, tests=read_durations(folder.durations).tests)
+    try:
+        tests = read_durations(folder.durations).tests
+    except SpyreCiError as error:
+        context.say(f"shares by seconds are left out: {error}")
+        return None
+    return Estimates(in_scope_s=selection.in_scope_s, tests=tests)
 
 
 def _journals(folder: RunFolder) -> list[Journal]:

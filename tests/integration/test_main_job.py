@@ -216,6 +216,16 @@ def test_reporting_twice_writes_the_same(shop: Shop) -> None:
     assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
 
 
+def test_broken_seconds_cost_the_shares_by_seconds_alone(shop: Shop) -> None:
+    shop.pytorch("--percent", "100", "--files", "test_outcomes.py")
+    path = shop.runs[0] / "durations.json.gz"
+    path.write_bytes(path.read_bytes()[:-9])
+    code, out, _ = shop.call("report", shop.runs[0].name)
+    assert code == 1
+    assert "shares by seconds are left out: " in out
+    assert "durations.json.gz" in out
+
+
 @contextlib.contextmanager
 def running(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
     """The main job with a hanging test, once that test has begun."""
@@ -350,3 +360,10 @@ def test_a_bad_setting_is_told_with_its_line(shop: Shop) -> None:
     assert code == 2
     assert "spyre-ci.yaml:2: unknown key 'run.crads', did you mean 'cards'?" in err
     assert "Traceback" not in out + err
+
+
+def test_the_settings_file_may_be_named_behind_the_verb(shop: Shop) -> None:
+    (shop.folder / "mine.yaml").write_text("run:\n  crads: 2\n", encoding="utf-8")
+    code, _, err = shop.pytorch("--config", "mine.yaml")
+    assert code == 2
+    assert "mine.yaml:2: unknown key 'run.crads'" in err

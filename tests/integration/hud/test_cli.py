@@ -107,7 +107,7 @@ def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
     monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t0ken")
     there = settings(report__endpoint=faulty.url)
     payload = payload_of(read_json(run_dir / "summary.json", "summary"), path=run_dir, environ={})
-    for attempt, argument in enumerate((str(run_dir), run_dir.name), start=1):
+    for attempt, argument in enumerate((str(run_dir), run_dir.name, "latest"), start=1):
         Outbox(run_dir, lambda: 0.0).enqueue(f"report {attempt}", payload)
         result = CliRunner().invoke(app, ["flush", argument], obj=there)
         assert (result.exit_code, result.output) == (0, f"HUD: reported to {faulty.url}/github/callback\n")
@@ -128,3 +128,9 @@ def test_flush_of_a_run_that_is_not_there_is_said(settings: Callable[..., Settin
     result = CliRunner().invoke(app, ["flush", "gone"], obj=settings())
     assert isinstance(result.exception, MissingInputError)
     assert result.exception.where == "gone"
+
+
+def test_flush_of_the_latest_of_no_runs_is_said(settings: Callable[..., Settings]) -> None:
+    result = CliRunner().invoke(app, ["flush", "latest"], obj=settings())
+    assert isinstance(result.exception, MissingInputError)
+    assert "there is no run with an outbox yet" in str(result.exception)

@@ -137,6 +137,14 @@ def test_a_file_that_ends_itself_is_noted_and_no_error(tree: Path) -> None:
     assert record.note == "ends itself with code 0 when it is imported"
 
 
+def test_a_file_that_runs_its_own_tests_when_it_is_imported_has_lost_them(tree: Path) -> None:
+    body = "import sys, unittest\nsys.argv = ['x']\nclass T(unittest.TestCase):\n    def test_x(self): pass\n"
+    (tree / "test" / "test_unguarded.py").write_text(f"{body}unittest.main()\n", encoding="utf-8")
+    record = collect_files(tree / "test", ["test_unguarded.py"]).catalog.files["test_unguarded.py"]
+    assert record.error is not None
+    assert "unittest.main() stands without a guard" in record.error
+
+
 def test_a_cached_file_is_collected_anew_only_when_a_helper_changes(tree: Path) -> None:
     def run() -> Collection:
         cache = CollectCache(folder=tree / "cache", root=tree, tests=tree / "test", key="k")

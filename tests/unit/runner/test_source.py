@@ -50,6 +50,13 @@ def test_a_tree_without_git_is_named_by_version_and_content(tmp_path: Path) -> N
     assert fetch(str(tmp_path / "two"), tmp_path).sha != one.sha
 
 
+def test_a_broken_link_in_a_tree_is_a_state_of_its_own(tmp_path: Path) -> None:
+    root = make_tree(tmp_path / "pt")
+    whole = fetch(str(root), tmp_path / "cache").sha
+    (root / "test" / "test_gone.py").symlink_to(tmp_path / "nowhere.py")
+    assert fetch(str(root), tmp_path / "cache").sha != whole
+
+
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
 def test_an_archive_is_unpacked_once(tmp_path: Path, kind: str) -> None:
     members = {"pytorch/test/test_a.py": b"pass\n", "pytorch/version.txt": b"2.13.0\n"}

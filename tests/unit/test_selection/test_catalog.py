@@ -98,7 +98,10 @@ def test_a_header_without_a_key_is_refused(tmp_path: Path, key: str) -> None:
     [
         ({**HEADER, "files": {"a.py": {"collect_s": "x"}}}, ROW),
         ({**HEADER, "files": []}, ROW),
+        ({**HEADER, "files": {"a.py": {"collect_s": -1}}}, ROW),
+        ({**HEADER, "files": {"a.py": {"collect_s": float("nan")}}}, ROW),
         (HEADER, {**ROW, "file": 3}),
+        (HEADER, {**ROW, "id": 3}),
         (HEADER, []),
         (HEADER, 3),
     ],
