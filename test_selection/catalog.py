@@ -26,6 +26,7 @@ class CatalogTest:
         template: the method or function before instantiation.
         op: the operator's or module's name, where the test has one.
         dtype: the dtype's name without `torch.`, where the test has one.
+        markers: names of the pytest marks it carries, sorted, without pytest's own.
     """
 
     id: str
@@ -35,6 +36,7 @@ class CatalogTest:
     template: str = ""
     op: str | None = None
     dtype: str | None = None
+    markers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,7 @@ def _rows(tests: Iterable[CatalogTest]) -> Iterator[dict[str, Any]]:
             "template": test.template,
             "op": test.op,
             "dtype": test.dtype,
+            **({"markers": test.markers} if test.markers else {}),
         }
 
 
@@ -149,7 +152,14 @@ def _test(row: Mapping[str, Any]) -> CatalogTest:
         template=sys.intern(row["template"]),
         op=op and sys.intern(op),
         dtype=dtype and sys.intern(dtype),
+        markers=_markers(row["markers"]) if "markers" in row else (),
     )
+
+
+def _markers(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise TypeError(f"markers is {names!r}, not a list of text")
+    return tuple(map(sys.intern, names))
 
 
 def _refuse_duplicates(tests: list[CatalogTest], path: Path) -> None:

@@ -27,6 +27,9 @@ class Selection:
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
         missing: ids that were asked for one by one and are not in the catalog.
+        lane: whose limits held, or None where none were asked.
+        moved: by bucket, the ids that run there instead, each with the reason.
+        beyond: ids that need more than any lane allows, and what; they run in the last lane.
     """
 
     stage: int | None
@@ -38,6 +41,9 @@ class Selection:
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     collect_errors: Mapping[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    lane: str | None = None
+    moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    beyond: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,9 @@ def write_selection(path: Path, selection: Selection) -> None:
             "out_of_scope": dict(selection.out_of_scope),
             "collect_errors": dict(selection.collect_errors),
             "missing": selection.missing,
+            "lane": selection.lane,
+            "moved": {bucket: dict(ids) for bucket, ids in selection.moved.items()},
+            "beyond": dict(selection.beyond),
             "expectations": {
                 name: {"mode": one.mode, "reason": one.reason} for name, one in selection.expectations.items()
             },
@@ -90,6 +99,9 @@ def read_selection(path: Path) -> Selection:
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
+            lane=content.get("lane"),
+            moved=content.get("moved", {}),
+            beyond=content.get("beyond", {}),
             expectations={
                 name: Expectation(mode=one["mode"], reason=one.get("reason", ""))
                 for name, one in content.get("expectations", {}).items()

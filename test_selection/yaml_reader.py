@@ -31,6 +31,11 @@ class Reader:
         document = load_document(path)
         return cls(document, (), document.content)
 
+    @property
+    def line(self) -> int:
+        """Where the table begins in its file, from 1; 0 for what does not stand in it."""
+        return self.document.line(self.at) or 0
+
     def error(self, key: str | int, what: str, remedy: str) -> SettingsError:
         """A mistake under `key` of this table."""
         return SettingsError(what, where=self.document.place((*self.at, key)), remedy=remedy)

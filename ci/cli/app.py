@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, steps
+from ci.cli import config, scope, steps
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -54,6 +54,7 @@ app.command()(steps.select)
 app.command()(steps.plan)
 app.command()(steps.run)
 app.command()(steps.report)
+app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
 app.add_typer(config.app, name="config")
 

@@ -22,6 +22,7 @@ def pytorch(
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
+    lane: options.Lane = None,
     last_failed: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
@@ -46,6 +47,7 @@ def pytorch(
         files=tuple(options.split_files(files)),
         keyword=keyword,
         ids=tuple(ids or ()),
+        lane=lane,
         last_failed=last_failed,
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,

@@ -77,6 +77,7 @@ def select(
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
+    lane: options.Lane = None,
 ) -> None:
     """Choose the tests of a stage from a catalog into `selection.json`.
 
@@ -91,6 +92,7 @@ def select(
         files=options.split_files(files),
         keyword=keyword,
         ids=ids or (),
+        lane=lane,
     )
     noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
     collected = read_catalog(catalog or folder.catalog)

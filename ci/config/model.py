@@ -9,10 +9,13 @@ import itertools
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from test_selection.capabilities import known_dtype
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+LaneName = Literal["pr", "nightly", "weekly"]
 
 
 class Section(BaseModel):
@@ -28,6 +31,25 @@ class Stage(Section):
     cards: int = Field(ge=1, le=4096, description="cards the stage may use")
     cadence: str = Field(min_length=1, description="when it runs")
     blocking: bool = Field(default=True, description="whether a red run blocks a merge")
+    lane: LaneName = Field(default="nightly", description="whose limits hold: pr, nightly or weekly")
+
+
+class Lane(Section):
+    """What a lane allows one test; what needs more moves to a later lane and is listed."""
+
+    test_s: Seconds | None = Field(default=None, description="seconds a test may take; none: any")
+    cards: int | None = Field(default=None, ge=1, le=4096, description="cards a test may need; none: any")
+    memory_gib: float | None = Field(
+        default=None, gt=0, le=1e6, description="GiB of memory a test may need; none: any"
+    )
+
+
+class Lanes(Section):
+    """The lanes, from the one that runs most often to the one that may take longest."""
+
+    pr: Lane = Field(default=Lane(test_s=60, cards=1, memory_gib=16))
+    nightly: Lane = Field(default=Lane(test_s=600, cards=8, memory_gib=64))
+    weekly: Lane = Field(default=Lane())
 
 
 def _roll_out() -> dict[int, Stage]:
@@ -38,7 +60,7 @@ def _roll_out() -> dict[int, Stage]:
         2: Stage(percent=25, cards=512, cadence="nightly"),
         3: Stage(percent=50, cards=1024, cadence=often),
         4: Stage(percent=80, cards=2048, cadence=often),
-        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False),
+        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False, lane="pr"),
     }
 
 
@@ -71,6 +93,14 @@ class Device(Section):
     )
     refuse_dtypes: list[str] = Field(
         default_factory=list, description="dtypes the emulated device refuses, without `torch.`"
+    )
+    ops: list[str] = Field(
+        default_factory=list,
+        description="operators the device declares, by OpInfo name; tests of others are out; empty: all",
+    )
+    dtypes: list[Annotated[str, AfterValidator(known_dtype)]] = Field(
+        default_factory=list,
+        description="dtypes the device declares, without `torch.`; tests of others are out; empty: all",
     )
 
 
@@ -144,6 +174,7 @@ class SettingsModel(Section):
     )
     stage: int = Field(default=1, ge=0, description="row of the roll-out that runs by default")
     stages: dict[int, Stage] = Field(default_factory=_roll_out, description="the roll-out, by stage number")
+    lanes: Lanes = Field(default_factory=Lanes)
     pytorch: PyTorch = Field(default_factory=PyTorch)
     device: Device = Field(default_factory=Device)
     collect: Collect = Field(default_factory=Collect)

@@ -133,6 +133,7 @@ def _collection(records: Sequence[Mapping[str, Any]], version: str, device: str,
             template=row["template"],
             op=row["op"],
             dtype=row["dtype"],
+            markers=tuple(row.get("markers", ())),
         )
         for record in records
         for row in record["tests"]

@@ -16,6 +16,10 @@ from ci.runner.session import could_not_read, identify, last_line, run_pytest
 from test_selection.files import write_json
 
 _WRITING = os.O_WRONLY | os.O_RDWR
+# pytest's own marks say how it runs a test, not what the test is about.
+_PYTEST_MARKS = frozenset(
+    {"parametrize", "usefixtures", "filterwarnings", "skip", "skipif", "xfail", "tryfirst", "trylast"}
+)
 
 
 class CollectPlugin:
@@ -81,6 +85,7 @@ def collect_file(spec: Mapping[str, Any]) -> int:
             "template": parts.template,
             "op": parts.op,
             "dtype": parts.dtype,
+            **({"markers": marks} if (marks := markers_of(item)) else {}),
         }
         for item, (name, parts) in zip(plugin.items, named, strict=True)
     ]
@@ -96,6 +101,11 @@ def collect_file(spec: Mapping[str, Any]) -> int:
     }
     write_json(Path(spec["out"]), KIND, content)
     return 0
+
+
+def markers_of(item: pytest.Item) -> list[str]:
+    """The names of an item's marks, its class's and module's included, sorted; pytest's own left out."""
+    return sorted({mark.name for mark in item.iter_markers()} - _PYTEST_MARKS)
 
 
 def note_opened_files() -> set[str]:

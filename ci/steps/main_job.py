@@ -44,6 +44,7 @@ class Wanted:
     files: tuple[str, ...] = ()
     keyword: str | None = None
     ids: tuple[str, ...] = ()
+    lane: str | None = None
     last_failed: str | None = None
     dry_run: bool = False
     allow_collect_errors: bool = False
@@ -75,6 +76,7 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         files=wanted.files,
         keyword=wanted.keyword,
         ids=wanted.ids,
+        lane=wanted.lane,
     )
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")

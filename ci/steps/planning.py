@@ -20,11 +20,11 @@ from ci.runner.installed import installed_torch
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
+from ci.steps.scoping import DEFAULT_LANE, hold_to_lane, known_lane, scope_rules
 from test_selection.catalog import Catalog, write_catalog
 from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, write_plan
-from test_selection.scope import default_rules, load_rules
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
 from test_selection.suite_config import Suite, load_suite
@@ -40,6 +40,7 @@ class Share:
         files: globs of test files.
         keyword: an expression of pytest's `-k`.
         ids: canonical ids; when given, these and no others.
+        lane: whose limits hold for what is not named by id.
     """
 
     stage: int | None
@@ -47,6 +48,7 @@ class Share:
     files: tuple[str, ...] = ()
     keyword: str | None = None
     ids: tuple[str, ...] = ()
+    lane: str = DEFAULT_LANE
 
     @property
     def label(self) -> str:
@@ -62,6 +64,7 @@ def share_of(
     files: Sequence[str],
     keyword: str | None,
     ids: Sequence[str],
+    lane: str | None = None,
 ) -> Share:
     """Resolve what was asked for against the roll-out.
 
@@ -81,13 +84,18 @@ def share_of(
         return Share(stage=None, percent=100, files=tuple(files), keyword=keyword, ids=tuple(ids))
     globs = tuple(files) or tuple(model.pytorch.files)
     if percent is not None:
-        return Share(stage=None, percent=percent, files=globs, keyword=keyword)
+        return Share(
+            stage=None, percent=percent, files=globs, keyword=keyword, lane=known_lane(lane or DEFAULT_LANE)
+        )
     number = model.stage if stage is None else stage
     if number not in model.stages:
         known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
         where = "--stage" if stage is not None else "stage (settings)"
         raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {known}")
-    return Share(stage=number, percent=model.stages[number].percent, files=globs, keyword=keyword)
+    row = model.stages[number]
+    return Share(
+        stage=number, percent=row.percent, files=globs, keyword=keyword, lane=known_lane(lane or row.lane)
+    )
 
 
 def resolve_source(context: Context, where: str | None) -> Source:
@@ -205,14 +213,13 @@ def select_step(
     Raises:
         SettingsError: the rules or the suite file cannot be taken.
     """
-    settings = context.settings.model
-    rules = load_rules(context.settings.resolve(settings.pytorch.rules)) if settings.pytorch.rules else None
+    rules = scope_rules(context)
     suite: Suite | None = None
     if source is not None and (path := _suite_path(context, source)) is not None:
         suite = load_suite(path)
     selection = make_selection(
         catalog,
-        rules or default_rules(),
+        rules,
         stage=share.stage,
         percent=share.percent,
         files=share.files,
@@ -221,6 +228,10 @@ def select_step(
         only_ids=share.ids or None,
         durations=durations,
     )
+    if not share.ids:  # what is named one by one runs, whatever the lane
+        selection = hold_to_lane(
+            context, selection, catalog, lane=share.lane, seconds=durations.tests, rules=rules
+        )
     write_selection(out, selection)
     if selection.missing:
         context.say(

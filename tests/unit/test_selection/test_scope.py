@@ -147,7 +147,7 @@ def test_a_whole_catalog_is_decided_as_its_tests_one_by_one(tests: list[CatalogT
         (
             "rules:\n  - code: a\n    zzz: out\n",
             "rules.yaml:3: unknown key 'zzz'",
-            "known keys: code, text, issue, verdict, file, class, template, op, dtype, device",
+            "known keys: code, text, issue, verdict, any, file, class, template, op, dtype, marker",
         ),
         (
             "rules:\n  - code: a\n    text: t\n    verdict: maybe\n",

@@ -1,0 +1,105 @@
+"""The scope as the settings have it: the rules, bound to what the device declares, and the lanes' limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ci.errors import UsageError
+from ci.runner.collect import find_files
+from ci.runner.source import fetch
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder, find_run
+from test_selection.buckets import LANES, Lane, split_by_lane
+from test_selection.capabilities import declared
+from test_selection.catalog import Catalog, read_catalog
+from test_selection.rules import Rules, default_rules, load_rules
+from test_selection.selection import Selection
+
+DEFAULT_LANE = "nightly"
+CATALOG = "catalog.jsonl.gz"
+
+
+def scope_rules(context: Context) -> Rules:
+    """The rules of the settings, or the shipped ones, where the device declares what the settings say.
+
+    Raises:
+        SettingsError: the rules file cannot be taken.
+    """
+    settings = context.settings.model
+    named = settings.pytorch.rules
+    rules = load_rules(context.settings.resolve(named)) if named is not None else default_rules()
+    return rules.for_device(declared(settings.device.ops, settings.device.dtypes))
+
+
+def lane_limits(context: Context) -> dict[str, Lane]:
+    """What each lane allows, from the most frequent one to the most patient."""
+    lanes = context.settings.model.lanes
+    return {name: Lane(**getattr(lanes, name).model_dump()) for name in type(lanes).model_fields}
+
+
+def known_lane(name: str) -> str:
+    """A lane's name, unchanged.
+
+    Raises:
+        UsageError: there is no such lane.
+    """
+    if name not in LANES:
+        raise UsageError(f"there is no lane {name!r}", where="--lane", remedy=f"known: {', '.join(LANES)}")
+    return name
+
+
+def scope_catalog(context: Context, run_dir: Path | None, catalog: Path | None) -> Catalog:
+    """The catalog that is named, by itself or by its run; else the latest run's.
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    if catalog is not None:
+        return read_catalog(catalog)
+    if run_dir is not None:
+        return read_catalog(RunFolder(path=run_dir.resolve()).catalog)
+    runs = context.settings.resolve(context.settings.model.runs)
+    folder = find_run(runs, "latest", holding=CATALOG)
+    context.say(f"catalog: {folder.catalog}")
+    return read_catalog(folder.catalog)
+
+
+def tree_files(context: Context, where: str) -> list[str]:
+    """Every test file of a PyTorch tree, relative to its tests' folder.
+
+    Raises:
+        SpyreCiError: the tree cannot be had.
+    """
+    return find_files(fetch(where, context.state("sources")).tests, ())
+
+
+def hold_to_lane(
+    context: Context,
+    selection: Selection,
+    catalog: Catalog,
+    *,
+    lane: str,
+    seconds: Mapping[str, float],
+    rules: Rules,
+) -> Selection:
+    """The selection without what the lane does not allow; that is listed in it by bucket, and said."""
+    chosen = set(selection.ids)
+    tests = [test for test in catalog.tests if test.id in chosen]
+    split = split_by_lane(tests, seconds, rules.buckets, lane_limits(context), lane)
+    for bucket, ids in split.moved.items():
+        example, reason = next(iter(ids.items()))
+        context.say(f"{len(ids):,} tests move to the {bucket} bucket, such as {example} ({reason})")
+    if split.beyond:
+        example, reason = next(iter(split.beyond.items()))
+        context.say(f"{len(split.beyond):,} tests are beyond every lane, such as {example} ({reason})")
+    moved = {name for ids in split.moved.values() for name in ids}
+    return replace(
+        selection,
+        lane=lane,
+        ids=[name for name in selection.ids if name not in moved],
+        moved=split.moved,
+        beyond=split.beyond,
+        expectations={name: one for name, one in selection.expectations.items() if name not in moved},
+    )

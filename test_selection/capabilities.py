@@ -1,0 +1,91 @@
+"""What a device declares it can do: the operators and dtypes of which tests can be expected to run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+# torch's dtypes by the names catalogs use; `torch.half` and its like are names for one of these.
+DTYPES = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+    "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",
+    "int1", "int2", "int3", "int4", "int5", "int6", "int7",
+    "float16", "bfloat16", "float32", "float64",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn_x2", "complex32", "complex64", "complex128",
+    "quint8", "qint8", "qint32", "quint4x2", "quint2x4",
+    "bits1x8", "bits2x4", "bits4x2", "bits8", "bits16",
+)  # fmt: skip
+ALIASES = {
+    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
+    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
+    "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64",
+}  # fmt: skip
+
+_KNOWN = frozenset(DTYPES)
+KINDS = ("op", "dtype")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a device declares.
+
+    Attributes:
+        ops: names of OpInfos; a name without its variant (`max`) stands for all of them (`max.binary`).
+            Empty: all ops.
+        dtypes: names of dtypes without `torch.`. Empty: all dtypes.
+    """
+
+    ops: frozenset[str] = field(default_factory=frozenset)
+    dtypes: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undeclared:
+    """Matches an op, or a dtype, that a device does not declare."""
+
+    kind: str
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+    def search(self, string: str, /) -> bool | None:
+        """True where the device does not declare it; None where it does, or declares nothing at all."""
+        if self.kind == "op":
+            return _undeclared_op(string, self.capabilities.ops) or None
+        return _undeclared_dtype(string, self.capabilities.dtypes) or None
+
+
+def declared(ops: Iterable[str], dtypes: Iterable[str]) -> Capabilities:
+    """The capabilities of a device.
+
+    Raises:
+        ValueError: a dtype torch does not have; the message suggests one.
+    """
+    return Capabilities(ops=frozenset(ops), dtypes=frozenset(known_dtype(one) for one in dtypes))
+
+
+def known_dtype(name: str) -> str:
+    """A dtype's name, unchanged.
+
+    Raises:
+        ValueError: torch has no such dtype; the message suggests one.
+    """
+    if name in _KNOWN:
+        return name
+    bare = name.removeprefix("torch.")
+    close = [ALIASES.get(bare, bare)] if ALIASES.get(bare, bare) in _KNOWN else []
+    close = close or difflib.get_close_matches(bare, (*DTYPES, *ALIASES), n=1)
+    hint = f", did you mean {ALIASES.get(close[0], close[0])!r}?" if close else ""
+    raise ValueError(f"there is no dtype {name!r}{hint}")
+
+
+def _undeclared_op(name: str, ops: frozenset[str]) -> bool:
+    # Tests of modules (`nn.Linear`) carry the module's name where others carry the operator's; a list of
+    # operators says nothing of them.
+    module = name.startswith(("nn.", "ao.")) and not name.startswith("nn.functional.")
+    return bool(ops) and not module and name not in ops and name.rpartition(".")[0] not in ops
+
+
+def _undeclared_dtype(name: str, dtypes: frozenset[str]) -> bool:
+    # A test of several dtypes (`float16+int64`) needs each of them.
+    return bool(dtypes) and any(one in _KNOWN and one not in dtypes for one in name.split("+"))
