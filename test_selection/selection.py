@@ -100,7 +100,7 @@ def read_selection(path: Path) -> Selection:
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
             lane=content.get("lane"),
-            moved=content.get("moved", {}),
+            moved={bucket: dict(ids) for bucket, ids in content.get("moved", {}).items()},
             beyond=content.get("beyond", {}),
             expectations={
                 name: Expectation(mode=one["mode"], reason=one.get("reason", ""))

@@ -11,9 +11,11 @@ from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run
-from test_selection.buckets import LANES, Lane, split_by_lane
+from ci.steps.reporting import past_durations
+from test_selection.buckets import LANES, Destination, Lane, destination, split_by_lane
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, read_catalog
+from test_selection.explain import Explanation
 from test_selection.rules import Rules, default_rules, load_rules
 from test_selection.selection import Selection
 
@@ -48,6 +50,14 @@ def known_lane(name: str) -> str:
     if name not in LANES:
         raise UsageError(f"there is no lane {name!r}", where="--lane", remedy=f"known: {', '.join(LANES)}")
     return name
+
+
+def lanes_of(context: Context, told: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
+    """Where each lane has an explained test run, by what earlier runs of it took."""
+    seconds = past_durations(context, device).tests.get(told.test.id, 0.0)
+    mask = sum(1 << index for index in told.buckets)
+    limits = lane_limits(context)
+    return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
 
 
 def scope_catalog(context: Context, run_dir: Path | None, catalog: Path | None) -> Catalog:

@@ -1,0 +1,141 @@
+"""The table of reasons and an explanation, in lines for people and as documents for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from test_selection.buckets import BucketRule, Destination
+from test_selection.explain import Explanation, Said
+from test_selection.files import schema_name
+from test_selection.rules import Rules, rules_version
+from test_selection.scope_table import ScopeTable
+
+_SHOWN_FILES = 20
+
+
+def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) -> Iterator[str]:
+    """The table for people.
+
+    Args:
+        table: what to show.
+        rules: the rules it was made with.
+        device: the device it is about.
+        tests: whether tests were counted, or files alone.
+    """
+    yield f"scope of {device} by {rules.path} (version {rules_version(rules)})"
+    width = max(len(one.code) for one in table.reasons)
+    counted = f"{'tests':>11}  " if tests else ""
+    yield f"  {'code':<{width}}  {'':<3}  {counted}{'files':>6}  text"
+    for one in table.reasons:
+        number = f"{one.tests:>11,}  " if tests else ""
+        issue = f" ({one.issue})" if one.issue else ""
+        verdict = "in" if one.in_scope else "out"
+        yield f"  {one.code:<{width}}  {verdict:<3}  {number}{one.files:>6,}  {one.text}{issue}"
+    if tests:
+        inside = sum(one.tests for one in table.reasons if one.in_scope)
+        yield f"in scope: {inside:,} of {sum(one.tests for one in table.reasons):,} tests"
+        yield f"must run: {table.must_run:,} tests by {len(rules.must_run)} entries"
+    yield f"files left to the last rule: {len(table.catch_all)}"
+    yield from (f"  {name}" for name in table.catch_all[:_SHOWN_FILES])
+    if len(table.catch_all) > _SHOWN_FILES:
+        yield f"  and {len(table.catch_all) - _SHOWN_FILES} more; --json lists all"
+    for idle in table.idle:
+        yield f"idle: {rules.path}:{idle.line}: {idle.section}: {idle.name}: {idle.why}"
+
+
+def explained_lines(told: Explanation, rules: Rules, device: str) -> Iterator[str]:
+    """An explanation for people."""
+    rule = rules.rules[told.rule]
+    yield f"{told.test.id} on {device}: {rule.verdict}"
+    yield f"  decided by {rules.place(told.rule)}: {rule.code}: {rule.text}"
+    if rule.issue:
+        yield f"  issue: {rule.issue}"
+    for field, (pattern, value) in told.said[-1].hits.items():
+        yield f"  {field} {value!r} matches {pattern!r}"
+    if not rule.patterns:
+        yield "  it matches everything: no other rule did"
+    earlier = [one for one in told.said[:-1] if one.hits]
+    if told.said[:-1]:
+        yield f"rules before it: {len(told.said) - 1}, of which {len(earlier)} match in part"
+    yield from (f"  {_said_line(one, rules)}" for one in earlier)
+    if told.before:
+        yield "rules that may decide single tests of it first:"
+        yield from (f"  {rules.place(index)}: {rules.rules[index].code}" for index in told.before)
+    for index in told.buckets:
+        bucket = rules.buckets[index]
+        where = f"{rules.path}:{bucket.line}"
+        yield f"bucket: {where}: {bucket.code}: {bucket.text} ({_bucket_words(bucket)})"
+    yield from (f"must run: {text}" for text in told.serves)
+
+
+def lane_lines(lanes: Mapping[str, Destination]) -> Iterator[str]:
+    """Where each lane has the test run, for people."""
+    for name, to in lanes.items():
+        where = "runs here" if to.lane == name else f"moves to the {to.lane} bucket ({to.reason})"
+        beyond = f"; {to.beyond}, the last one" if to.beyond else ""
+        yield f"lane {name}: {where}{beyond}"
+
+
+def _said_line(said: Said, rules: Rules) -> str:
+    hits = [f"{name} {value!r} matches {pattern!r}" for name, (pattern, value) in said.hits.items()]
+    misses = [
+        f"{name} {value!r} does not match" if value else f"it has no {name}"
+        for name, value in said.misses.items()
+    ]
+    return f"{rules.place(said.rule)}: {rules.rules[said.rule].code}: {', '.join((*hits, *misses))}"
+
+
+def _bucket_words(bucket: BucketRule) -> str:
+    parts = [f"not before {bucket.bucket}"] if bucket.bucket else []
+    if bucket.seconds_above is not None:
+        parts.append(f"where it takes above {bucket.seconds_above:g} s")
+    if bucket.needs is not None:
+        parts.append(f"needs cards: {bucket.needs.cards}, GiB: {bucket.needs.memory_gib:g}")
+    return ", ".join(parts)
+
+
+def table_document(table: ScopeTable, rules: Rules, device: str) -> dict[str, Any]:
+    """The table for machines."""
+    return {
+        "schema": schema_name("scope"),
+        "device": device,
+        "rules": str(rules.path),
+        "version": rules_version(rules),
+        "reasons": [asdict(one) for one in table.reasons],
+        "idle": [asdict(one) for one in table.idle],
+        "catch_all": table.catch_all,
+        "must_run": table.must_run,
+    }
+
+
+def explained_document(
+    told: Explanation, rules: Rules, device: str, lanes: Mapping[str, Destination]
+) -> dict[str, Any]:
+    """An explanation for machines."""
+    rule = rules.rules[told.rule]
+    return {
+        "schema": schema_name("scope-explain"),
+        "id": told.test.id,
+        "device": device,
+        "in_scope": rule.verdict == "in",
+        "code": rule.code,
+        "text": rule.text,
+        "issue": rule.issue,
+        "rule": rules.place(told.rule),
+        "matched": {name: {"pattern": p, "value": v} for name, (p, v) in told.said[-1].hits.items()},
+        "before": [
+            {
+                "rule": rules.place(one.rule),
+                "code": rules.rules[one.rule].code,
+                "matched": sorted(one.hits),
+                "missed": sorted(one.misses),
+            }
+            for one in told.said[:-1]
+        ],
+        "may_decide_first": [rules.place(index) for index in told.before],
+        "buckets": [f"{rules.path}:{rules.buckets[index].line}" for index in told.buckets],
+        "lanes": {name: asdict(to) for name, to in lanes.items()},
+        "must_run": told.serves,
+    }
