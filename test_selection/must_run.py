@@ -33,8 +33,18 @@ def read_must_run(row: Reader) -> MustRun:
     return MustRun(serves=serves, line=row.line, patterns=patterns)
 
 
+def must_run_ids(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> list[str]:
+    """The ids of the tests an entry names, in the order of the tests.
+
+    Args:
+        tests: the tests in scope.
+        entries: `Rules.must_run`.
+    """
+    return must_run_tests(tests, entries)[0]
+
+
 def must_run_tests(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> tuple[list[str], list[int]]:
-    """The ids an entry names, in the order of the tests; and how many tests each entry names."""
+    """As `must_run_ids`, and how many tests each entry names."""
     ids: list[str] = []
     counts = [0] * len(entries)
     rows = list(tests)

@@ -175,7 +175,7 @@ def _rules(row: Reader) -> Iterator[Rule]:
     for one in alternatives:
         one.known(*_CONDITIONS)
         if not one.content:
-            raise row.error("any", "any holds an empty table", "give it a pattern, or take it out")
+            raise one.error("any", "any holds an empty table", "give it a pattern, or take it out")
         yield _rule(one, head)
 
 

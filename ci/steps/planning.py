@@ -72,6 +72,7 @@ def share_of(
         UsageError: a stage the roll-out does not have, a percentage there cannot be, or both of them.
     """
     model = context.settings.model
+    asked = known_lane(lane) if lane is not None else None
     if stage is not None and percent is not None:
         raise UsageError(
             f"both --stage {stage} and --percent {percent:g} are given", remedy="give one of them"
@@ -84,18 +85,14 @@ def share_of(
         return Share(stage=None, percent=100, files=tuple(files), keyword=keyword, ids=tuple(ids))
     globs = tuple(files) or tuple(model.pytorch.files)
     if percent is not None:
-        return Share(
-            stage=None, percent=percent, files=globs, keyword=keyword, lane=known_lane(lane or DEFAULT_LANE)
-        )
+        return Share(stage=None, percent=percent, files=globs, keyword=keyword, lane=asked or DEFAULT_LANE)
     number = model.stage if stage is None else stage
     if number not in model.stages:
         known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
         where = "--stage" if stage is not None else "stage (settings)"
         raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {known}")
     row = model.stages[number]
-    return Share(
-        stage=number, percent=row.percent, files=globs, keyword=keyword, lane=known_lane(lane or row.lane)
-    )
+    return Share(stage=number, percent=row.percent, files=globs, keyword=keyword, lane=asked or row.lane)
 
 
 def resolve_source(context: Context, where: str | None) -> Source:

@@ -100,10 +100,12 @@ def hold_to_lane(
     split = split_by_lane(tests, seconds, rules.buckets, lane_limits(context), lane)
     for bucket, ids in split.moved.items():
         example, reason = next(iter(ids.items()))
-        context.say(f"{len(ids):,} tests move to the {bucket} bucket, such as {example} ({reason})")
+        moving = "1 test moves" if len(ids) == 1 else f"{len(ids):,} tests move"
+        context.say(f"{moving} to the {bucket} bucket, such as {example} ({reason})")
     if split.beyond:
         example, reason = next(iter(split.beyond.items()))
-        context.say(f"{len(split.beyond):,} tests are beyond every lane, such as {example} ({reason})")
+        are = "1 test is" if len(split.beyond) == 1 else f"{len(split.beyond):,} tests are"
+        context.say(f"{are} beyond every lane, such as {example} ({reason})")
     moved = {name for ids in split.moved.values() for name in ids}
     return replace(
         selection,

@@ -81,6 +81,37 @@ def test_op_and_dtype_are_noted_and_the_raw_node_id_too(tree: Path) -> None:
     assert test.node.startswith("test_devices.py::TestFirstCPU::test_op_nn_functional_relu_cpu")
 
 
+def test_the_markers_of_a_test_its_class_and_its_file_are_noted_and_kept_in_the_cache(tree: Path) -> None:
+    (tree / "test" / "test_marked.py").write_text(
+        """\
+import pytest
+pytestmark = pytest.mark.everywhere
+@pytest.mark.serial
+class TestA:
+    @pytest.mark.own
+    @pytest.mark.skipif(False, reason="never")
+    @pytest.mark.parametrize("n", [1])
+    def test_x(self, n): pass
+    @pytest.mark.usefixtures("tmp_path")
+    @pytest.mark.filterwarnings("error")
+    def test_y(self): pass
+""",
+        encoding="utf-8",
+    )
+
+    def run() -> Collection:
+        cache = CollectCache(folder=tree / "cache", root=tree, tests=tree / "test", key="k")
+        return collect_files(tree / "test", ["test_marked.py", "test_devices.py"], cache=cache)
+
+    first, second = run(), run()
+    assert (first.cached, second.cached) == (0, 2)
+    assert first.catalog.tests == second.catalog.tests
+    assert {test.template: test.markers for test in first.catalog.tests if test.markers} == {
+        "test_x": ("everywhere", "own", "serial"),
+        "test_y": ("everywhere", "serial"),
+    }
+
+
 def test_a_file_that_cannot_be_collected_costs_only_itself(tree: Path) -> None:
     files = find_files(tree / "test", ["test_import_*.py", "sub/*"])
     found = collect_files(tree / "test", files, timeout_s=5)

@@ -136,3 +136,35 @@ def test_stages_that_shrink_are_told_without_the_whole_of_the_settings(tmp_path:
     with pytest.raises(SettingsError, match="25 % follows 30 %") as caught:
         load(tmp_path, "stages: {1: {percent: 30}}\n")
     assert "seen:" not in str(caught.value)
+
+
+def test_what_a_device_declares_and_the_lanes_have_sensible_defaults(tmp_path: Path) -> None:
+    model = load(tmp_path).model
+    assert (model.device.ops, model.device.dtypes) == ([], [])
+    assert {number: row.lane for number, row in model.stages.items()} == {
+        **dict.fromkeys(range(5), "nightly"),
+        5: "pr",
+    }
+    lanes = model.lanes
+    assert (lanes.pr.test_s, lanes.nightly.test_s, lanes.weekly.test_s) == (60, 600, None)
+    assert (lanes.weekly.cards, lanes.weekly.memory_gib) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("device:\n  dtypes: [flaot16]\n", "there is no dtype 'flaot16', did you mean 'float16'?"),
+        ("device:\n  dtypes:\n    - half\n", "there is no dtype 'half', did you mean 'float16'?"),
+        ("lanes:\n  pr: {test_s: 0}\n", "lanes.pr.test_s"),
+        ("lanes:\n  pr: {gpus: 1}\n", "unknown key 'lanes.pr.gpus'"),
+        ("lanes:\n  monthly: {}\n", "unknown key 'lanes.monthly'"),
+        ("stages:\n  1: {lane: monthly}\n", "'pr', 'nightly' or 'weekly'"),
+    ],
+)
+def test_capabilities_and_lanes_that_cannot_be_are_refused_with_their_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, text)
+    assert said in str(caught.value)
+    assert "spyre-ci.yaml:" in str(caught.value)

@@ -32,6 +32,7 @@ catalog_tests = st.builds(
     template=st.text(),
     op=maybe,
     dtype=maybe,
+    markers=st.lists(st.text(), max_size=2).map(tuple),
 )
 catalogs = st.builds(
     Catalog,
@@ -54,6 +55,23 @@ def write(path: Path, *rows: Any) -> Path:
 def test_a_catalog_comes_back(tmp_path: Path, catalog: Catalog) -> None:
     write_catalog(tmp_path / "c.jsonl.gz", catalog)
     assert read_catalog(tmp_path / "c.jsonl.gz") == catalog
+
+
+def test_markers_are_written_only_where_there_are_any(tmp_path: Path) -> None:
+    tests = [
+        CatalogTest(id="a", node="a", file="a.py", markers=("serial",)),
+        CatalogTest(id="b", node="b", file="a.py"),
+    ]
+    write_catalog(tmp_path / "c.jsonl.gz", Catalog(pytorch="p", device="d", tests=tests))
+    _, *rows = gzip.decompress((tmp_path / "c.jsonl.gz").read_bytes()).splitlines()
+    assert [json.loads(row).get("markers") for row in rows] == [["serial"], None]
+
+
+@pytest.mark.parametrize("markers", ["serial", [3], {"serial": 1}, None])
+def test_markers_that_are_no_list_of_text_are_refused(tmp_path: Path, markers: Any) -> None:
+    path = write(tmp_path / "c.jsonl.gz", HEADER, {**ROW, "markers": markers})
+    with pytest.raises(BadFileError, match="not a list of text"):
+        read_catalog(path)
 
 
 def test_files_that_failed_are_its_collect_errors() -> None:
