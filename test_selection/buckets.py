@@ -5,6 +5,7 @@ Nothing is dropped: what a lane keeps and what it moves are together what it was
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -149,13 +150,18 @@ def split_by_lane(
     kept: list[CatalogTest] = []
     moved: dict[str, dict[str, str]] = {}
     beyond: dict[str, str] = {}
-    free = lanes[lane]
+    # Most tests meet no rule that holds; what meets one often shares its rules and its estimate.
+    quiet: dict[int, float] = {}
+    known: dict[tuple[int, float], Destination] = {}
     for test, mask in zip(rows, Masks([one.patterns for one in rules]).each(rows), strict=True):
         takes = seconds.get(test.id, 0.0)
-        if not mask and not free.refusal(takes, _MODEST):
+        if mask not in quiet:
+            quiet[mask] = _quiet_below(mask, rules, lanes[lane])
+        if takes <= quiet[mask]:
             kept.append(test)
             continue
-        found = destination(mask, takes, rules, lanes, lane)
+        if (found := known.get((mask, takes))) is None:
+            found = known[mask, takes] = destination(mask, takes, rules, lanes, lane)
         if found.lane == lane:
             kept.append(test)
         else:
@@ -196,6 +202,17 @@ def destination(
 
 
 _MODEST = Needs()
+
+
+def _quiet_below(mask: int, rules: Sequence[BucketRule], lane: Lane) -> float:
+    """Up to how many seconds no rule of the mask holds and the lane allows a test that needs nothing."""
+    if lane.refusal(0.0, _MODEST):
+        return -math.inf
+    limits = [rules[index].seconds_above for index in bits(mask)]
+    if None in limits:
+        return -math.inf
+    allowed = math.inf if lane.test_s is None else lane.test_s
+    return min([allowed, *(one for one in limits if one is not None)])
 
 
 def _needs(row: Reader) -> Needs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.matching import Masks, bits
@@ -53,12 +53,14 @@ class ScopeTable:
         idle: entries that match nothing, or that other rules always come before.
         catch_all: files no rule but the last one names, sorted.
         must_run: how many in-scope tests the must-run list names.
+        unknown_ops: ops the device declares and no test of the catalog is of, sorted.
     """
 
     reasons: list[Reason]
     idle: list[Idle]
     catch_all: list[str]
     must_run: int = 0
+    unknown_ops: list[str] = field(default_factory=list)
 
 
 def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
@@ -85,6 +87,7 @@ def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
         ],
         catch_all=sorted(name for name, rule in by_file.items() if rule == len(rules.rules) - 1),
         must_run=len(ids),
+        unknown_ops=_unknown_ops(catalog, rules),
     )
 
 
@@ -120,6 +123,12 @@ def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[Reason]
         )
         for code in dict.fromkeys(rule.code for rule in rules.rules)
     ]
+
+
+def _unknown_ops(catalog: Catalog, rules: Rules) -> list[str]:
+    """Declared ops without any test, unless no test has an op at all: most likely they are misspelt."""
+    ops = {test.op for test in catalog.tests if test.op is not None}
+    return sorted(rules.capabilities.ops - ops - {op.rpartition(".")[0] for op in ops}) if ops else []
 
 
 def _matched(catalog: Catalog, files: Iterable[str], rules: Rules) -> int:

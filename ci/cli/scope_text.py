@@ -41,6 +41,8 @@ def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) ->
     yield from (f"  {name}" for name in table.catch_all[:_SHOWN_FILES])
     if len(table.catch_all) > _SHOWN_FILES:
         yield f"  and {len(table.catch_all) - _SHOWN_FILES} more; --json lists all"
+    for op in table.unknown_ops:
+        yield f"idle: device.ops (settings): {op}: no collected test is of this operator"
     for idle in table.idle:
         yield f"idle: {rules.path}:{idle.line}: {idle.section}: {idle.name}: {idle.why}"
 
@@ -107,6 +109,7 @@ def table_document(table: ScopeTable, rules: Rules, device: str) -> dict[str, An
         "idle": [asdict(one) for one in table.idle],
         "catch_all": table.catch_all,
         "must_run": table.must_run,
+        "unknown_ops": table.unknown_ops,
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import ci
 from ci.addresses import without_credentials
 from ci.device.environment import TEST_BASE, device_environment
-from ci.errors import MissingInputError, PlanMismatchError, UsageError
+from ci.errors import MissingInputError, NothingToRunError, PlanMismatchError, UsageError
 from ci.progress import bar
 from ci.runner import instantiation
 from ci.runner.child import default_start_method
@@ -244,8 +244,15 @@ def refuse_nothing(selection: Selection) -> None:
     Raises:
         NothingToRunError: no test was selected although a share above 0 % was asked for.
     """
-    if not selection.collect_errors:
-        require_tests(selection)
+    if selection.collect_errors:
+        return
+    if selection.moved and not selection.ids:
+        moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
+        raise NothingToRunError(
+            f"nothing to run in lane {selection.lane}: every selected test moves ({moved})",
+            remedy="name a later lane with --lane, or raise its limits (lanes in the settings)",
+        )
+    require_tests(selection)
 
 
 def plan_step(

@@ -102,6 +102,16 @@ def test_what_the_device_declares_is_taken_from_the_settings(
     assert "dtype 'int8' matches 'not in device.dtypes'" in out
 
 
+def test_a_declared_op_no_test_is_of_is_told(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = [CatalogTest(id="test_a.py::x", node="x", file="test_a.py", template="x", op="add")]
+    write_catalog(here / "ops.gz", Catalog(pytorch="p", device="spyre", tests=tests))
+    monkeypatch.setenv("SPYRE_CI__DEVICE__OPS", "[add, softmaxx]")
+    out = said(capsys, "--catalog", "ops.gz")
+    assert "idle: device.ops (settings): softmaxx: no collected test is of this operator\n" in out
+
+
 @pytest.mark.usefixtures("here")
 def test_a_test_is_explained_by_the_rule_its_patterns_and_the_rules_before(
     capsys: pytest.CaptureFixture[str],
@@ -250,3 +260,14 @@ def test_an_unknown_lane_is_told_before_anything_is_done(
     err = capsys.readouterr().err
     assert "--lane: there is no lane 'hourly'" in err
     assert "known: pr, nightly, weekly" in err
+
+
+def test_a_lane_that_allows_nothing_of_a_selection_is_told(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["select", "--catalog", "catalog.jsonl.gz", "--out", "s.json", "--percent", "100"]
+    assert run([*words, "--lane", "pr", "--files", "test_b.py"]) == 3
+    err = capsys.readouterr().err
+    assert "nothing to run in lane pr: every selected test moves (1 to nightly)" in err
+    assert "name a later lane with --lane" in err
+    assert len(read_selection(here / "s.json").moved["nightly"]) == 1

@@ -79,6 +79,16 @@ def test_a_rule_on_what_is_unsupported_is_idle_only_where_something_is_declared(
     assert ("rules", 5) not in {(one.section, one.line) for one in scope_table(CATALOG, without).idle}
 
 
+def test_a_declared_op_no_test_is_of_is_named(rules: Rules) -> None:
+    tests = [make_test("b.py", op="add"), make_test("b.py", op="max.binary")]
+    catalog = Catalog(pytorch="p", device="spyre", tests=tests)
+    bound = rules.for_device(declared(["add", "max", "softmaxx"], []))
+    assert scope_table(catalog, bound).unknown_ops == ["softmaxx"]
+    assert scope_table(catalog, rules).unknown_ops == []
+    plain = Catalog(pytorch="p", device="spyre", tests=[make_test("b.py")])
+    assert scope_table(plain, bound).unknown_ops == []
+
+
 def test_a_tree_is_counted_by_file_alone(rules: Rules) -> None:
     table = file_table(["a.py", "a/b.py", "b.py", "new.py"], "spyre", rules)
     assert {one.code: one.files for one in table.reasons if one.files} == {
