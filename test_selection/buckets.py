@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
-from test_selection.matching import FIELDS, Masks, Patterns, bits, read_patterns
+from test_selection.matching import FIELDS, Masks, Patterns, bits, read_code, read_line, read_patterns
 from test_selection.yaml_reader import Reader
 
 # From the lane that runs most often to the one that may take longest.
@@ -102,10 +102,10 @@ def read_bucket(row: Reader) -> BucketRule:
         SettingsError: a key or value that cannot be taken, or an entry that says nothing.
     """
     row.known("code", "text", "issue", "bucket", "seconds_above", "needs", *FIELDS)
-    code = row.text("code")
+    code = read_code(row)
     rule = BucketRule(
         code=code,
-        text=row.text("text"),
+        text=read_line(row, "text"),
         line=row.line,
         issue=row.text("issue", default=""),
         patterns=read_patterns(row, FIELDS),
@@ -219,7 +219,7 @@ def _needs(row: Reader) -> Needs:
     row.known("cards", "memory_gib")
     if not row.content:
         raise row.error("needs", "needs is empty", "give cards or memory_gib")
-    cards = row.number("cards") if "cards" in row.content else 1
-    if cards != int(cards) or cards < 1:
-        raise row.error("cards", f"cards is {row.content['cards']!r}", "give a whole number of 1 or more")
-    return Needs(cards=int(cards), memory_gib=row.number("memory_gib") if "memory_gib" in row.content else 0)
+    cards = row.content.get("cards", 1)
+    if not isinstance(cards, int) or isinstance(cards, bool) or cards < 1:
+        raise row.error("cards", f"cards is {cards!r}", "give a whole number of 1 or more")
+    return Needs(cards=cards, memory_gib=row.number("memory_gib") if "memory_gib" in row.content else 0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from test_selection.catalog import CatalogTest
+from test_selection.errors import UsageError
 from test_selection.ids import parse_id
 from test_selection.matching import Masks, bits, first_hit, value_of
 from test_selection.rules import Rule, Rules
@@ -94,6 +95,11 @@ def parse_test(text: str) -> CatalogTest:
         UsageError: it is not a canonical id.
     """
     file, cls, template, params = parse_id(text)
+    if not file or not template:
+        raise UsageError(
+            f"{text!r} names no {'test' if file else 'file'}",
+            remedy="write file::Class::template[key=value,…]",
+        )
     return CatalogTest(
         id=text,
         node=text,

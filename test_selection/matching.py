@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +12,7 @@ from test_selection.patterns import compile_pattern
 from test_selection.yaml_reader import Reader
 
 FIELDS = ("file", "class", "template", "op", "dtype", "marker")
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Value = str | tuple[str, ...] | None
 
 
@@ -39,6 +41,23 @@ def read_patterns(row: Reader, fields: Sequence[str]) -> dict[str, tuple[Wanted,
         SettingsError: an empty list, or a pattern that cannot be compiled.
     """
     return {name: _wanted(row, name) for name in fields if name in row.content}
+
+
+def read_code(row: Reader) -> str:
+    """The reason code of a row: one word, for it stands in tables and counts.
+
+    Raises:
+        SettingsError: there is none, or it is more than one word.
+    """
+    code = row.text("code")
+    if not _CODE.fullmatch(code):
+        raise row.error("code", f"code is {code!r}", "write letters, digits, `-`, `_` and `.` only")
+    return code
+
+
+def read_line(row: Reader, key: str) -> str:
+    """Words for people, on one line however the file breaks them."""
+    return " ".join(row.text(key).split())
 
 
 def first_hit(wanted: Iterable[Wanted], value: Value) -> tuple[str, str] | None:

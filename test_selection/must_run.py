@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from test_selection.catalog import CatalogTest
-from test_selection.matching import FIELDS, Masks, Patterns, read_patterns
+from test_selection.matching import FIELDS, Masks, Patterns, read_line, read_patterns
 from test_selection.yaml_reader import Reader
 
 
@@ -27,7 +27,7 @@ def read_must_run(row: Reader) -> MustRun:
     """
     row.known("serves", *FIELDS)
     patterns = read_patterns(row, FIELDS)
-    serves = row.text("serves")
+    serves = read_line(row, "serves")
     if not patterns:
         raise row.error("serves", f"{serves!r} names no tests", f"give it one of {', '.join(FIELDS)}")
     return MustRun(serves=serves, line=row.line, patterns=patterns)

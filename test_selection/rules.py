@@ -11,7 +11,7 @@ from pathlib import Path
 
 from test_selection.buckets import BucketRule, read_bucket
 from test_selection.capabilities import KINDS, Capabilities, Undeclared
-from test_selection.matching import FIELDS, Masks, Patterns, Wanted, read_patterns
+from test_selection.matching import FIELDS, Masks, Patterns, Wanted, read_code, read_line, read_patterns
 from test_selection.must_run import MustRun, read_must_run
 from test_selection.yaml_reader import Reader
 
@@ -155,8 +155,8 @@ def _rules(row: Reader) -> Iterator[Rule]:
     """The rule of one row, or one for each alternative of its `any`."""
     row.known(*_HEAD, "any", *_CONDITIONS)
     head = {
-        "code": row.text("code"),
-        "text": row.text("text"),
+        "code": read_code(row),
+        "text": read_line(row, "text"),
         "verdict": row.choice("verdict", ("in", "out")),
         "issue": row.text("issue", default=""),
     }

@@ -206,7 +206,10 @@ def test_kept_and_moved_are_what_was_given_whatever_the_rules(
         ),
         ("  - {code: b, text: t, file: a, needs: {cards: 0}}\n", "cards is 0", "whole number of 1 or more"),
         ("  - {code: b, text: t, file: a, needs: {cards: 1.5}}\n", "cards is 1.5", "whole number of 1"),
-        ("  - {code: b, text: t, file: a, needs: {cards: 1.0e+400}}\n", "cards is inf", "write it as"),
+        ("  - {code: b, text: t, file: a, needs: {cards: 1.0e+400}}\n", "cards is inf", "whole number"),
+        ("  - {code: b, text: t, file: a, needs: {cards: two}}\n", "cards is 'two'", "whole number"),
+        ("  - {code: b, text: t, file: a, needs: {cards: true}}\n", "cards is True", "whole number"),
+        ("  - {code: 'b c', text: t, bucket: weekly, file: a}\n", "code is 'b c'", "letters, digits"),
         (
             "  - {code: b, text: t, bucket: weekly, seconds_above: -1}\n",
             "seconds_above is -1, not a number of 0 or more",

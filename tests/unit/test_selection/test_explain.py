@@ -148,5 +148,18 @@ def test_an_id_no_catalog_holds_is_taken_apart() -> None:
     test = parse_test("nn/test_x.py::TestA::TestB::test_y[dtype=float32,module=nn.Linear]#2")
     assert (test.file, test.cls, test.template) == ("nn/test_x.py", "TestA::TestB", "test_y")
     assert (test.op, test.dtype, test.markers) == ("nn.Linear", "float32", ())
-    with pytest.raises(UsageError, match="is not a canonical id"):
-        parse_test("nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nothing", "is not a canonical id"),
+        ("::", "names no file"),
+        ("::test_x", "names no file"),
+        ("a.py::", "names no test"),
+        ("a.py::x[y", "is not a canonical id"),
+    ],
+)
+def test_what_is_no_id_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_test(text)

@@ -48,6 +48,11 @@ def test_alternatives_are_rules_of_one_code_each_with_its_own_line(tmp_path: Pat
     assert decide(make_test("b.py"), "spyre", rules).in_scope
 
 
+def test_a_text_of_several_lines_is_shown_on_one(tmp_path: Path) -> None:
+    text = "rules:\n  - code: a\n    text: |\n      one\n      two\n    verdict: in\n"
+    assert load(tmp_path, text).rules[0].text == "one two"
+
+
 def test_a_rule_on_a_marker_matches_any_of_a_tests_markers(tmp_path: Path) -> None:
     rules = load(tmp_path, "rules:\n  - {code: alone, text: t, verdict: out, marker: [serial]}\n" + LAST)
     assert decide(make_test(markers=("other", "serial")), "spyre", rules).code == "alone"
@@ -173,6 +178,7 @@ RULE = "rules:\n  - code: a\n    text: t\n    verdict: out\n"
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
+        (RULE.replace("code: a", "code: a b") + LAST, "rules.yaml:2: code is 'a b'", "letters, digits"),
         (RULE + "    any: []\n" + LAST, "rules.yaml:5: any is empty", "list alternatives"),
         (RULE + "    any: x\n" + LAST, "rules.yaml:5: any is 'x', not a list", "write `- ` items under"),
         (
