@@ -32,8 +32,8 @@ class Capabilities:
     """What a device declares.
 
     Attributes:
-        ops: names of OpInfos; a name without its variant (`max`) stands for all of them (`max.binary`).
-            Empty: all ops.
+        ops: names of OpInfos; a name without its variant (`max`) stands for all of them (`max.binary`),
+            and for the reference PyTorch keeps of it (`_refs.max`). Empty: all ops.
         dtypes: names of dtypes without `torch.`. Empty: all dtypes.
     """
 
@@ -79,11 +79,17 @@ def known_dtype(name: str) -> str:
     raise ValueError(f"there is no dtype {name!r}{hint}")
 
 
+def declared_names(op: str) -> set[str]:
+    """The names by which a device may declare the op of a test."""
+    bare = op.removeprefix("_refs.").removeprefix("_conversions.")
+    return {op, bare, bare.rpartition(".")[0]}
+
+
 def _undeclared_op(name: str, ops: frozenset[str]) -> bool:
     # Tests of modules (`nn.Linear`) carry the module's name where others carry the operator's; a list of
     # operators says nothing of them.
     module = name.startswith(("nn.", "ao.")) and not name.startswith("nn.functional.")
-    return bool(ops) and not module and name not in ops and name.rpartition(".")[0] not in ops
+    return bool(ops) and not module and not declared_names(name) & ops
 
 
 def _undeclared_dtype(name: str, dtypes: frozenset[str]) -> bool:

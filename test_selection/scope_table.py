@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from test_selection.capabilities import declared_names
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.matching import Masks, bits
 from test_selection.must_run import must_run_tests
@@ -128,7 +129,8 @@ def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[Reason]
 def _unknown_ops(catalog: Catalog, rules: Rules) -> list[str]:
     """Declared ops without any test, unless no test has an op at all: most likely they are misspelt."""
     ops = {test.op for test in catalog.tests if test.op is not None}
-    return sorted(rules.capabilities.ops - ops - {op.rpartition(".")[0] for op in ops}) if ops else []
+    known = set().union(*(declared_names(op) for op in ops))
+    return sorted(rules.capabilities.ops - known) if ops else []
 
 
 def _matched(catalog: Catalog, files: Iterable[str], rules: Rules) -> int:
