@@ -9,6 +9,7 @@ from typing import Any
 
 from test_selection.errors import BadFileError
 from test_selection.files import read_json, write_json
+from test_selection.ladder_note import LadderNote, note_from_json, note_to_json
 
 KIND = "selection"
 
@@ -23,10 +24,12 @@ class Selection:
         ids: canonical ids, in the order of the catalog.
         in_scope: how many tests the share is taken of.
         in_scope_s: what those are expected to take, in seconds; None where nobody estimated it.
+        selected_s: what the tests of `ids` are expected to take; None where nobody estimated it.
         out_of_scope: how many tests each reason code left out.
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
         missing: ids that were asked for one by one and are not in the catalog.
+        ladder: how the share came about; None where no share was taken.
     """
 
     stage: int | None
@@ -34,10 +37,12 @@ class Selection:
     ids: list[str]
     in_scope: int = 0
     in_scope_s: float | None = None
+    selected_s: float | None = None
     out_of_scope: Mapping[str, int] = field(default_factory=dict)
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     collect_errors: Mapping[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    ladder: LadderNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +63,11 @@ def write_selection(path: Path, selection: Selection) -> None:
             "percent": selection.percent,
             "in_scope": selection.in_scope,
             "in_scope_s": selection.in_scope_s,
+            "selected_s": selection.selected_s,
             "out_of_scope": dict(selection.out_of_scope),
             "collect_errors": dict(selection.collect_errors),
             "missing": selection.missing,
+            "ladder": note_to_json(selection.ladder),
             "expectations": {
                 name: {"mode": one.mode, "reason": one.reason} for name, one in selection.expectations.items()
             },
@@ -87,9 +94,11 @@ def read_selection(path: Path) -> Selection:
             ids=ids,
             in_scope=int(content.get("in_scope", 0)),
             in_scope_s=_seconds(content.get("in_scope_s")),
+            selected_s=_seconds(content.get("selected_s")),
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
+            ladder=note_from_json(content.get("ladder")),
             expectations={
                 name: Expectation(mode=one["mode"], reason=one.get("reason", ""))
                 for name, one in content.get("expectations", {}).items()
