@@ -63,14 +63,12 @@ def milliseconds(seconds: Iterable[float]) -> list[int]:
 
 
 def percent_for(number: int, by: By, seconds: Sequence[float]) -> float:
-    """The least percentage, rounded up to hundredths, at which the first `number` tests are all in."""
+    """The least percentage, in whole hundredths, at which the first `number` tests are all in."""
     if not number:
         return 0.0
-    if by == "count":
-        return math.ceil(Fraction(number * 10_000, len(seconds))) / 100
-    weights = milliseconds(seconds)
+    weights = [1] * len(seconds) if by == "count" else milliseconds(seconds)
     before = sum(weights[: number - 1])
-    # In while those before it take less, so it takes a hundredth more than they do.
+    # In where those before it are less, so it takes a hundredth of a per cent more.
     return min(100.0, (before * 10_000 // sum(weights) + 1) / 100)
 
 
