@@ -115,11 +115,11 @@ def note_lines(note: LadderNote) -> list[str]:
     moved = f"; {note.came:,} came since, {note.went:,} went" if note.came or note.went else ""
     lines = [f"ladder: {note.source}, by {note.by}, {note.locked:,} places{moved}"]
     if note.complete_at:
-        kinds = (f"{kind} {at:.2f} %" for kind, at in note.complete_at.items() if kind != MUST_RUN or at)
-        lines.append(f"complete from: {', '.join(kinds)}")
+        kinds = (f"{kind} {at:.2f} %" for kind, at in note.complete_at.items() if at)
+        lines.append(f"complete from: {', '.join(kinds) or 'nothing there is to cover'}")
     if note.reached:
-        kinds = (f"{got:,} of {of:,} {kind}" for kind, (got, of) in note.reached.items())
-        lines.append(f"reached: {', '.join(kinds)}")
+        kinds = (f"{got:,} of {of:,} {kind}" for kind, (got, of) in note.reached.items() if of)
+        lines.append(f"reached: {', '.join(kinds) or 'nothing'}")
     return [*lines, *note.remarks]
 
 

@@ -86,8 +86,8 @@ def make_lock(
     rows = list(tests)
     times = dict(zip((test.id for test in rows), seconds_of(rows, seconds or {}), strict=True))
     # What is written is what the ladder is made with, so that it can be made again from the file.
-    past = {test.id: round(value, 4) for test in rows if (value := (history or {}).get(test.id, 0.0)) > 0}
-    past = past if weighed else {}
+    rounded = {test.id: round(history.get(test.id, 0.0), 4) for test in rows} if weighed and history else {}
+    past = {name: value for name, value in rounded.items() if value > 0}
     ladder = build_ladder(rows, must_run=must_run, seconds=times if weighed else {}, history=past)
     return Lock(
         torch=torch_pin(torch),
