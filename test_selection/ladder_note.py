@@ -78,14 +78,21 @@ def make_note(
         remarks.append(
             f"the share has drifted from {asked.percent:g} % by {off:+.2f} % since the lock: {RELOCK}"
         )
+    complete_at = {kind: percent_for(number, asked.by, lock.seconds) for kind, number in needed.items()}
+    reached = _reached(inside, chosen)
+    # The lock covered these at this percentage; who came may be about others, who went took some along.
+    lost = {kind: of - got for kind, (got, of) in reached.items() if complete_at[kind] <= asked.percent}
+    if any(lost.values()):
+        missed = ", ".join(f"{count:,} {kind}" for kind, count in lost.items() if count)
+        remarks.append(f"tests came or went since the lock, so that the share misses {missed}: {RELOCK}")
     return LadderNote(
         source=asked.source,
         by=asked.by,
         locked=len(places),
         came=len(inside) - stayed,
         went=len(places) - stayed,
-        complete_at={kind: percent_for(number, asked.by, lock.seconds) for kind, number in needed.items()},
-        reached=_reached(inside, chosen),
+        complete_at=complete_at,
+        reached=reached,
         remarks=tuple(remarks),
     )
 

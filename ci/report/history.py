@@ -73,7 +73,7 @@ _LAST_TESTS = _LAST.format(
 _FAILURES = """
 SELECT tests.name, AVG(results.verdict IN ('failed', 'flaky'))
 FROM results JOIN runs ON runs.number = results.run JOIN tests ON tests.number = results.test
-WHERE runs.device = :device
+WHERE runs.device = :device AND results.verdict IN ('passed', 'failed', 'flaky')
 GROUP BY tests.number HAVING MAX(results.verdict IN ('failed', 'flaky')) ORDER BY tests.name
 """
 _LAST_SETUPS = _LAST.format(table="setups", name="setups.file", join="", only="")
@@ -145,7 +145,9 @@ def export_durations(path: Path, *, device: str | None = None) -> Durations:
 
 
 def failure_shares(path: Path, *, device: str) -> dict[str, float]:
-    """Share of past runs on a device in which a test failed or was flaky, of the tests that ever did.
+    """Of a test's runs on a device that passed, failed or were flaky, the share that did not simply pass.
+
+    Tests that always passed are left out.
 
     Raises:
         MissingInputError: there is no history yet.

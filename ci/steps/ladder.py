@@ -88,7 +88,7 @@ def relock(context: Context, what: InScope) -> Places:
     write_lock(path, lock)
     context.say(f"relocked {len(lock.ladder.tests):,} tests: {path}")
     if missing := len(what.catalog.collect_errors):
-        context.say(f"{missing} files could not be collected; their tests have no place in the lock")
+        context.say(f"files that could not be collected, so that their tests have no place: {missing}")
     if before is not None:
         for line in _moves(context, what, before, lock):
             context.say(line)

@@ -61,7 +61,7 @@ def test_a_share_that_drifted_by_more_than_a_quarter_of_a_per_cent_asks_for_a_re
     assert drift(lock, few, chosen, percent=5, by=by) < -0.25
     asked = Asked(percent=5, by=by, source="x", scope_version="v1")
     note = make_note(lock, few, [test for test in few if test.id in chosen], asked)
-    (remark,) = note.remarks
+    remark = note.remarks[0]
     assert remark.startswith("the share has drifted from 5 % by -0.")
     assert remark.endswith("since the lock: relock with `spyre-ci select --relock`")
 
@@ -72,6 +72,18 @@ def test_tests_that_came_and_went_are_counted() -> None:
     assert (note.locked, note.came, note.went) == (2000, 50, 100)
     assert any(below(test.id, 5) for test in MANY[2000:2050])
     assert "2,000 places; 50 came since, 100 went" in note_lines(note)[0]
+
+
+def test_a_cover_with_a_hole_asks_for_a_relock() -> None:
+    lock = lock_of(MANY)
+    fewer = [test for test in MANY if test != lock.ladder.tests[0]]
+    (remark,) = note_of(lock, fewer, 0.23).remarks
+    assert remark == (
+        "tests came or went since the lock, so that the share misses 1 templates: "
+        "relock with `spyre-ci select --relock`"
+    )
+    # Where the share never had room for every template, none is missed.
+    assert note_of(lock, fewer, 0.1).remarks == ()
 
 
 def test_another_scope_asks_for_a_relock() -> None:
