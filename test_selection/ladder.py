@@ -161,7 +161,9 @@ def _in_tie_order(
     if seconds:
         rows.sort(key=lambda row: seconds.get(row.test.id, 0.0))
     if history:
-        rows.sort(key=lambda row: -history.get(row.test.id, 0.0))
+        failed = [row for row in rows if history.get(row.test.id, 0.0) > 0]
+        others = [row for row in rows if history.get(row.test.id, 0.0) <= 0]
+        rows = sorted(failed, key=lambda row: -history[row.test.id]) + others
     return rows
 
 

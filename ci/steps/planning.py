@@ -20,7 +20,7 @@ from ci.runner.installed import installed_torch
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.ladder import InScope, Places, find_lock, relock, tree_of
+from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
 from test_selection.catalog import Catalog, write_catalog
 from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
 from test_selection.ladder_note import note_lines
@@ -240,8 +240,10 @@ def select_step(
         places = relock(context, what)
     elif share.percent > 0 and not share.ids:
         places = find_lock(context, what)
-        if places.fresh:
-            write_lock(out.with_name(LADDER_FILE), places.lock)
+        beside = out.with_name(LADDER_FILE)
+        # A lock made for one run never becomes the kept one unasked.
+        if places.fresh and beside.resolve() != lock_path(context):
+            write_lock(beside, places.lock)
     selection = choose(context, what, share, source=source, places=places)
     write_selection(out, selection)
     if selection.missing:

@@ -166,6 +166,21 @@ def test_restricting_comes_first_and_the_lock_still_decides(call: Call) -> None:
     assert before <= selected()
 
 
+def test_a_lock_made_for_one_run_never_becomes_the_kept_one(call: Call) -> None:
+    put(Path(), rows(400))
+    code, said = call("select", "--run-dir", ".", "--percent", "5")
+    assert code == 0
+    assert "made for this run" in said
+    assert not Path(KEPT).exists()
+
+
+def test_a_folder_in_the_place_of_the_lock_is_not_replaced(call: Call) -> None:
+    Path(KEPT).mkdir()
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert code == 2
+    assert "is there and is no file, so it is not replaced" in said
+
+
 def test_nothing_is_locked_for_a_share_of_nothing(call: Call) -> None:
     code, _ = call("select", "--run-dir", "r", "--stage", "0")
     assert code == 0
