@@ -9,6 +9,7 @@ from typing import Any
 
 from test_selection.errors import BadFileError
 from test_selection.files import read_json, write_json
+from test_selection.ladder_note import LadderNote, note_from_json, note_to_json
 
 KIND = "selection"
 
@@ -23,6 +24,7 @@ class Selection:
         ids: canonical ids, in the order of the catalog.
         in_scope: how many tests the share is taken of.
         in_scope_s: what those are expected to take, in seconds; None where nobody estimated it.
+        selected_s: what the tests of `ids` are expected to take; None where nobody estimated it.
         out_of_scope: how many tests each reason code left out.
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
@@ -30,6 +32,7 @@ class Selection:
         lane: whose limits held, or None where none were asked.
         moved: by bucket, the ids that run there instead, each with the reason.
         beyond: ids that need more than any lane allows, and what; they run in the last lane.
+        ladder: how the share came about; None where no share was taken.
     """
 
     stage: int | None
@@ -37,6 +40,7 @@ class Selection:
     ids: list[str]
     in_scope: int = 0
     in_scope_s: float | None = None
+    selected_s: float | None = None
     out_of_scope: Mapping[str, int] = field(default_factory=dict)
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     collect_errors: Mapping[str, str] = field(default_factory=dict)
@@ -44,6 +48,7 @@ class Selection:
     lane: str | None = None
     moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     beyond: Mapping[str, str] = field(default_factory=dict)
+    ladder: LadderNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +69,14 @@ def write_selection(path: Path, selection: Selection) -> None:
             "percent": selection.percent,
             "in_scope": selection.in_scope,
             "in_scope_s": selection.in_scope_s,
+            "selected_s": selection.selected_s,
             "out_of_scope": dict(selection.out_of_scope),
             "collect_errors": dict(selection.collect_errors),
             "missing": selection.missing,
             "lane": selection.lane,
             "moved": {bucket: dict(ids) for bucket, ids in selection.moved.items()},
             "beyond": dict(selection.beyond),
+            "ladder": note_to_json(selection.ladder),
             "expectations": {
                 name: {"mode": one.mode, "reason": one.reason} for name, one in selection.expectations.items()
             },
@@ -96,12 +103,14 @@ def read_selection(path: Path) -> Selection:
             ids=ids,
             in_scope=int(content.get("in_scope", 0)),
             in_scope_s=_seconds(content.get("in_scope_s")),
+            selected_s=_seconds(content.get("selected_s")),
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
             lane=content.get("lane"),
             moved={bucket: dict(ids) for bucket, ids in content.get("moved", {}).items()},
             beyond=content.get("beyond", {}),
+            ladder=note_from_json(content.get("ladder")),
             expectations={
                 name: Expectation(mode=one["mode"], reason=one.get("reason", ""))
                 for name, one in content.get("expectations", {}).items()

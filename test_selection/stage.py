@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.durations import Durations, estimate_tests
 from test_selection.errors import NothingToRunError, UsageError
 from test_selection.ids import parse_id
 from test_selection.keywords import compile_keyword
+from test_selection.ladder_note import Asked, make_note
+from test_selection.lock import PYTORCH, Lock, make_lock, members, narrowed
 from test_selection.patterns import Pattern, compile_pattern
+from test_selection.places import By, share
 from test_selection.scope import Rules, apply_scope, file_in_scope
 from test_selection.selection import Expectation, Selection
 from test_selection.suite_config import Suite, expectations, in_suite
-
-# A float holds 53 bits without rounding, so that no place comes out as 1.
-_PLACE_BITS = 53
-
-
-def place(name: str) -> float:
-    """Where a test stands in [0, 1), from the SHA-256 of its canonical id and nothing else."""
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return (int.from_bytes(digest[:8], "big") >> (64 - _PLACE_BITS)) / 2.0**_PLACE_BITS
-
-
-def select(tests: Iterable[CatalogTest], percent: float) -> list[CatalogTest]:
-    """The tests whose place is below percent / 100: a smaller share lies inside a larger one.
-
-    Raises:
-        UsageError: `percent` is not between 0 and 100.
-    """
-    if not 0 <= percent <= 100:  # noqa: PLR2004  # per cent
-        raise UsageError(f"{percent} is not a percentage", remedy="give a number from 0 to 100")
-    share = percent / 100
-    return [test for test in tests if place(test.id) < share]
 
 
 def restrict(
@@ -79,22 +61,48 @@ def make_selection(
     *,
     stage: int | None,
     percent: float,
+    by: By = "count",
     files: Sequence[str] = (),
     keyword: str | None = None,
     suite: Suite | None = None,
     only_ids: Collection[str] | None = None,
     durations: Durations | None = None,
+    lock: Lock | None = None,
+    lock_source: str = "made for this selection",
+    must_run: Collection[str] = (),
+    scope_version: str = "",
 ) -> Selection:
     """Choose what runs: restrict by files and keyword, then scope, then the suite, then the share.
+
+    The share is what stands on the ladder below `percent`. The ladder is that of the lock, made anew of
+    those of its tests that files, keyword and suite let through: who is in depends on the lock and on that
+    restriction, never on who came since.
 
     Ids that are named one by one (`only_ids`) are all taken, whatever their place: the share is for those
     who did not say which. A file that could not be collected is listed where its file passes; a keyword
     cannot tell, and at 0 % nothing was asked of it.
 
+    Args:
+        catalog: every collected test.
+        rules: of the scope.
+        stage: the row of the roll-out, or None.
+        percent: share of the tests in scope, 0 to 100.
+        by: what the share is of, the number of tests or their seconds.
+        files: globs or `/regex/` on files.
+        keyword: an expression as pytest's `-k` takes it.
+        suite: narrows to its files and declares expectations.
+        only_ids: canonical ids; these and no others.
+        durations: what was measured, for estimates.
+        lock: everybody's place; None makes one of this catalog.
+        lock_source: which lock it is, for people.
+        must_run: ids that come first on the ladder.
+        scope_version: version text of the scope.
+
     Raises:
         UsageError: a file pattern matches nothing, an expression or percentage cannot be read, or none of
             `only_ids` is in the catalog.
     """
+    share(percent)
     rows, unmatched = restrict(catalog.tests, files, keyword, known_files=catalog.files)
     if unmatched:
         raise _no_file(unmatched, catalog)
@@ -102,26 +110,86 @@ def make_selection(
     if only_ids is not None:
         named = set(only_ids)
         rows = [test for test in rows if test.id in named]
-    scope = apply_scope(Catalog(pytorch=catalog.pytorch, device=catalog.device, tests=rows), rules)
-    inside, out = scope.in_scope, Counter(scope.out)
-    if suite is not None:
-        inside = [test for test in inside if in_suite(suite, test.file)]
-        if dropped := len(scope.in_scope) - len(inside):
-            out["not-in-suite"] += dropped
-    chosen = select(inside, percent)
-    if only_ids is not None and percent > 0:
-        chosen = inside
+    scope = apply_scope(replace(catalog, tests=rows), rules)
+    inside, out = _in_suite(scope.in_scope, suite), Counter(scope.out)
+    if dropped := len(scope.in_scope) - len(inside):
+        out["not-in-suite"] += dropped
+    chosen, note = (inside if percent > 0 else []), None
+    if only_ids is None and percent > 0:
+        if lock is None:
+            lock = lock_of(
+                catalog, rules, durations=durations, must_run=must_run, scope_version=scope_version
+            )
+        lock = narrowed(lock, _narrowing(files, keyword, suite))
+        chosen = members(inside, lock, percent=percent, by=by, must_run=must_run)
+        asked = Asked(percent=percent, by=by, source=lock_source, scope_version=scope_version)
+        note = make_note(lock, inside, chosen, asked)
+    times = None if durations is None else estimate_tests(inside, durations)
     return Selection(
         stage=stage,
         percent=percent,
         ids=[test.id for test in chosen],
         in_scope=len(inside),
-        in_scope_s=None if durations is None else sum(estimate_tests(inside, durations).values()),
+        in_scope_s=None if times is None else sum(times.values()),
+        selected_s=None if times is None else sum(times[test.id] for test in chosen),
         out_of_scope=dict(out),
         expectations=_expectations(suite, chosen),
         collect_errors=_errors(catalog, rules, files, suite, only_ids) if percent > 0 else {},
         missing=missing,
+        ladder=note,
     )
+
+
+def lock_of(
+    catalog: Catalog,
+    rules: Rules,
+    *,
+    tree: str = PYTORCH,
+    durations: Durations | None = None,
+    history: Mapping[str, float] | None = None,
+    weighed: bool = False,
+    must_run: Collection[str] = (),
+    scope_version: str = "",
+) -> Lock:
+    """Lock all of a catalog that is in scope.
+
+    Args:
+        catalog: every collected test.
+        rules: of the scope.
+        tree: `op-suite` or `pytorch`.
+        durations: what was measured; the lock keeps an estimate of each test.
+        history: share of past runs that failed, by id.
+        weighed: whether history and seconds settle ties; of a lock that is made for one run they do not, so
+            that machines with other pasts select the same tests.
+        must_run: ids that come first.
+        scope_version: version text of the scope.
+    """
+    inside = apply_scope(catalog, rules).in_scope
+    return make_lock(
+        inside,
+        torch=catalog.pytorch,
+        device=catalog.device,
+        tree=tree,
+        scope=scope_version,
+        must_run=must_run,
+        seconds=estimate_tests(inside, durations or Durations()),
+        history=history,
+        weighed=weighed,
+    )
+
+
+def _narrowing(
+    files: Sequence[str], keyword: str | None, suite: Suite | None
+) -> Callable[[list[CatalogTest]], list[CatalogTest]]:
+    """What restricts a ladder as it restricts a catalog; it may look at nothing that an id does not tell."""
+    return lambda tests: _in_suite(restrict(tests, files, keyword)[0], suite)
+
+
+def _in_suite(tests: list[CatalogTest], suite: Suite | None) -> list[CatalogTest]:
+    if suite is None:
+        return tests
+    known = {name: in_suite(suite, name) for name in {test.file for test in tests}}
+    return [test for test in tests if known[test.file]]
 
 
 def require_tests(selection: Selection) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, scope, steps
+from ci.cli import config, scope, select, steps
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -50,7 +50,7 @@ def root(
 
 app.command()(pytorch)
 app.command()(steps.collect)
-app.command()(steps.select)
+app.add_typer(select.app, name="select")
 app.command()(steps.plan)
 app.command()(steps.run)
 app.command()(steps.report)

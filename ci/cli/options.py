@@ -30,6 +30,12 @@ Stage = Annotated[int | None, typer.Option("--stage", help="Row of the roll-out,
 Percent = Annotated[
     float | None, typer.Option("--percent", help="Share by itself, 0 to 100, in place of a stage.")
 ]
+By = Annotated[
+    str | None, typer.Option("--by", help="What the share is of, count or seconds; default: the stage's.")
+]
+Relock = Annotated[
+    bool, typer.Option("--relock", help="Write the ladder's lock anew, and show who moves in and out.")
+]
 Files = Annotated[
     list[str] | None,
     typer.Option("--files", help="Globs of test files, separated by commas; may be given again."),

@@ -17,6 +17,7 @@ def pytorch(
     source: options.Source = None,
     stage: options.Stage = None,
     percent: options.Percent = None,
+    by: options.By = None,
     cards: options.Cards = None,
     device: options.Device = None,
     files: options.Files = None,
@@ -27,6 +28,7 @@ def pytorch(
         str | None,
         typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
     ] = None,
+    relock: options.Relock = False,
     dry_run: Annotated[bool, typer.Option(help="Plan, print what would run, and stop.")] = False,
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
@@ -44,11 +46,13 @@ def pytorch(
         source=source,
         stage=stage,
         percent=percent,
+        by=by,
         files=tuple(options.split_files(files)),
         keyword=keyword,
         ids=tuple(ids or ()),
         lane=lane,
         last_failed=last_failed,
+        relock=relock,
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,
     )

@@ -1,4 +1,4 @@
-"""The verbs of the steps: collect, select, plan, run and report, on a run folder or on single files."""
+"""The verbs of the steps: collect, plan, run and report, on a run folder or on single files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ci.errors import EXIT_INTERRUPTED, PlanMismatchError, UsageError
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
 from ci.steps.main_job import start_run
-from ci.steps.planning import collect_step, plan_step, refuse_nothing, resolve_source, select_step, share_of
+from ci.steps.planning import collect_step, plan_step, refuse_nothing, resolve_source, share_of
 from ci.steps.reporting import past_durations, report_shards, report_step
 from ci.steps.running import choose_shards, run_step
 from test_selection.catalog import read_catalog
@@ -65,52 +65,6 @@ def collect(
             "collect_errors": errors,
         }
         typer.echo(json.dumps(content, indent=1))
-
-
-def select(
-    ctx: typer.Context,
-    run_dir: options.RunDir = None,
-    catalog: In = None,
-    out: Out = None,
-    stage: options.Stage = None,
-    percent: options.Percent = None,
-    files: options.Files = None,
-    keyword: options.Keyword = None,
-    ids: options.Ids = None,
-    lane: options.Lane = None,
-) -> None:
-    """Choose the tests of a stage from a catalog into `selection.json`.
-
-    Example: spyre-ci select --run-dir runs/nightly --stage 2
-    """
-    context = options.make_context(ctx, {})
-    folder = options.run_folder(run_dir, out, catalog)
-    share = share_of(
-        context,
-        stage=stage,
-        percent=percent,
-        files=options.split_files(files),
-        keyword=keyword,
-        ids=ids or (),
-        lane=lane,
-    )
-    noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
-    collected = read_catalog(catalog or folder.catalog)
-    selection = select_step(
-        context,
-        collected,
-        share,
-        out=out or folder.selection,
-        source=noted,
-        durations=past_durations(context, collected.device),
-    )
-    context.say(
-        f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests "
-        f"({selection.percent:g} %); {sum(selection.out_of_scope.values()):,} are out of scope"
-    )
-    for code, count in selection.out_of_scope.items():
-        context.say(f"  {count:>9,} {code}")
-    refuse_nothing(selection)
 
 
 def plan(

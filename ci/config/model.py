@@ -28,6 +28,9 @@ class Stage(Section):
     """A row of the roll-out: how much of PyTorch's in-scope tests runs, on how many cards, how often."""
 
     percent: Percent = Field(description="share of the in-scope tests, in per cent")
+    by: Literal["count", "seconds"] = Field(
+        default="count", description="what the share is of: the number of tests, or their seconds"
+    )
     cards: int = Field(ge=1, le=4096, description="cards the stage may use")
     cadence: str = Field(min_length=1, description="when it runs")
     blocking: bool = Field(default=True, description="whether a red run blocks a merge")
@@ -79,6 +82,9 @@ class PyTorch(Section):
         default=None, description="a test_suite_config file that declares expected outcomes"
     )
     rules: Path | None = Field(default=None, description="scope rules; none: the ones shipped with spyre-ci")
+    ladder: Path = Field(
+        default=Path("ladder.lock.gz"), description="lock of every test's place; used where it is there"
+    )
 
 
 class Device(Section):
@@ -192,6 +198,10 @@ class SettingsModel(Section):
                 raise ValueError(
                     f"stages must not shrink, but {later.percent:g} % follows {earlier.percent:g} %"
                 )
+        # A share by count need not lie inside a larger one by seconds; none and all of them do.
+        kinds = {row.by for row in rows if 0 < row.percent < 100}  # noqa: PLR2004  # per cent
+        if len(kinds) > 1:
+            raise ValueError("stages by count and stages by seconds do not nest; set `by` alike for all")
         return self
 
 

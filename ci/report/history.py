@@ -70,6 +70,12 @@ _LAST_TESTS = _LAST.format(
     join="JOIN tests ON tests.number = results.test",
     only="AND results.verdict = 'passed'",
 )
+_FAILURES = """
+SELECT tests.name, AVG(results.verdict IN ('failed', 'flaky'))
+FROM results JOIN runs ON runs.number = results.run JOIN tests ON tests.number = results.test
+WHERE runs.device = :device AND results.verdict IN ('passed', 'failed', 'flaky')
+GROUP BY tests.number HAVING MAX(results.verdict IN ('failed', 'flaky')) ORDER BY tests.name
+"""
 _LAST_SETUPS = _LAST.format(table="setups", name="setups.file", join="", only="")
 
 
@@ -136,6 +142,21 @@ def export_durations(path: Path, *, device: str | None = None) -> Durations:
             tests=_medians(store.execute(_LAST_TESTS, wanted)),
             files=_medians(store.execute(_LAST_SETUPS, wanted)),
         )
+
+
+def failure_shares(path: Path, *, device: str) -> dict[str, float]:
+    """Of a test's runs on a device that passed, failed or were flaky, the share that did not simply pass.
+
+    Tests that always passed are left out.
+
+    Raises:
+        MissingInputError: there is no history yet.
+        BadFileError: the file is no history, or one of a newer version.
+        SpyreCiError: another process holds the file for too long.
+    """
+    _must_exist(path)
+    with _store(path) as store:
+        return {_original(name): share for name, share in store.execute(_FAILURES, {"device": device})}
 
 
 def prune(path: Path, keep_days: int, now: float) -> int:

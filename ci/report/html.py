@@ -23,7 +23,7 @@ from ci.report.digest import (
 )
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import RETRIED, outcome_line, share_line
+from ci.report.summary import RETRIED, ladder_lines, outcome_line, share_line
 from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
 from ci.report.text import clean, clip, iso_utc, one_line, plain, span, tail
 from ci.report.totals import Summary
@@ -81,6 +81,7 @@ def render_html(summary: Summary, account: Account) -> str:
         "identity": summary.identity,
         "outcome": outcome_line(summary),
         "shares": [share_line(name, one, summary.in_scope) for name, one in summary.shares.items()],
+        "ladder": ladder_lines(summary),
         "verdicts": list(Verdict),
         "verdict_key": [(verdict.value, verdict.words) for verdict in Verdict],
         "overall": verdict_segments(summary.verdicts),

@@ -14,6 +14,7 @@ from ci.report.text import iso_utc
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
 from test_selection.files import read_json, read_lines, write_json, write_lines
+from test_selection.ladder_note import note_from_json, note_to_json
 
 RESULTS_KIND, RESULTS_FILE = "results", "results.jsonl.gz"
 SUMMARY_KIND, SUMMARY_FILE = "summary", "summary.json"
@@ -72,6 +73,7 @@ def write_summary(path: Path, summary: Summary) -> None:
         "file_errors": [asdict(one) for one in summary.file_errors],
         "interrupted": summary.interrupted,
         "allow_collect_errors": summary.allow_collect_errors,
+        "ladder": note_to_json(summary.ladder),
     }
     write_json(path, SUMMARY_KIND, content)
 
@@ -104,6 +106,7 @@ def read_summary(path: Path) -> Summary:
             file_errors=_errors(content["file_errors"]),
             interrupted=bool(content["interrupted"]),
             allow_collect_errors=bool(content["allow_collect_errors"]),
+            ladder=note_from_json(content.get("ladder")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(path, error) from error

@@ -15,6 +15,7 @@ from ci.report.reconcile import Account
 from ci.report.text import clip, counted, one_line, plain, span, tail
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
+from test_selection.ladder_note import note_lines
 
 # GitHub takes a mebibyte a step and shows nothing at all of what is bigger.
 MAX_BYTES = 900 * 1024
@@ -66,6 +67,11 @@ def share_line(name: str, share: Share, in_scope: int) -> str:
     return f"{said} of {in_scope:,} in scope ({share.of_count:.1%}{seconds})".replace("%", " %")
 
 
+def ladder_lines(summary: Summary) -> list[str]:
+    """How the share came about: the lock, when the cover is complete, what is reached, what to do."""
+    return [] if summary.ladder is None else [one_line(line, 1000) for line in note_lines(summary.ladder)]
+
+
 def code(text: str, limit: int = 300) -> str:
     """Untrusted text as Markdown code on one line, also within a table."""
     said = one_line(text, limit) or "-"
@@ -111,7 +117,8 @@ def _about(summary: Summary) -> str:
         f"{span(summary.wall_s)} (tests {span(summary.seconds)})",
     ]
     shares = [share_line(name, share, summary.in_scope) for name, share in summary.shares.items()]
-    return " · ".join(facts) + ("\n\n" + " · ".join(shares) if shares else "")
+    ladder = "".join(f"\n\n{code(line, 1000)}" for line in ladder_lines(summary))
+    return " · ".join(facts) + ("\n\n" + " · ".join(shares) if shares else "") + ladder
 
 
 def _collect_errors(errors: Sequence[CollectError], title: str) -> list[str]:

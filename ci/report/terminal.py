@@ -13,7 +13,7 @@ from rich.text import Text
 from ci.report.digest import problem_groups, retried, slowest_files, totals_by_file, with_verdict
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import RETRIED, outcome_line, share_line
+from ci.report.summary import RETRIED, ladder_lines, outcome_line, share_line
 from ci.report.text import clean, counted, one_line, span
 from ci.report.totals import Summary
 from ci.report.verdict import Verdict
@@ -106,7 +106,7 @@ def _after(summary: Summary, account: Account) -> Iterable[Section]:
         ]
         yield Section("slowest files", rows)
     shares = [("", share_line(name, share, summary.in_scope)) for name, share in summary.shares.items()]
-    yield Section("of the tests in scope", shares)
+    yield Section("of the tests in scope", shares + [("", line) for line in ladder_lines(summary)])
 
 
 def _problems(summary: Summary, account: Account) -> Iterable[Section]:

@@ -9,6 +9,7 @@ from ci.report.identity import RunIdentity
 from ci.report.reconcile import Account
 from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
+from test_selection.ladder_note import LadderNote
 from test_selection.selection import Selection
 
 MAX_LISTED = 100
@@ -71,6 +72,7 @@ class Summary:
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the run was ended early.
         allow_collect_errors: whether files may fail to collect.
+        ladder: how the share came about; None where none was taken.
     """
 
     identity: RunIdentity
@@ -91,6 +93,7 @@ class Summary:
     file_errors: tuple[CollectError, ...] = ()
     interrupted: bool = False
     allow_collect_errors: bool = False
+    ladder: LadderNote | None = None
 
     @property
     def wall_s(self) -> float:
@@ -146,6 +149,7 @@ def summarize(
         ),
         interrupted=account.interrupted,
         allow_collect_errors=allow_collect_errors,
+        ladder=selection.ladder,
     )
 
 

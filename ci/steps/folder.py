@@ -10,6 +10,7 @@ from ci.errors import MissingInputError
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import read_identity
 from test_selection.files import read_json, write_json
+from test_selection.lock import FILE as LADDER_FILE
 
 SOURCE_KIND = "source"
 DURATIONS_FILE = "durations.json.gz"
@@ -36,6 +37,11 @@ class RunFolder:
     def selection(self) -> Path:
         """The tests of the stage."""
         return self.path / "selection.json"
+
+    @property
+    def ladder(self) -> Path:
+        """The lock that was made for this run, where none is kept."""
+        return self.path / LADDER_FILE
 
     @property
     def plan(self) -> Path:

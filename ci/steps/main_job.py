@@ -18,8 +18,10 @@ from ci.steps.planning import (
     collect_step,
     plan_step,
     refuse_nothing,
+    refuse_part,
     resolve_source,
     select_step,
+    selected_lines,
     share_of,
 )
 from ci.steps.reporting import past_durations, report_step
@@ -41,11 +43,13 @@ class Wanted:
     source: str | None = None
     stage: int | None = None
     percent: float | None = None
+    by: str | None = None
     files: tuple[str, ...] = ()
     keyword: str | None = None
     ids: tuple[str, ...] = ()
     lane: str | None = None
     last_failed: str | None = None
+    relock: bool = False
     dry_run: bool = False
     allow_collect_errors: bool = False
 
@@ -77,14 +81,20 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         keyword=wanted.keyword,
         ids=wanted.ids,
         lane=wanted.lane,
+        by=wanted.by,
     )
-    if share.percent == 0:
+    if wanted.relock:
+        refuse_part(share, context.settings.model.pytorch.files)
+    if share.percent == 0 and not wanted.relock:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
     cards = cards_of(context)
     source = resolve_source(context, wanted.source)
     folder = start_run(context, source, share)
-    plan, selection = plan_run(context, source, share, folder, shards=len(cards))
+    plan, selection = plan_run(context, source, share, folder, shards=len(cards), relocking=wanted.relock)
+    if share.percent == 0:
+        context.say(f"{share.label} is 0 %: no PyTorch tests run")
+        return Outcome(exit_code=EXIT_OK)
     refuse_nothing(selection)
     if wanted.dry_run:
         _show_plan(context, plan, selection, folder)
@@ -142,7 +152,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
 
 
 def plan_run(
-    context: Context, source: Source, share: Share, folder: RunFolder, *, shards: int
+    context: Context, source: Source, share: Share, folder: RunFolder, *, shards: int, relocking: bool = False
 ) -> tuple[Plan, Selection]:
     """Collect, select and plan, each into its file of the run folder.
 
@@ -151,7 +161,15 @@ def plan_run(
     """
     catalog = collect_step(context, source, share, folder).catalog
     durations = past_durations(context, catalog.device)
-    selection = select_step(context, catalog, share, out=folder.selection, source=source, durations=durations)
+    selection = select_step(
+        context,
+        catalog,
+        share,
+        out=folder.selection,
+        source=source,
+        durations=durations,
+        relocking=relocking,
+    )
     plan = plan_step(
         catalog,
         selection,
@@ -160,9 +178,10 @@ def plan_run(
         plan_file=folder.plan,
         durations_file=folder.durations,
     )
+    for line in selected_lines(selection):
+        context.say(line)
     context.say(
-        f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests ({share.label}, "
-        f"{share.percent:g} %), planned on {shards} shards: about {plan.makespan_s:.0f} s "
+        f"planned {share.label} on {shards} shards: about {plan.makespan_s:.0f} s "
         f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
     )
     return plan, selection

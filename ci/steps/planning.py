@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ci
@@ -20,11 +20,18 @@ from ci.runner.installed import installed_torch
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
+from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
 from ci.steps.scoping import DEFAULT_LANE, hold_to_lane, known_lane, scope_rules
 from test_selection.catalog import Catalog, write_catalog
 from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
+from test_selection.ladder_note import note_lines
+from test_selection.lock import FILE as LADDER_FILE
+from test_selection.lock import write_lock
+from test_selection.must_run import must_run_ids
 from test_selection.pack import make_plan
+from test_selection.places import By
 from test_selection.plan import Plan, write_plan
+from test_selection.rules import rules_version
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
 from test_selection.suite_config import Suite, load_suite
@@ -37,6 +44,7 @@ class Share:
     Attributes:
         stage: the row of the roll-out, or None where a percentage was asked for by itself.
         percent: of the in-scope tests, 0 to 100.
+        by: what the share is of, `count` or `seconds`.
         files: globs of test files.
         keyword: an expression of pytest's `-k`.
         ids: canonical ids; when given, these and no others.
@@ -45,6 +53,7 @@ class Share:
 
     stage: int | None
     percent: float
+    by: By = "count"
     files: tuple[str, ...] = ()
     keyword: str | None = None
     ids: tuple[str, ...] = ()
@@ -65,14 +74,18 @@ def share_of(
     keyword: str | None,
     ids: Sequence[str],
     lane: str | None = None,
+    by: str | None = None,
 ) -> Share:
     """Resolve what was asked for against the roll-out.
 
     Raises:
-        UsageError: a stage the roll-out does not have, a percentage there cannot be, or both of them.
+        UsageError: a stage the roll-out does not have, a percentage there cannot be, both of them, or a share
+            of something else than count or seconds.
     """
     model = context.settings.model
     asked = known_lane(lane) if lane is not None else None
+    if by not in {None, "count", "seconds"}:
+        raise UsageError(f"--by is {by!r}", remedy="give count or seconds")
     if stage is not None and percent is not None:
         raise UsageError(
             f"both --stage {stage} and --percent {percent:g} are given", remedy="give one of them"
@@ -85,14 +98,27 @@ def share_of(
         return Share(stage=None, percent=100, files=tuple(files), keyword=keyword, ids=tuple(ids))
     globs = tuple(files) or tuple(model.pytorch.files)
     if percent is not None:
-        return Share(stage=None, percent=percent, files=globs, keyword=keyword, lane=asked or DEFAULT_LANE)
+        return Share(
+            stage=None, percent=percent, by=_by(by), files=globs, keyword=keyword, lane=asked or DEFAULT_LANE
+        )
     number = model.stage if stage is None else stage
     if number not in model.stages:
         known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
         where = "--stage" if stage is not None else "stage (settings)"
         raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {known}")
     row = model.stages[number]
-    return Share(stage=number, percent=row.percent, files=globs, keyword=keyword, lane=asked or row.lane)
+    return Share(
+        stage=number,
+        percent=row.percent,
+        by=_by(by or row.by),
+        files=globs,
+        keyword=keyword,
+        lane=asked or row.lane,
+    )
+
+
+def _by(text: str | None) -> By:
+    return "seconds" if text == "seconds" else "count"
 
 
 def resolve_source(context: Context, where: str | None) -> Source:
@@ -204,30 +230,40 @@ def select_step(
     out: Path,
     source: Source | None,
     durations: Durations,
+    relocking: bool = False,
 ) -> Selection:
     """Restrict, scope and take the share; write `selection.json` to `out`.
 
+    Args:
+        context: the outside world.
+        catalog: every collected test.
+        share: what part of them is wanted.
+        out: the file to write; a lock that is made for this run goes beside it.
+        source: where the tests come from, where that is known.
+        durations: what earlier runs took.
+        relocking: whether the lock is written anew first.
+
     Raises:
         SettingsError: the rules or the suite file cannot be taken.
+        BadFileError: the lock cannot be read.
+        UsageError: a relock of a part of the tests.
     """
-    rules = scope_rules(context)
-    suite: Suite | None = None
-    if source is not None and (path := _suite_path(context, source)) is not None:
-        suite = load_suite(path)
-    selection = make_selection(
-        catalog,
-        rules,
-        stage=share.stage,
-        percent=share.percent,
-        files=share.files,
-        keyword=share.keyword,
-        suite=suite,
-        only_ids=share.ids or None,
-        durations=durations,
-    )
+    what = in_scope(context, catalog, source, durations)
+    places: Places | None = None
+    if relocking:
+        refuse_part(share, context.settings.model.pytorch.files)
+        places = relock(context, what)
+    elif share.percent > 0 and not share.ids:
+        places = find_lock(context, what)
+        beside = out.with_name(LADDER_FILE)
+        # A lock made for one run never becomes the kept one unasked.
+        if places.fresh and beside.resolve() != lock_path(context):
+            write_lock(beside, places.lock)
+    selection = choose(context, what, share, source=source, places=places)
     if not share.ids:  # what is named one by one runs, whatever the lane
+        seconds = lane_seconds(places, durations)
         selection = hold_to_lane(
-            context, selection, catalog, lane=share.lane, seconds=durations.tests, rules=rules
+            context, selection, catalog, lane=share.lane, seconds=seconds, rules=what.rules
         )
     write_selection(out, selection)
     if selection.missing:
@@ -236,6 +272,93 @@ def select_step(
             + (" …" if len(selection.missing) > 1 else "")
         )
     return selection
+
+
+def lane_seconds(places: Places | None, durations: Durations) -> Mapping[str, float]:
+    """What each test takes, for the lanes: as the lock has it, so that it stays, else as measured."""
+    if places is None or places.fresh:
+        return durations.tests
+    lock = places.lock
+    kept = {test.id: seconds for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True)}
+    return {**durations.tests, **kept}
+
+
+def in_scope(context: Context, catalog: Catalog, source: Source | None, durations: Durations) -> InScope:
+    """A catalog with the scope of the settings.
+
+    Raises:
+        SettingsError: the rules cannot be taken.
+    """
+    rules = scope_rules(context)
+    return InScope(
+        catalog=catalog,
+        rules=rules,
+        tree=tree_of(source, catalog),
+        durations=durations,
+        must_run=must_run_ids(catalog.tests, rules.must_run),
+        scope_version=rules_version(rules),
+    )
+
+
+def choose(
+    context: Context, what: InScope, share: Share, *, source: Source | None, places: Places | None
+) -> Selection:
+    """Take a share on the places of a lock; writes nothing.
+
+    Raises:
+        SettingsError: the suite file cannot be taken.
+    """
+    suite: Suite | None = None
+    if source is not None and (path := _suite_path(context, source)) is not None:
+        suite = load_suite(path)
+    selection = make_selection(
+        what.catalog,
+        what.rules,
+        stage=share.stage,
+        percent=share.percent,
+        by=share.by,
+        files=share.files,
+        keyword=share.keyword,
+        suite=suite,
+        only_ids=share.ids or None,
+        durations=what.durations,
+        lock=None if places is None else places.lock,
+        lock_source="" if places is None else places.source,
+        must_run=what.must_run,
+        scope_version=what.scope_version,
+    )
+    if selection.ladder is None or places is None:
+        return selection
+    note = replace(selection.ladder, remarks=places.remarks + selection.ladder.remarks)
+    return replace(selection, ladder=note)
+
+
+def selected_lines(selection: Selection) -> list[str]:
+    """What was selected, for people: by count, by seconds, and how the ladder comes to it."""
+    seconds = ""
+    if selection.in_scope_s and selection.selected_s is not None:
+        seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
+    count = f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests"
+    lines = [f"{count} ({selection.percent:g} %{seconds})"]
+    return lines + (note_lines(selection.ladder) if selection.ladder else [])
+
+
+def refuse_part(share: Share, files: Sequence[str]) -> None:
+    """Refuse to lock a part of the tests: the lock gives every test in scope its place.
+
+    Args:
+        share: what was asked for.
+        files: globs of the settings; what they leave out is not part of this checkout's tests.
+
+    Raises:
+        UsageError: --files, -k or --id was given.
+    """
+    flags = {"--files": share.files != tuple(files), "-k": share.keyword is not None, "--id": bool(share.ids)}
+    if given := [flag for flag, is_given in flags.items() if is_given]:
+        raise UsageError(
+            f"--relock is given with {', '.join(given)}, which leaves tests out",
+            remedy="relock all tests in scope, then select a part of them",
+        )
 
 
 def refuse_nothing(selection: Selection) -> None:

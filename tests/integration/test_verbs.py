@@ -151,6 +151,8 @@ def test_what_no_plan_can_be_made_of_is_refused(
             "run.cards (flag): run.cards: Input should be greater than or equal to 0",
         ),
         (("pytorch", "--files", ""), "--files is empty"),
+        (("pytorch", "--by", "luck"), "--by is 'luck'\n  remedy: give count or seconds"),
+        (("pytorch", "--relock", "-k", "add"), "--relock is given with -k, which leaves tests out"),
         (("report", "a", "--run-dir", "b"), "both RUN 'a' and --run-dir b are given"),
         (("report",), "there is no run with journal yet"),
         (

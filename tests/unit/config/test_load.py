@@ -61,6 +61,8 @@ def test_one_number_of_one_stage_can_be_changed(tmp_path: Path) -> None:
         ("device:\n  name: spyre\n\nstage: one\n", ["spyre-ci.yaml:4", "stage", '"one"', "remedy"]),
         ("run:\n  cards: -1\n", ["spyre-ci.yaml:2", "run.cards", "-1", "cards used on this host"]),
         ("stages: {1: {percent: 90}}\n", ["stages must not shrink", "25 % follows 90 %"]),
+        ("stages: {1: {by: seconds}}\n", ["stages by count and stages by seconds do not nest"]),
+        ("stages: {1: {by: luck}}\n", ["stages.1.by", "luck"]),
         ("report: {repository: nobody}\n", ["report.repository", "nobody"]),
         ("stage: 1\nstage: 2\n", ["spyre-ci.yaml:2", "'stage' stands twice", "line 1"]),
         ("stage: [1\n", ["spyre-ci.yaml", "is not YAML"]),

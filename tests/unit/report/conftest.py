@@ -13,6 +13,7 @@ from ci.report.identity import RunIdentity
 from ci.report.reconcile import Account, reconcile
 from ci.report.totals import Estimates, Summary, summarize
 from ci.runner.journal import Event, Journal
+from test_selection.ladder_note import LadderNote
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Selection
 
@@ -69,10 +70,21 @@ def plan() -> Plan:
     return Plan(fingerprint="f", bound_s=19, makespan_s=20, binds="cards", shards=shards)
 
 
+NOTE = LadderNote(
+    source="ladder.lock.gz",
+    locked=219,
+    came=2,
+    went=1,
+    complete_at={"must-run": 0.0, "files": 1.37, "ops": 2.28, "templates": 3.2, "op-dtype pairs": 14.0},
+    reached={"files": (3, 3), "ops": (9, 9), "templates": (40, 40), "op-dtype pairs": (70, 310)},
+    remarks=("the share has drifted from 5 % by -0.46 % since the lock: relock `now` <b>",),
+)
+
+
 def selection() -> Selection:
     errors = {"test_torch.py": f"Traceback:\n  File x\nImportError: cannot import {HOSTILE[:30]}"}
     ids = [name for names in FILES.values() for name in names]
-    return Selection(stage=1, percent=5.0, ids=ids, in_scope=220, collect_errors=errors)
+    return Selection(stage=1, percent=5.0, ids=ids, in_scope=220, collect_errors=errors, ladder=NOTE)
 
 
 def at(t: float, kind: str, **content: Any) -> Event:

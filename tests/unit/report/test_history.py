@@ -10,7 +10,7 @@ import pytest
 
 from ci.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.report import history
-from ci.report.history import DAY_S, export_durations, prune, record
+from ci.report.history import DAY_S, export_durations, failure_shares, prune, record
 from ci.report.reconcile import Account
 from ci.report.verdict import Result, Verdict
 
@@ -92,6 +92,16 @@ def test_durations_can_be_those_of_one_device(path: Path) -> None:
     assert export_durations(path, device="cpu").tests == {"a": 1.0}
     assert export_durations(path, device="spyre").files == {"a.py": 1.0}
     assert export_durations(path).tests == {"a": 2.0}
+
+
+def test_failures_are_a_share_of_the_runs_that_came_to_an_outcome(path: Path) -> None:
+    names = ("failed", "flaky", "passed", "passed", "not_run", "hardware")
+    for number, verdict in enumerate(map(Verdict, names)):
+        results = [replace(passed(1.0), verdict=verdict), passed(1.0, "always green")]
+        record(path, replace(identity(), run_id=number + 1), results, {})
+    record(path, replace(identity(), run_id=9, device="cpu"), [passed(1.0)], {})
+    assert failure_shares(path, device="spyre") == {"a": 0.5}
+    assert failure_shares(path, device="cpu") == {}
 
 
 @pytest.mark.parametrize("name", ['q"\\', "\udc80", "\x00|", "é漢😀", "'; DROP TABLE runs; --"])

@@ -92,6 +92,17 @@ def test_every_verdict_has_its_number(page: str, summary: Summary) -> None:
         assert f"<dt>{verdict.words}</dt><dd>{summary.verdicts[verdict]}</dd>" in page
 
 
+def test_the_ladder_is_told_and_its_remarks_are_no_markup(page: str) -> None:
+    assert "complete from: files 1.37 %, ops 2.28 %, templates 3.20 %, op-dtype pairs 14.00 %</p>" in page
+    assert "relock `now` &lt;b&gt;</p>" in page
+
+
+def test_every_share_is_told_by_count_and_by_seconds(page: str) -> None:
+    for name in ("selected 11", "run 7", "passed 1"):
+        told = page[page.index(f"{name} of 220 in scope (") :]
+        assert "% of the seconds)" in told[: told.index(")") + 1]
+
+
 def test_a_problem_shows_message_card_command_and_traceback(page: str) -> None:
     for text in (
         "1 failed (signal): SIGSEGV",

@@ -37,6 +37,10 @@ def test_both_endings_tell_the_same(summary: Summary, account: Account, *, termi
         "2 x shard 2 has no journal",
         "slowest files",
         "selected 11 of 220 in scope (5.0 %; 5.0 % of the seconds)",
+        "ladder: ladder.lock.gz, by count, 219 places; 2 came since, 1 went",
+        "complete from: files 1.37 %, ops 2.28 %, templates 3.20 %, op-dtype pairs 14.00 %",
+        "70 of 310 op-dtype pairs",
+        "relock `now` <b>",
         "exit 3: 1 in-scope file could not be collected",
         "report: runs/r/report.html",
     ):

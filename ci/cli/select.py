@@ -1,0 +1,108 @@
+"""`spyre-ci select`: the tests of a stage; `spyre-ci select diff`: what changed between two of anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.cli import options
+from ci.errors import UsageError
+from ci.steps.comparing import Desk, find_side
+from ci.steps.folder import read_source
+from ci.steps.planning import refuse_nothing, resolve_source, select_step, selected_lines, share_of
+from ci.steps.reporting import past_durations
+from test_selection.catalog import read_catalog
+from test_selection.difference import compare, difference_json, difference_lines
+
+app = typer.Typer(invoke_without_command=True)
+In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
+Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
+
+
+@app.callback()
+def select(
+    ctx: typer.Context,
+    run_dir: options.RunDir = None,
+    catalog: In = None,
+    out: Out = None,
+    stage: options.Stage = None,
+    percent: options.Percent = None,
+    by: options.By = None,
+    files: options.Files = None,
+    keyword: options.Keyword = None,
+    ids: options.Ids = None,
+    lane: options.Lane = None,
+    relock: options.Relock = False,
+) -> None:
+    """Choose the tests of a stage from a catalog into `selection.json`.
+
+    Example: spyre-ci select --run-dir runs/nightly --stage 2
+    """
+    if ctx.invoked_subcommand is not None:
+        _refuse_options(ctx)
+        return
+    context = options.make_context(ctx, {})
+    folder = options.run_folder(run_dir, out, catalog)
+    share = share_of(
+        context,
+        stage=stage,
+        percent=percent,
+        files=options.split_files(files),
+        keyword=keyword,
+        ids=ids or (),
+        lane=lane,
+        by=by,
+    )
+    noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
+    collected = read_catalog(catalog or folder.catalog)
+    selection = select_step(
+        context,
+        collected,
+        share,
+        out=out or folder.selection,
+        source=noted,
+        durations=past_durations(context, collected.device),
+        relocking=relock,
+    )
+    for line in selected_lines(selection):
+        context.say(line)
+    context.say(f"{sum(selection.out_of_scope.values()):,} are out of scope")
+    for code, count in selection.out_of_scope.items():
+        context.say(f"  {count:>9,} {code}")
+    refuse_nothing(selection)
+
+
+@app.command()
+def diff(
+    ctx: typer.Context,
+    a: Annotated[str, typer.Argument(metavar="A", help="A catalog, lock or selection; or a stage's number.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same, after the change.")],
+    run_dir: options.RunDir = None,
+    catalog: In = None,
+    json_output: options.Json = False,
+) -> None:
+    """Show which tests came, went, moved in and moved out from A to B, by file.
+
+    Example: spyre-ci select diff runs/monday/catalog.jsonl.gz runs/friday/catalog.jsonl.gz
+    """
+    context = options.make_context(ctx, {}, json_output=json_output)
+    named = catalog or (options.run_folder(run_dir).catalog if run_dir else None)
+    desk = Desk(context=context, catalog=named)
+    difference = compare(find_side(desk, a), find_side(desk, b))
+    for line in difference_lines(difference):
+        context.say(line)
+    if json_output:
+        typer.echo(json.dumps(difference_json(difference), indent=1))
+
+
+def _refuse_options(ctx: typer.Context) -> None:
+    """Options that stand before `diff` would be dropped in silence."""
+    given = [name for name, value in ctx.params.items() if value not in (None, False, [], ())]
+    if given:
+        raise UsageError(
+            f"{', '.join(sorted(given))} given before `{ctx.invoked_subcommand}`",
+            remedy=f"write options behind it: spyre-ci select {ctx.invoked_subcommand} A B --run-dir DIR",
+        )

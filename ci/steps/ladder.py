@@ -1,0 +1,155 @@
+"""Which lock gives the places: the one beside the settings, one made for this run, or one made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.errors import SpyreCiError
+from ci.report.history import failure_shares
+from ci.runner.source import OP_SUITE as OP_SUITE_TESTS
+from ci.runner.source import Source
+from ci.steps.context import Context
+from test_selection.catalog import Catalog
+from test_selection.difference import Moves, Side, compare, few
+from test_selection.durations import Durations
+from test_selection.lock import OP_SUITE, PYTORCH, Lock, members, mismatch, read_lock, write_lock
+from test_selection.scope import Rules
+from test_selection.stage import lock_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InScope:
+    """What a lock is of: a catalog with the scope's rules, its must-run tests and its version."""
+
+    catalog: Catalog
+    rules: Rules
+    tree: str
+    durations: Durations
+    must_run: Collection[str] = ()
+    scope_version: str = ""
+
+    def lock(self, history: dict[str, float] | None = None) -> Lock:
+        """A fresh lock of it; with a history (or an empty one) it settles ties, with None it does not."""
+        return lock_of(
+            self.catalog,
+            self.rules,
+            tree=self.tree,
+            durations=self.durations,
+            history=history,
+            weighed=history is not None,
+            must_run=self.must_run,
+            scope_version=self.scope_version,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The lock that is used, what it is called, whether nobody keeps it, and what there is to say of it."""
+
+    lock: Lock
+    source: str
+    fresh: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def tree_of(source: Source | None, catalog: Catalog) -> str:
+    """Which tests a catalog is of; where nobody noted the source, its files tell."""
+    if source is not None:
+        return OP_SUITE if source.where is None else PYTORCH
+    return OP_SUITE if all((OP_SUITE_TESTS / name).is_file() for name in catalog.files) else PYTORCH
+
+
+def find_lock(context: Context, what: InScope) -> Places:
+    """The kept lock where it is of these tests; else a fresh one.
+
+    Raises:
+        BadFileError: the kept lock cannot be read.
+    """
+    path = lock_path(context)
+    remarks: tuple[str, ...] = ()
+    if path.is_file():
+        lock = read_lock(path)
+        why = mismatch(lock, torch=what.catalog.pytorch, device=what.catalog.device, tree=what.tree)
+        if not why:
+            return Places(lock=lock, source=path.name)
+        remarks = (f"{path.name} is not used: it is of {why}",)
+    reason = "the kept lock is of other tests" if remarks else f"there is no {path.name}"
+    source = f"made for this run, as {reason}"
+    return Places(lock=what.lock(), source=source, fresh=True, remarks=remarks)
+
+
+def relock(context: Context, what: InScope) -> Places:
+    """Write the kept lock anew, and say who moves in and out of each stage of the roll-out."""
+    path = lock_path(context)
+    lock = what.lock(_history(context, what.catalog.device))
+    before = _lock_before(context, path)
+    write_lock(path, lock)
+    context.say(f"relocked {len(lock.ladder.tests):,} tests: {path}")
+    if missing := len(what.catalog.collect_errors):
+        context.say(f"files that could not be collected, so that their tests have no place: {missing}")
+    if before is not None:
+        for line in _moves(context, what, before, lock):
+            context.say(line)
+    return Places(lock=lock, source=f"{path.name}, just relocked")
+
+
+def lock_path(context: Context) -> Path:
+    """Where the lock is kept."""
+    return context.settings.resolve(context.settings.model.pytorch.ladder)
+
+
+def _lock_before(context: Context, path: Path) -> Lock | None:
+    if not path.is_file():
+        return None
+    try:
+        return read_lock(path)
+    except SpyreCiError as error:
+        context.say(f"the lock before could not be read, so who moves is not known: {error}")
+        return None
+
+
+def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> list[str]:
+    """A line a stage that changes; tests count that are in scope now."""
+    tests = after.ladder.tests
+    known = [test.id for test in tests]
+    stages = {
+        f"stage {number} ({row.percent:g} % by {row.by})": row
+        for number, row in sorted(context.settings.model.stages.items())
+        if row.percent
+    }
+
+    def side(name: str, lock: Lock) -> Side:
+        selected = {
+            label: [
+                test.id
+                for test in members(tests, lock, percent=row.percent, by=row.by, must_run=what.must_run)
+            ]
+            for label, row in stages.items()
+        }
+        return Side(name=name, known=known, selected=selected)
+
+    return [_line(one) for one in compare(side("before", before), side("after", after)).moves]
+
+
+def _line(moves: Moves) -> str:
+    if not moves.moved_in and not moves.moved_out:
+        return f"{moves.share}: nobody moves"
+    parts = [
+        f"{len(ids):,} {what} ({few(ids)})"
+        for what, ids in (("move in", moves.moved_in), ("move out", moves.moved_out))
+        if ids
+    ]
+    return f"{moves.share}: {'; '.join(parts)}"
+
+
+def _history(context: Context, device: str) -> dict[str, float]:
+    path = context.state(str(context.settings.model.history.path))
+    if not path.is_file():
+        return {}
+    try:
+        return failure_shares(path, device=device)
+    except SpyreCiError as error:
+        context.say(f"history: not read, so ties go by seconds and hash: {error}")
+        return {}

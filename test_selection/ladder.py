@@ -1,0 +1,196 @@
+"""The ladder: one order of all tests, of which every stage is a prefix. Pure.
+
+Must-run tests come first, then a greedy cover of what tests are about, then the rest, stratified. The cover
+is the greedy of set cover (Johnson 1974; Chvatal 1979), evaluated lazily: what a test would add only ever
+shrinks, so tests wait in a bucket a level and are looked at again when their bucket is due (Minoux 1978).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
+
+from test_selection.catalog import CatalogTest
+from test_selection.strata import spread
+
+# What the cover is made of, in the order in which they are completed and told.
+KINDS = ("files", "ops", "dtypes", "templates", "op-dtype pairs")
+MUST_RUN = "must-run"
+# How many of file, op and dtype a test adds outweighs which; a template outweighs a pair.
+_FIRST, _DTYPE, _FILE, _TEMPLATE, _PAIR = 16, 8, 4, 2, 1
+_LEVELS = 3 * _FIRST + _DTYPE + _FILE + _TEMPLATE + _PAIR + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """All tests in their order.
+
+    Attributes:
+        tests: the order.
+        must_run: how many of the first are must-run tests.
+        cover: how many of the first are must-run tests or part of the cover; the rest is stratified.
+        complete: how many of the first hold every file, op, dtype, template and op-dtype pair there is, by
+            the names of `KINDS`.
+    """
+
+    tests: list[CatalogTest]
+    must_run: int = 0
+    cover: int = 0
+    complete: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Row(NamedTuple):
+    """A test on its way: numbers for its template and pair, and its SHA-256 for what nothing else decides."""
+
+    test: CatalogTest
+    template: int
+    pair: int | None
+    digest: bytes
+
+
+# Called for each of a million tests, several times: these are some times faster than functions of our own.
+_digest = attrgetter("digest")
+_strata = (attrgetter("template", "test.op"), attrgetter("template"), attrgetter("test.file"))
+
+
+class _Uncovered:
+    """What no chosen test is about yet, and how many tests it took to complete each kind."""
+
+    def __init__(self, rows: Sequence[_Row]) -> None:
+        self.files: set[str] = {row.test.file for row in rows}
+        self.ops: set[str | None] = {row.test.op for row in rows}
+        self.dtypes: set[str | None] = {row.test.dtype for row in rows}
+        self.templates: set[int] = {row.template for row in rows}
+        self.pairs: set[int | None] = {row.pair for row in rows}
+        self.ops.discard(None)
+        self.dtypes.discard(None)
+        self.pairs.discard(None)
+        self.taken = 0
+        self.complete = {kind: 0 for kind, left in zip(KINDS, self._sets(), strict=True) if not left}
+
+    def level(self, row: _Row, most: int) -> int:
+        """What a test would add, known to be `most` at the most; never more later than now."""
+        test, template, pair, _ = row
+        below = _TEMPLATE * (template in self.templates) + _PAIR * (pair in self.pairs)
+        if most < _FILE:
+            return below
+        file, dtype = test.file in self.files, test.dtype in self.dtypes
+        return _FIRST * ((test.op in self.ops) + file + dtype) + _DTYPE * dtype + _FILE * file + below
+
+    def take(self, row: _Row) -> None:
+        """Count a test as chosen."""
+        self.taken += 1
+        self.files.discard(row.test.file)
+        self.ops.discard(row.test.op)
+        self.dtypes.discard(row.test.dtype)
+        self.templates.discard(row.template)
+        self.pairs.discard(row.pair)
+        for kind, left in zip(KINDS, self._sets(), strict=True):
+            if not left:
+                self.complete.setdefault(kind, self.taken)
+
+    def _sets(self) -> tuple[Collection[object], ...]:
+        return self.files, self.ops, self.dtypes, self.templates, self.pairs
+
+
+def build_ladder(
+    tests: Iterable[CatalogTest],
+    *,
+    must_run: Collection[str] = (),
+    seconds: Mapping[str, float] | None = None,
+    history: Mapping[str, float] | None = None,
+) -> Ladder:
+    """Order tests: must-run ones, a greedy cover, the rest by hash and stratified.
+
+    A test is about a file, an op, a dtype, a template (file, class and name) and a pair of op and dtype. In
+    each step the test comes that adds the most files, ops and dtypes; of as many the dtype goes first and the
+    file next, for there are far fewer of them than ops, so that they are complete sooner at no cost. Among
+    those comes one that adds a template, then one that adds a pair. Ties go to the higher share of past
+    failures, then to the fewer seconds, then to the lower SHA-256 of the id. The order depends on nothing
+    else: not on the order of `tests`.
+
+    Args:
+        tests: with unique ids.
+        must_run: ids that come first of all, in greedy order too; those not among `tests` count for nothing.
+        seconds: by id; a test that is not there counts as free.
+        history: share of past runs that failed, 0 to 1, by id; a test that is not there never failed.
+    """
+    rows = _in_tie_order(tests, seconds or {}, history or {})
+    wanted = set(must_run)
+    uncovered = _Uncovered(rows)
+    must = [row for row in rows if row.test.id in wanted]
+    others = [row for row in rows if row.test.id not in wanted] if must else rows
+    first, idle = _greedy(must, uncovered)
+    for row in idle:
+        uncovered.take(row)
+    cover, left = _greedy(others, uncovered)
+    order = [*first, *idle, *cover, *_stratified(left)]
+    return Ladder(
+        tests=[row.test for row in order],
+        must_run=len(must),
+        cover=len(must) + len(cover),
+        complete={kind: uncovered.complete.get(kind, 0) for kind in KINDS},
+    )
+
+
+def about(test: CatalogTest) -> tuple[object, ...]:
+    """What a test is about, in the order of `KINDS`; None where it is about nothing of that kind."""
+    pair = None if test.op is None or test.dtype is None else (test.op, test.dtype)
+    return test.file, test.op, test.dtype, (test.file, test.cls, test.template), pair
+
+
+def _in_tie_order(
+    tests: Iterable[CatalogTest], seconds: Mapping[str, float], history: Mapping[str, float]
+) -> list[_Row]:
+    # Numbers for templates and pairs: a million tests are looked up several times.
+    templates: dict[tuple[str, str, str], int] = {}
+    pairs: dict[tuple[str, str], int] = {}
+    rows = []
+    for test in tests:
+        template = templates.setdefault((test.file, test.cls, test.template), len(templates))
+        pair = None
+        if test.op is not None and test.dtype is not None:
+            pair = pairs.setdefault((test.op, test.dtype), len(pairs))
+        digest = hashlib.sha256(test.id.encode("utf-8", "surrogatepass")).digest()
+        rows.append(_Row(test, template, pair, digest))
+    # Sorting is stable: the weightiest last. Sorting by numbers is several times faster than by tuples.
+    rows.sort(key=_digest)
+    if seconds:
+        rows.sort(key=lambda row: seconds.get(row.test.id, 0.0))
+    if history:
+        failed = [row for row in rows if history.get(row.test.id, 0.0) > 0]
+        others = [row for row in rows if history.get(row.test.id, 0.0) <= 0]
+        rows = sorted(failed, key=lambda row: -history[row.test.id]) + others
+    return rows
+
+
+def _greedy(rows: Sequence[_Row], uncovered: _Uncovered) -> tuple[list[_Row], list[_Row]]:
+    """Rows, given in the order of ties, as (the cover in greedy order, what adds nothing)."""
+    buckets: list[list[int]] = [[] for _ in range(_LEVELS)]
+    buckets[-1] = list(range(len(rows)))
+    chosen: list[_Row] = []
+    for level in range(_LEVELS - 1, 0, -1):
+        # Everything that adds this much is here by now, and numbers are the order of ties.
+        for number in sorted(buckets[level]):
+            row = rows[number]
+            now = uncovered.level(row, level)
+            if now == level:
+                uncovered.take(row)
+                chosen.append(row)
+            else:
+                buckets[now].append(number)
+        buckets[level] = []
+    return chosen, [rows[number] for number in sorted(buckets[0])]
+
+
+def _stratified(rows: list[_Row]) -> list[_Row]:
+    by_hash = sorted(rows, key=_digest)
+    return spread(by_hash, _strata, _offset)
+
+
+def _offset(row: _Row) -> float:
+    # Other bits than those that sort, and no more of them than a float holds: always below 1.
+    return int.from_bytes(row.digest[8:14], "big") / 2.0**48

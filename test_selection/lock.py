@@ -1,0 +1,299 @@
+"""The lock file: every test's place on the ladder, kept so that it never depends on who came later."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from test_selection.catalog import CatalogTest
+from test_selection.errors import BadFileError, UsageError
+from test_selection.files import read_lines, write_lines
+from test_selection.ids import parse_id
+from test_selection.ladder import KINDS, MUST_RUN, Ladder, build_ladder
+from test_selection.places import By, below, percent_for, seconds_of, taken
+
+KIND = "ladder"
+FILE = "ladder.lock.gz"
+OP_SUITE = "op-suite"
+PYTORCH = "pytorch"
+# How torch was built says nothing of which tests there are; a commit, as in `+git1a2b3c4`, does.
+_BUILD = re.compile(r"\+(?:cpu|cu\d+|rocm[\d.]+|xpu)(?:\.\w+)*$")
+_REMEDY = "restore the file from version control, or write it again with --relock"
+_TIES = {False: "hash", True: "history, seconds, hash"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A ladder, what it is of, and what it was made with.
+
+    Attributes:
+        torch: the version of torch, without how it was built.
+        device: the device of the collection.
+        tree: which tests, `op-suite` or `pytorch`.
+        scope: version text of the scope.
+        ladder: the order.
+        seconds: of each test of the ladder, in its order.
+        history: share of past runs that failed, by id, of those that ever did.
+        weighed: whether ties went by history and seconds, as they do in a lock that is kept.
+    """
+
+    torch: str
+    device: str
+    tree: str
+    scope: str = ""
+    ladder: Ladder
+    seconds: Sequence[float]
+    history: Mapping[str, float] = field(default_factory=dict)
+    weighed: bool = False
+
+    def completes(self) -> dict[str, float]:
+        """At which percentage, by count, the must-run tests and each kind of the cover are complete."""
+        rows = {MUST_RUN: self.ladder.must_run, **self.ladder.complete}
+        return {kind: percent_for(number, "count", self.seconds) for kind, number in rows.items()}
+
+
+def make_lock(
+    tests: Iterable[CatalogTest],
+    *,
+    torch: str,
+    device: str,
+    tree: str = PYTORCH,
+    scope: str = "",
+    must_run: Collection[str] = (),
+    seconds: Mapping[str, float] | None = None,
+    history: Mapping[str, float] | None = None,
+    weighed: bool = False,
+) -> Lock:
+    """Lock the in-scope tests of one collection.
+
+    Args:
+        tests: all tests in scope.
+        torch: the version they were collected with.
+        device: the device they were collected for.
+        tree: `op-suite` or `pytorch`.
+        scope: version text of the scope.
+        must_run: ids that come first.
+        seconds: what each test is expected to take, by id.
+        history: share of past runs that failed, by id.
+        weighed: whether history and seconds settle ties; without it two machines with other pasts come to
+            the same ladder.
+    """
+    rows = list(tests)
+    times = dict(zip((test.id for test in rows), seconds_of(rows, seconds or {}), strict=True))
+    # What is written is what the ladder is made with, so that it can be made again from the file.
+    rounded = {test.id: round(history.get(test.id, 0.0), 4) for test in rows} if weighed and history else {}
+    past = {name: value for name, value in rounded.items() if value > 0}
+    ladder = build_ladder(rows, must_run=must_run, seconds=times if weighed else {}, history=past)
+    return Lock(
+        torch=torch_pin(torch),
+        device=device,
+        tree=tree,
+        scope=scope,
+        ladder=ladder,
+        seconds=[times[test.id] for test in ladder.tests],
+        history=past,
+        weighed=weighed,
+    )
+
+
+def narrowed(lock: Lock, keep: Callable[[list[CatalogTest]], list[CatalogTest]]) -> Lock:
+    """The lock of a part of its tests: made anew from what the lock holds, and from nothing else.
+
+    Args:
+        lock: of all tests in scope.
+        keep: gives those of some tests that pass, by what their ids say alone.
+    """
+    old = lock.ladder
+    kept = keep(old.tests)
+    if len(kept) == len(old.tests):
+        return lock
+    times = {test.id: one for test, one in zip(old.tests, lock.seconds, strict=True)}
+    ladder = build_ladder(
+        kept,
+        must_run=[test.id for test in old.tests[: old.must_run]],
+        seconds=times if lock.weighed else {},
+        history=lock.history,
+    )
+    return replace(lock, ladder=ladder, seconds=[times[test.id] for test in ladder.tests])
+
+
+def members(
+    tests: Iterable[CatalogTest],
+    lock: Lock,
+    *,
+    percent: float,
+    by: By = "count",
+    must_run: Collection[str] = (),
+) -> list[CatalogTest]:
+    """The tests whose place is below `percent`.
+
+    A locked test has its rank as its place, one that came since its hashed place, and one that was named
+    must-run since the very first. So nobody's place depends on who else came or went.
+
+    Args:
+        tests: what there is now, in scope.
+        lock: the order.
+        percent: 0 to 100.
+        by: what the share is of.
+        must_run: ids that are in at any percentage above 0.
+
+    Raises:
+        UsageError: `percent` is not between 0 and 100.
+    """
+    ranked = [test.id for test in lock.ladder.tests]
+    first = taken(percent, by, lock.seconds)
+    inside, outside = set(ranked[:first]), set(ranked[first:])
+    if percent > 0:
+        since = set(must_run) - set(ranked[: lock.ladder.must_run])
+        inside |= since
+        outside -= since
+    return [
+        test for test in tests if test.id in inside or (test.id not in outside and below(test.id, percent))
+    ]
+
+
+def mismatch(lock: Lock, *, torch: str, device: str, tree: str) -> str:
+    """Why a lock is not one of these tests; empty where it is."""
+    wanted = {"torch": torch_pin(torch), "device": device, "tests": tree}
+    seen = {"torch": lock.torch, "device": lock.device, "tests": lock.tree}
+    return ", ".join(
+        f"{key} {seen[key] or 'unknown'} and not {value}"
+        for key, value in wanted.items()
+        if seen[key] != value
+    )
+
+
+def torch_pin(version: str) -> str:
+    """A torch version without how it was built: `2.13.0+cpu` is 2.13.0."""
+    return _BUILD.sub("", version)
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Write a lock: a header line, then id and seconds of each test in the order of the ladder."""
+    ladder = lock.ladder
+    header = {
+        "torch": lock.torch,
+        "device": lock.device,
+        "tests": lock.tree,
+        "scope": lock.scope,
+        "ties": _TIES[lock.weighed],
+        "counts": {
+            "tests": len(ladder.tests),
+            MUST_RUN: ladder.must_run,
+            "cover": ladder.cover,
+            **ladder.complete,
+        },
+        "complete_at_percent": lock.completes(),
+    }
+    write_lines(path, KIND, header, _rows(lock))
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: it is cut short, of another schema, a key is missing or wrong, or an id stands twice.
+    """
+    lines = read_lines(path, KIND)
+    header = next(lines)
+    number = 1
+    tests: list[CatalogTest] = []
+    seconds: list[float] = []
+    history: dict[str, float] = {}
+    seen: set[str] = set()
+    bases: dict[str, tuple[str, str, str]] = {}
+    try:
+        counts = _counts(header["counts"])
+        names = [str(header[key]) for key in ("torch", "device", "tests", "scope")]
+        weighed = {text: flag for flag, text in _TIES.items()}[header["ties"]]
+        for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
+            test = locked_test(row["id"], bases)
+            if test.id in seen:
+                raise ValueError(f"the id {test.id!r} stands twice")
+            seen.add(test.id)
+            tests.append(test)
+            seconds.append(_number(row["seconds"], 1e9, "seconds"))
+            if "failed" in row:
+                history[test.id] = _number(row["failed"], 1, "failed")
+        if len(tests) != counts["tests"]:
+            raise ValueError(f"{len(tests):,} tests, where the first line tells of {counts['tests']:,}")
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        said = f"key {error} is missing or unknown" if isinstance(error, KeyError) else str(error)
+        raise BadFileError(said.partition("\n")[0], where=f"{path}:{number}", remedy=_REMEDY) from error
+    ladder = Ladder(
+        tests=tests,
+        must_run=counts[MUST_RUN],
+        cover=counts["cover"],
+        complete={kind: counts[kind] for kind in KINDS},
+    )
+    torch, device, tree, scope = names
+    return Lock(
+        torch=torch,
+        device=device,
+        tree=tree,
+        scope=scope,
+        ladder=ladder,
+        seconds=seconds,
+        history=history,
+        weighed=weighed,
+    )
+
+
+def locked_test(name: str, bases: dict[str, tuple[str, str, str]]) -> CatalogTest:
+    """A test as its canonical id tells of it.
+
+    Args:
+        name: the id.
+        bases: file, class and template of each `file::Class::template` met so far; grows.
+
+    Raises:
+        UsageError: it is no canonical id.
+        TypeError: it is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"id is {name!r}, not text")
+    base = name.partition("[")[0]
+    file, cls, template, params = parse_id(name)
+    known = bases.setdefault(base, (sys.intern(file), sys.intern(cls), sys.intern(template)))
+    # Under these names collecting notes what a test's op and dtype are.
+    op = params.get("op") or params.get("module")
+    dtype = params.get("dtype") or params.get("dtypes")
+    return CatalogTest(
+        id=name,
+        node="",
+        file=known[0],
+        cls=known[1],
+        template=known[2],
+        op=op and sys.intern(op),
+        dtype=dtype and sys.intern(dtype),
+    )
+
+
+def _rows(lock: Lock) -> Iterator[dict[str, Any]]:
+    for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True):
+        row = {"id": test.id, "seconds": seconds}
+        if test.id in lock.history:
+            row["failed"] = lock.history[test.id]
+        yield row
+
+
+def _counts(table: Any) -> dict[str, int]:
+    names = ("tests", MUST_RUN, "cover", *KINDS)
+    counts = {name: table[name] for name in names}
+    for name, value in counts.items():
+        if type(value) is not int or not 0 <= value <= counts["tests"]:
+            raise ValueError(f"counts.{name} is {value!r}, not a whole number from 0 to the number of tests")
+    return counts
+
+
+def _number(value: Any, most: float, key: str) -> float:
+    # Infinity and NaN are legal to Python's JSON reader and would poison every stage by seconds.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ValueError(f"{key} is {value!r}, not a number from 0 to {most:g}")
+    return float(value) if math.isfinite(value) else 0.0

@@ -1,0 +1,258 @@
+"""`spyre-ci select` as somebody types it: locks kept, fresh, foreign and broken; `select diff`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.cli.app import run
+from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
+from test_selection.lock import read_lock
+
+Call = Callable[..., tuple[int, str]]
+KEPT = "ladder.lock.gz"
+
+
+def rows(count: int, file: str = "test_a.py") -> list[CatalogTest]:
+    return [
+        CatalogTest(
+            id=f"{file}::TestA::test_{number % 20}[dtype=float{number % 3},k={number}]",
+            node=f"{number}",
+            file=file,
+            cls="TestA",
+            template=f"test_{number % 20}",
+            dtype=f"float{number % 3}",
+        )
+        for number in range(count)
+    ]
+
+
+def put(folder: Path, tests: list[CatalogTest], *, device: str = "spyre", error: str | None = None) -> None:
+    files = {test.file: FileRecord() for test in tests} | (
+        {"broken.py": FileRecord(error=error)} if error else {}
+    )
+    catalog = Catalog(pytorch="2.13.0+cpu", device=device, files=files, tests=tests)
+    write_catalog(folder / "catalog.jsonl.gz", catalog)
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls `spyre-ci` in a folder with the run folder `r`; exit code, and output with errors."""
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "r", rows(400))
+
+    def call(*words: str) -> tuple[int, str]:
+        code = run(list(words))
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return code, captured.out + captured.err
+
+    return call
+
+
+def selected(folder: str = "r") -> set[str]:
+    content: dict[str, Any] = json.loads(Path(folder, "selection.json").read_text(encoding="utf-8"))
+    return set(content["ids"])
+
+
+def test_without_a_lock_one_is_made_for_the_run_and_that_is_said(call: Call) -> None:
+    code, said = call("select", "--run-dir", "r", "--percent", "5")
+    assert code == 0
+    assert said.splitlines() == [
+        "selected 20 of 400 in-scope tests (5 %, 5.0 % of the seconds)",
+        "ladder: made for this run, as there is no ladder.lock.gz, by count, 400 places",
+        "complete from: files 0.01 %, dtypes 0.51 %, templates 4.76 %",
+        "reached: 1 of 1 files, 3 of 3 dtypes, 20 of 20 templates",
+        "0 are out of scope",
+    ]
+    assert len(read_lock(Path("r", KEPT)).ladder.tests) == 400
+    assert not Path(KEPT).exists()
+
+
+def test_a_kept_lock_is_used_and_moves_nobody_when_others_come_and_go(call: Call) -> None:
+    assert call("select", "--run-dir", "r", "--percent", "25", "--relock")[0] == 0
+    before = selected()
+    put(Path("r"), rows(440)[10:])
+    code, said = call("select", "--run-dir", "r", "--percent", "25")
+    assert code == 0
+    assert "ladder: ladder.lock.gz, by count, 400 places; 40 came since, 10 went" in said
+    old = {test.id for test in rows(400)}
+    assert selected() & old == before & {test.id for test in rows(440)[10:]}
+    assert not Path("r", KEPT).exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "said"), [("cpu", "ladder.lock.gz is not used: it is of device spyre and not cpu")]
+)
+def test_a_lock_of_other_tests_is_not_used_and_that_is_said(call: Call, device: str, said: str) -> None:
+    call("select", "--run-dir", "r", "--relock")
+    put(Path("r"), rows(400), device=device)
+    code, told = call("select", "--run-dir", "r", "--percent", "5")
+    assert code == 0
+    assert said in told.splitlines()
+    assert "ladder: made for this run, as the kept lock is of other tests, by count" in told
+    assert read_lock(Path("r", KEPT)).device == device
+    assert read_lock(Path(KEPT)).device == "spyre"
+
+
+def test_a_broken_lock_is_refused_until_it_is_relocked(call: Call) -> None:
+    Path(KEPT).write_bytes(b"nothing")
+    code, said = call("select", "--run-dir", "r")
+    assert code == 2
+    assert "remedy: " in said
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert code == 0
+    assert "the lock before could not be read, so who moves is not known" in said
+    assert call("select", "--run-dir", "r")[0] == 0
+
+
+def test_a_relock_shows_who_moves_in_and_out_of_each_stage(call: Call) -> None:
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert f"relocked 400 tests: {Path(KEPT).resolve()}" in said
+    assert " move in " not in said
+    put(Path("r"), rows(440)[10:], error="ImportError: x")
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert code == 0
+    lines = said.splitlines()
+    assert "files that could not be collected, so that their tests have no place: 1" in lines
+    (first,) = [line for line in lines if line.startswith("stage 1 (5 % by count): ")]
+    assert " move in (test_a.py::" in first or " move out (test_a.py::" in first
+    assert len([line for line in lines if line.startswith("stage ")]) == 5
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert said.count("nobody moves") == 5
+
+
+@pytest.mark.parametrize("words", [("--files", "*"), ("-k", "test"), ("--id", rows(1)[0].id)])
+def test_a_part_of_the_tests_is_not_locked(call: Call, words: tuple[str, ...]) -> None:
+    code, said = call("select", "--run-dir", "r", "--relock", *words)
+    assert code == 2
+    assert f"--relock is given with {words[0]}, which leaves tests out" in said
+    assert not Path(KEPT).exists()
+
+
+def test_stages_go_by_count_or_by_seconds(call: Call) -> None:
+    code, said = call("select", "--run-dir", "r", "--percent", "5", "--by", "seconds")
+    assert code == 0
+    assert ", by seconds, 400 places" in said
+    Path("spyre-ci.yaml").write_text(
+        "stages: {" + ", ".join(f"{number}: {{by: seconds}}" for number in range(6)) + "}\n", encoding="utf-8"
+    )
+    assert ", by seconds, 400 places" in call("select", "--run-dir", "r", "--stage", "2")[1]
+    code, said = call("select", "--run-dir", "r", "--by", "luck")
+    assert code == 2
+    assert "--by is 'luck'\n  remedy: give count or seconds" in said
+
+
+def test_stages_by_count_and_by_seconds_do_not_nest(call: Call) -> None:
+    Path("spyre-ci.yaml").write_text("stages: {2: {by: seconds}}\n", encoding="utf-8")
+    code, said = call("select", "--run-dir", "r")
+    assert code == 2
+    assert "stages by count and stages by seconds do not nest" in said
+
+
+def test_restricting_comes_first_and_the_lock_still_decides(call: Call) -> None:
+    put(Path("r"), rows(400) + rows(200, "test_b.py"))
+    call("select", "--run-dir", "r", "--relock")
+    call("select", "--run-dir", "r", "--percent", "5", "--files", "test_b.py")
+    before = selected()
+    assert len(before) == 10
+    assert all(name.startswith("test_b.py") for name in before)
+    put(Path("r"), rows(100) + rows(250, "test_b.py"))
+    call("select", "--run-dir", "r", "--percent", "5", "--files", "test_b.py")
+    assert before <= selected()
+
+
+def test_a_lock_made_for_one_run_never_becomes_the_kept_one(call: Call) -> None:
+    put(Path(), rows(400))
+    code, said = call("select", "--run-dir", ".", "--percent", "5")
+    assert code == 0
+    assert "made for this run" in said
+    assert not Path(KEPT).exists()
+
+
+def test_a_folder_in_the_place_of_the_lock_is_not_replaced(call: Call) -> None:
+    Path(KEPT).mkdir()
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert code == 2
+    assert "is there and is no file, so it is not replaced" in said
+
+
+def test_nothing_is_locked_for_a_share_of_nothing(call: Call) -> None:
+    code, _ = call("select", "--run-dir", "r", "--stage", "0")
+    assert code == 0
+    assert not Path("r", KEPT).exists()
+
+
+def test_diff_of_catalogs_tells_who_came_and_who_went(call: Call, tmp_path: Path) -> None:
+    put(tmp_path / "s", rows(410)[5:])
+    code, said = call("select", "diff", "r/catalog.jsonl.gz", "s")
+    assert code == 0
+    lines = said.splitlines()
+    assert lines[0] == "from r/catalog.jsonl.gz to s"
+    assert lines[1].startswith("came: 10, such as test_a.py::TestA::test_")
+    assert lines[2].split() == ["10", "test_a.py"]
+    assert lines[3].startswith("went: 5, such as ")
+    code, said = call("select", "diff", "r", "r")
+    assert said.splitlines()[1:] == ["nothing changed"]
+
+
+def test_diff_of_locks_tells_who_moved_in_each_stage(call: Call, tmp_path: Path) -> None:
+    call("select", "--run-dir", "r", "--relock")
+    Path(KEPT).rename("before.gz")
+    put(tmp_path / "r", rows(440)[10:])
+    call("select", "--run-dir", "r", "--relock")
+    code, said = call("select", "diff", "before.gz", KEPT, "--json")
+    assert code == 0
+    content, _ = json.JSONDecoder().raw_decode(said)
+    assert sum(map(len, content["came"].values())) == 40
+    assert sum(map(len, content["went"].values())) == 10
+    assert [one["share"] for one in content["shares"]][:2] == [
+        "stage 1 (5 % by count)",
+        "stage 2 (25 % by count)",
+    ]
+
+
+def test_diff_of_stages_and_selections(call: Call) -> None:
+    code, said = call("select", "diff", "1", "2", "--run-dir", "r")
+    assert code == 0
+    assert said.splitlines()[0] == "from stage 1 to stage 2"
+    assert "moved in: 80, such as" in said
+    assert "moved out" not in said
+    call("select", "--run-dir", "r", "--stage", "2")
+    assert (
+        "nothing changed"
+        in call("select", "diff", "2", "r/selection.json", "--catalog", "r/catalog.jsonl.gz")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("1", "2"), "stage 1 is named without a catalog\n  remedy: give --run-dir or --catalog"),
+        (("1", "9", "--run-dir", "r"), "there is no stage 9"),
+        (("none.gz", "r"), "none.gz: there is no such file"),
+        (("r", "other.json"), "is neither a catalog, a lock nor a selection: schema is 'spyre-ci/plan/1'"),
+        (("r", "text.txt"), "is neither a catalog, a lock nor a selection: cannot be read as JSON"),
+        (("r", "text.gz"), "is neither a catalog, a lock nor a selection: cannot be read as JSON"),
+        (("r", "empty"), "there is no such file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call: Call, words: tuple[str, ...], said: str) -> None:
+    Path("other.json").write_text('{"schema": "spyre-ci/plan/1"}', encoding="utf-8")
+    Path("text.txt").write_text("x", encoding="utf-8")
+    Path("text.gz").write_text("x", encoding="utf-8")
+    Path("empty").mkdir()
+    code, told = call("select", "diff", *words)
+    assert code == 2
+    assert said in told
+    assert "remedy: " in told
+
+
+def test_options_before_diff_are_refused_and_not_dropped(call: Call) -> None:
+    code, said = call("select", "--run-dir", "r", "diff", "1", "2")
+    assert code == 2
+    assert "run_dir given before `diff`" in said
