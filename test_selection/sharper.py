@@ -1,0 +1,143 @@
+"""Sharper lower bounds, for inputs on which even the best split stays above the plain one.
+
+Each takes a limit T and proves that no split over m equal shards ends within it, by weighing pieces: where the
+pieces any shard can hold within T never weigh more than 1 together, and the files' pieces weigh more than m
+however they are cut, T is out of reach (dual feasible functions; Fekete and Schepers, Mathematical
+Programming 91, 2001, for bin packing without set-ups).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from test_selection.bound import ROUNDING
+from test_selection.loads import FileLoad
+
+# The gap between what is proved and what is reached is halved so often.
+HALVINGS = 12
+# So many different set-ups are tried as thresholds, and so many pieces on a shard are told apart.
+MAX_THRESHOLDS = 8
+MAX_PIECES = 24
+
+
+def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: float) -> float:
+    """The best bound found from `low`, a bound, up to `high`, a makespan that was reached."""
+    low = max(low, min(counted_bound(loads, shards, high), high))
+    top = high * (1 - ROUNDING)
+    if top > low and is_out_of_reach(loads, shards, top):
+        return high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if is_out_of_reach(loads, shards, middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:
+    """Whether one of the weighings proves that no split ends within `limit` seconds."""
+    least = shards * (1 + ROUNDING)
+    if any(load.total_s > 0 and load.setup_s >= limit for load in loads):
+        return True
+    rests = [_cut(load, limit) for load in loads]
+    setups = sorted(load.setup_s for load in loads)
+    distinct = sorted(set(setups))
+    step = max(1, len(distinct) // MAX_THRESHOLDS)
+    weighings = (
+        *(_crowded(loads, rests, limit, threshold) for threshold in distinct[::step]),
+        *(_shared(loads, rests, limit, setups, most) for most in _mosts(setups, limit)),
+    )
+    return any(weight > least for weight in weighings)
+
+
+def _cut(load: FileLoad, limit: float) -> tuple[int, float]:
+    """Full pieces of a file, each a shard by itself, and the seconds of its tests beyond them."""
+    if load.total_s <= 0:
+        return 0, 0.0
+    room = limit - load.setup_s
+    full = max(0, math.ceil(load.total_s / room - ROUNDING) - 1)
+    return full, max(0.0, load.total_s - full * room)
+
+
+def _crowded(
+    loads: Sequence[FileLoad], rests: Sequence[tuple[int, float]], limit: float, threshold: float
+) -> float:
+    """A piece that leaves less room than any other file's set-up counts as a full shard.
+
+    A piece of w seconds with its set-up weighs w / T, but 1 above T - threshold and 0 below the threshold.
+    A file whose set-up is at least the threshold weighs least in as many full pieces as it fills.
+    """
+    weight = 0.0
+    for load, (full, rest) in zip(loads, rests, strict=True):
+        if load.setup_s < threshold:
+            continue
+        whole = load.setup_s + rest
+        weight += full + (1.0 if whole > (limit - threshold) * (1 + ROUNDING) else whole / limit)
+    return weight
+
+
+def _mosts(setups: Sequence[float], limit: float) -> Iterator[float]:
+    """Seconds of tests a piece is counted with at most: those at which a shard needs one piece more."""
+    for pieces, paid in enumerate(accumulate(setups[:MAX_PIECES]), start=1):
+        if pieces > 1 and paid < limit:
+            yield (limit - paid) / (pieces - 1)
+
+
+def _shared(
+    loads: Sequence[FileLoad],
+    rests: Sequence[tuple[int, float]],
+    limit: float,
+    setups: Sequence[float],
+    most: float,
+) -> float:
+    """A shard of k pieces holds T less k set-ups of tests, and with pieces counted as `most` at most k times that.
+
+    A piece weighs its seconds, `most` at most, over the greatest sum a shard can have. That is concave, so a
+    file weighs least in full pieces and one rest.
+    """
+    greatest = most
+    for pieces, paid in enumerate(accumulate(setups), start=1):
+        if limit - paid <= greatest:
+            break
+        greatest = max(greatest, min(pieces * most, limit - paid))
+    return (
+        sum(
+            full * min(most, limit - load.setup_s) + min(most, rest)
+            for load, (full, rest) in zip(loads, rests, strict=True)
+        )
+        / greatest
+    )
+
+
+def counted_bound(loads: Sequence[FileLoad], shards: int, reached: float) -> float:
+    """Of the q m + 1 longest tests some shard gets q + 1: T is no less than the q + 1 shortest of them.
+
+    Each test brings its share of the set-up, that of as many tests of its file as fit into `reached`: a
+    shard that ends sooner cannot hold more of them, so it pays at least what its tests bring.
+    """
+    sizes: list[float] = []
+    for load in loads:
+        fitting = _fitting(load, reached)
+        share = load.setup_s / fitting if fitting else math.inf
+        sizes += [seconds + share for seconds in load.seconds]
+    sizes.sort(reverse=True)
+    best = 0.0
+    for together in range(1, (len(sizes) - 1) // shards + 1):
+        last = together * shards
+        if sizes[last - together] * (together + 1) > best:
+            best = max(best, math.fsum(sizes[last - together : last + 1]))
+    return best * (1 - ROUNDING)
+
+
+def _fitting(load: FileLoad, reached: float) -> int:
+    """How many tests of a file, the shortest ones, a shard holds within `reached` seconds."""
+    room = (reached - load.setup_s) * (1 + ROUNDING)
+    sums = accumulate(reversed(load.seconds))
+    count = 0
+    for count, total in enumerate(sums, start=1):
+        if total > room:
+            return count - 1
+    return count
