@@ -7,11 +7,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from test_selection.bound import FileLoad
 from test_selection.fluid import Packing
+from test_selection.loads import FileLoad
 
 # Relieving weighs so many moves and swaps at most, a few tenths of a second's worth.
-MAX_TRIED = 60_000
+MAX_TRIED = 30_000
 # Partners are sought among so many shards that end soonest, and so many that share a file.
 MAX_PARTNERS = 6
 # Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
@@ -227,7 +227,7 @@ def _take(layout: Layout, longest: int, step: Step) -> None:
 def _partners(layout: Layout, longest: int, soonest_first: list[tuple[float, int]]) -> list[int]:
     """The shards that end soonest, of all and of those that share a file with the longest one."""
     found: dict[int, None] = {}
-    kept = []
+    kept: list[tuple[float, int]] = []
     while soonest_first and len(kept) < MAX_PARTNERS:
         row = heapq.heappop(soonest_first)
         if row[0] == layout.time(row[1]) and row[1] not in found:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from test_selection.cards import Cards
 from test_selection.loads import FileLoad
-from test_selection.loads import file_loads as file_loads
 
 # Seconds are sums of many floats: quotients this close to a whole number are meant to be it.
 ROUNDING = 1e-9

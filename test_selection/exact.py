@@ -51,7 +51,7 @@ class _Search:
         self._total_speed = sum(layout.speeds[shard] for shard in self._shards)
 
     def run(self, at: int = 0, low: float = 0.0, last: int = -1) -> None:
-        """Place the tests from `at` on; `low` is the longest shard so far, `last` where the test before went."""
+        """Place the tests from `at` on; `low` is the makespan so far, `last` where the one before went."""
         if self.peak <= self._bound:
             return
         if at == len(self._order):

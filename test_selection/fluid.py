@@ -1,12 +1,13 @@
-"""Packing files into shards as if tests could be cut at any second: which shard touches which file, how long."""
+"""Packing files into shards as if tests could be cut anywhere: which shard takes how much of which file."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 
-from test_selection.bound import ROUNDING, FileLoad, least
+from test_selection.bound import ROUNDING, least
 from test_selection.cards import Cards
+from test_selection.loads import FileLoad
 
 # Where a limit stands is found this exactly; whole tests are rarely finer.
 SEARCH_TOLERANCE = 2e-4
@@ -189,7 +190,8 @@ def _fill_one(
 
 def _best_subset(pieces: Sequence[tuple[float, int]], room: float, slack: float) -> tuple[float, list[int]]:
     """The places, ascending, of pieces that leave least of `room`, and what they leave."""
-    best, found = room, ()
+    best = room
+    found: tuple[int, ...] = ()
     stack: list[tuple[float, tuple[int, ...], int]] = [(room, (), len(pieces))]
     looks = 0
     while stack and looks < FILL_LOOKS and best > slack and pieces:

@@ -77,7 +77,9 @@ def file_loads(
             loads.append(_load(file, setup, names, [test_s.get(name, UNKNOWN_TEST_S) for name in names]))
         else:
             rows = [name for name in names if name not in followers]
-            loads += _limited(file, setup, rows, test_s, alone, limits.cards, chains or {})
+            loads += _limited(
+                file, setup, rows, test_s=test_s, alone=alone, needed=limits.cards, chains=chains or {}
+            )
     return loads
 
 
@@ -134,6 +136,7 @@ def _limited(
     file: str,
     setup: float,
     names: Sequence[str],
+    *,
     test_s: Mapping[str, float],
     alone: frozenset[str],
     needed: Mapping[str, int],

@@ -1,8 +1,8 @@
 """Sharper lower bounds, for inputs on which even the best split stays above the plain one.
 
-Each takes a limit T and proves that no split over m equal shards ends within it, by weighing pieces: where the
-pieces any shard can hold within T never weigh more than 1 together, and the files' pieces weigh more than m
-however they are cut, T is out of reach (dual feasible functions; Fekete and Schepers, Mathematical
+Each takes a limit T and proves that no split over m equal shards ends within it, by weighing pieces: where
+the pieces any shard can hold within T never weigh more than 1 together, and the files' pieces weigh more
+than m however they are cut, T is out of reach (dual feasible functions; Fekete and Schepers, Mathematical
 Programming 91, 2001, for bin packing without set-ups).
 """
 
@@ -93,7 +93,7 @@ def _shared(
     setups: Sequence[float],
     most: float,
 ) -> float:
-    """A shard of k pieces holds T less k set-ups of tests, and with pieces counted as `most` at most k times that.
+    """A shard of k pieces holds T less k set-ups of tests, and k times `most` where pieces count no more.
 
     A piece weighs its seconds, `most` at most, over the greatest sum a shard can have. That is concave, so a
     file weighs least in full pieces and one rest.

@@ -39,7 +39,7 @@ def deal_whole_files(loads: Sequence[FileLoad], cards: Cards, max_files: int | N
 
 
 def _open(needed: Sequence[int], cards: Cards, max_files: int) -> tuple[list[int], list[float]]:
-    """Shards for files of these widths, descending, as few wide ones as hold them; then one on each card left."""
+    """Shards for files of these widths, descending: as few as hold them, then one on each card left."""
     left = cards.left()
     widths: list[int] = []
     speeds: list[float] = []

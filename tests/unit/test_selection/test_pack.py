@@ -10,9 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from test_selection.bound import file_loads, longest_test, lower_bound
+from test_selection.bound import longest_test, lower_bound
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
+from test_selection.loads import file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 
