@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from test_selection.fluid import Packing
 from test_selection.loads import FileLoad
 
-# Relieving weighs so many moves and swaps at most, a few tenths of a second's worth.
-MAX_TRIED = 30_000
+# Relieving weighs so many moves and swaps at most: a few tenths of a second's worth, and less where the
+# tests are so many that relieving wins little.
+MAX_TRIED = 200_000
+MAX_TRIED_OF_MANY = 30_000
+MANY_TESTS = 100_000
 # Partners are sought among so many shards that end soonest, and so many that share a file.
 MAX_PARTNERS = 6
 # Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
@@ -191,8 +194,9 @@ def relieve(layout: Layout, *, goal: float) -> None:
     soonest_first = [(layout.time(shard), shard) for shard in shards]
     heapq.heapify(longest_first)
     heapq.heapify(soonest_first)
-    tried = 0
-    while tried < MAX_TRIED:
+    many = sum(len(load.ids) for load in layout.loads) > MANY_TESTS
+    tried, most = 0, MAX_TRIED_OF_MANY if many else MAX_TRIED
+    while tried < most:
         while -longest_first[0][0] != layout.time(longest_first[0][1]):
             heapq.heappop(longest_first)
         longest = longest_first[0][1]
@@ -205,7 +209,8 @@ def relieve(layout: Layout, *, goal: float) -> None:
                 tried += 1
                 if step.peak < (best.peak if best else peak * (1 - 1e-9)):
                     best = step
-            if best and best.peak <= goal:
+            # The best step of all is not worth its search: the next one mends what this one leaves.
+            if best:
                 break
         if best is None:
             return

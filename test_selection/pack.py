@@ -9,15 +9,14 @@ above the plain lower bound (`bound`), sharper ones are tried (`sharper`).
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from test_selection.balance import Layout, deal_greedily, deal_shares, relieve
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
+from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
 from test_selection.exact import improve, is_small
 from test_selection.fluid import pack
@@ -65,7 +64,7 @@ def make_plan(
     if shards < 1:
         raise UsageError(f"cannot plan for {shards} shards", remedy="ask for 1 shard or more")
     check_limits(limits, shards)
-    with _collector_paused():
+    with collector_paused():
         return _make_plan(tests, test_s, file_s, shards, limits)
 
 
@@ -96,18 +95,6 @@ def _make_plan(
         binds=_binds(loads, made, plain, limits.max_files, chains),
         shards=made,
     )
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Nothing here makes cycles, and looking for them among a million tests takes as long as the packing."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from test_selection.collector import collector_paused
 from test_selection.errors import BadFileError
 from test_selection.files import read_json, write_json
 
@@ -117,7 +118,7 @@ def read_plan(path: Path) -> Plan:
             bound_s=float(content["bound_s"]),
             makespan_s=float(content["makespan_s"]),
             binds=str(content["binds"]),
-            shards=tuple(_shard(row) for row in content["shards"]),
+            shards=_read_shards(content["shards"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
@@ -147,6 +148,11 @@ def _group_row(group: Group) -> dict[str, Any]:
         row["timeout_s"] = group.timeout_s
     row["ids"] = group.ids
     return row
+
+
+def _read_shards(rows: Any) -> tuple[Shard, ...]:
+    with collector_paused():
+        return tuple(_shard(row) for row in rows)
 
 
 def _shard(row: dict[str, Any]) -> Shard:

@@ -20,6 +20,8 @@ HALVINGS = 12
 # So many different set-ups are tried as thresholds, and so many pieces on a shard are told apart.
 MAX_THRESHOLDS = 8
 MAX_PIECES = 24
+# What a part of a file is charged for the file being cut, in parts of the file.
+TOLLS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
 def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: float) -> float:
@@ -40,6 +42,8 @@ def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: floa
 def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:
     """Whether one of the weighings proves that no split ends within `limit` seconds."""
     least = shards * (1 + ROUNDING)
+    if limit <= 0:
+        return False
     if any(load.total_s > 0 and load.setup_s >= limit for load in loads):
         return True
     rests = [_cut(load, limit) for load in loads]
@@ -49,6 +53,7 @@ def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> boo
     weighings = (
         *(_crowded(loads, rests, limit, threshold) for threshold in distinct[::step]),
         *(_shared(loads, rests, limit, setups, most) for most in _mosts(setups, limit)),
+        *(_broken(loads, rests, limit, toll) for toll in TOLLS),
     )
     return any(weight > least for weight in weighings)
 
@@ -141,3 +146,46 @@ def _fitting(load: FileLoad, reached: float) -> int:
         if total > room:
             return count - 1
     return count
+
+
+def _broken(
+    loads: Sequence[FileLoad], rests: Sequence[tuple[int, float]], limit: float, toll: float
+) -> float:
+    """Whoever is cut is cut in two at least, so every part of a file may be charged half of a toll on it.
+
+    A whole file of D seconds weighs D; a part of x seconds weighs toll D + (1 - 2 toll) x, where a file that
+    needs k parts anyway is charged 2 toll D / k a part. A shard with a whole files and b parts holds at most
+    what the a + b least set-ups leave, and a of the shortest files must fit beside b set-ups.
+    """
+    wholes = sorted(load.total_s for load, (full, _) in zip(loads, rests, strict=True) if not full)
+    shortest = sorted(load.whole_s for load, (full, _) in zip(loads, rests, strict=True) if not full)
+    charges = sorted(
+        (
+            toll * load.total_s * (2 / (full + 1) if full else 1)
+            for load, (full, _) in zip(loads, rests, strict=True)
+        ),
+        reverse=True,
+    )
+    longest = sorted(
+        (min(load.total_s, limit - load.setup_s) for load in loads),
+        reverse=True,
+    )
+    paid = [0.0, *accumulate(sorted(load.setup_s for load in loads)[: 2 * MAX_PIECES])]
+    if paid[-1] < limit and len(paid) - 1 < len(loads):
+        return 0.0  # more pieces fit on a shard than are looked at
+    fit = [0.0, *accumulate(shortest)]
+    most = [0.0, *accumulate(reversed(wholes))]
+    charged = [0.0, *accumulate(charges)]
+    parts = [0.0, *accumulate(longest)]
+    greatest = 0.0
+    for whole in range(len(fit)):
+        if fit[whole] > limit:
+            break
+        for part in range(len(charged)):
+            if whole + part >= len(paid) or fit[whole] + paid[part] > limit:
+                break
+            room = limit - paid[whole + part]
+            held = min(most[whole], room)
+            cut = min(room - held, parts[part])
+            greatest = max(greatest, held + charged[part] + (1 - 2 * toll) * cut)
+    return sum(load.total_s for load in loads) / greatest if greatest else 0.0
