@@ -19,6 +19,7 @@ MANY_TESTS = 100_000
 MAX_PARTNERS = 6
 # Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
 MAX_SINGLES = 24
+MAX_LOOKS = 256
 
 # Seconds off the giving shard, seconds onto the taking one, the file, its tests that go.
 Item = tuple[float, float, int, tuple[int, ...]]
@@ -278,9 +279,18 @@ def _items(layout: Layout, giver: int, taker: int) -> list[Item]:
         if total >= 0:
             items.append((total + load.setup_s, total + setup, number, tuple(tests)))
         if len(tests) > 1:
-            stride = max(1, len(tests) // MAX_SINGLES)
-            items += [(seconds[test], seconds[test] + setup, number, (test,)) for test in tests[::stride]]
+            items += [
+                (seconds[test], seconds[test] + setup, number, (test,)) for test in _singles(seconds, tests)
+            ]
     return items
+
+
+def _singles(seconds: Sequence[float], tests: Sequence[int]) -> list[int]:
+    """Tests of different lengths above 0, evenly spread; equal ones would weigh the same."""
+    first = {seconds[test]: test for test in tests[:: max(1, len(tests) // MAX_LOOKS)]}
+    first.pop(0.0, None)
+    found = list(first.values())
+    return found[:: max(1, len(found) // MAX_SINGLES)]
 
 
 def _peak(layout: Layout, giver: int, taker: int, leave: Item, back: Item | None) -> float | None:

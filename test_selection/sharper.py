@@ -139,7 +139,7 @@ def counted_bound(loads: Sequence[FileLoad], shards: int, reached: float) -> flo
 
 def _fitting(load: FileLoad, reached: float) -> int:
     """How many tests of a file, the shortest ones, a shard holds within `reached` seconds."""
-    room = (reached - load.setup_s) * (1 + ROUNDING)
+    room = reached * (1 + ROUNDING) - load.setup_s
     sums = accumulate(reversed(load.seconds))
     count = 0
     for count, total in enumerate(sums, start=1):
