@@ -20,6 +20,9 @@ HALVINGS = 12
 # So many different set-ups are tried as thresholds, and so many pieces on a shard are told apart.
 MAX_THRESHOLDS = 8
 MAX_PIECES = 24
+# Seconds are looked at for a common step down to a ten thousandth, where there are few different ones.
+TICKS = 10_000
+MAX_VALUES = 64
 # What a part of a file is charged for the file being cut, in parts of the file.
 TOLLS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
@@ -27,6 +30,7 @@ TOLLS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: float) -> float:
     """The best bound found from `low`, a bound, up to `high`, a makespan that was reached."""
     low = max(low, min(counted_bound(loads, shards, high), high))
+    reached = high
     top = high * (1 - ROUNDING)
     if top > low and is_out_of_reach(loads, shards, top):
         return high
@@ -36,7 +40,7 @@ def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: floa
             low = middle
         else:
             high = middle
-    return low
+    return min(on_grid(loads, low), reached)
 
 
 def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:
@@ -189,3 +193,24 @@ def _broken(
             cut = min(room - held, parts[part])
             greatest = max(greatest, held + charged[part] + (1 - 2 * toll) * cut)
     return sum(load.total_s for load in loads) / greatest if greatest else 0.0
+
+
+def on_grid(loads: Sequence[FileLoad], bound: float) -> float:
+    """The bound, raised to what a shard can take where all seconds are multiples of one step of time.
+
+    Measured seconds are not; guesses, medians and times to the tenth of a second are.
+    """
+    values = {load.setup_s for load in loads}
+    for load in loads:
+        values.update(load.seconds)
+        if len(values) > MAX_VALUES:
+            return bound
+    ticks = [round(value * TICKS) for value in values]
+    if any(abs(tick - value * TICKS) > ROUNDING for tick, value in zip(ticks, values, strict=True)):
+        return bound
+    step = math.gcd(*ticks)
+    if not step:
+        return bound
+    # Where the bound lies on the grid already, rounding must not lift it a step.
+    raised = math.ceil(bound * TICKS / step * (1 - ROUNDING)) * step / TICKS
+    return max(bound, raised * (1 - ROUNDING))

@@ -15,7 +15,7 @@ from test_selection.limits import Limits
 from test_selection.loads import FileLoad, file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
-from test_selection.sharper import counted_bound, is_out_of_reach, sharper_bound
+from test_selection.sharper import counted_bound, is_out_of_reach, on_grid, sharper_bound
 
 Files = Sequence[tuple[float, Sequence[float]]]
 
@@ -95,6 +95,8 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
     assert plain <= best * (1 + 1e-9)
     assert counted_bound(loads, shards, best) <= best * (1 + 1e-9)
     assert sharper_bound(loads, shards, plain, best * 1.5) <= best * (1 + 1e-9)
+    assert on_grid(loads, plain) <= best * (1 + 1e-9)
+    assert on_grid(loads, best) <= best * (1 + 1e-9)
     for limit in (best, best * 1.01, best * 1.2, best * 2):
         assert not is_out_of_reach(loads, shards, limit * (1 + 1e-9))
 
