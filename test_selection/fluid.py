@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 
@@ -205,3 +207,24 @@ def _best_subset(pieces: Sequence[tuple[float, int]], room: float, slack: float)
             if left > pieces[0][0]:
                 stack.append((left, (*chosen, place), place))
     return best, sorted(found)
+
+
+def spread(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing:
+    """Cut files into as many equal pieces as `limit` asks for, each to the shard that ends soonest.
+
+    No piece is cut again: where set-ups are a large part, a cut costs more than uneven shards, which
+    swapping whole pieces evens out.
+    """
+    packing = Packing(loads, cards, limit)
+    packing.close()
+    pieces = []
+    for number, load in enumerate(loads):
+        room = limit - load.setup_s
+        count = max(1, math.ceil(load.total_s / room - ROUNDING)) if room > 0 else 1
+        pieces += [(-(load.setup_s + load.total_s / count), number, load.total_s / count)] * count
+    ends = [(0.0, shard) for shard in range(len(packing.shares))]
+    for whole, number, seconds in sorted(pieces):
+        end, shard = ends[0]
+        packing.shares[shard].append((number, seconds))
+        heapq.heapreplace(ends, (end - whole, shard))
+    return packing

@@ -19,7 +19,7 @@ from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
 from test_selection.exact import improve, is_small
-from test_selection.fluid import pack
+from test_selection.fluid import pack, spread
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
@@ -28,6 +28,8 @@ from test_selection.whole import deal_whole_files
 
 # Within a fifth of a per cent of the bound there is nothing left to win.
 GOOD = 1.002
+# Above that, another way of packing is worth its time.
+FAIR = 1.005
 # Dealing test by test looks at every test anew; past so many, shares are fine enough.
 MAX_GREEDY = 50_000
 # A plan this far above its bound was kept there by a limit, where there is one.
@@ -120,6 +122,11 @@ def _best_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_file
     layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
     if layout.makespan > bound * GOOD:
         relieve(layout, goal=bound * GOOD)
+    even = cards.equal and all(load.cards == 1 for load in loads)
+    if packing is not None and layout.makespan > bound * FAIR and max_files is None and even:
+        other = deal_shares(spread(loads, cards, bound))
+        relieve(other, goal=bound * GOOD)
+        layout = min(layout, other, key=lambda one: one.makespan)
     coarse = sum(len(load.ids) for load in loads) <= MAX_GREEDY
     if packing is not None and layout.makespan > bound * GOOD and max_files is None and coarse:
         other = deal_greedily(packing)
