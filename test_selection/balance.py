@@ -1,153 +1,309 @@
-"""Where each test lies while a plan is made, and relieving the longest shard test by test."""
+"""Where each test lies while a plan is made: dealing whole tests out, and relieving the longest shard."""
 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from test_selection.bound import FileLoad
+from test_selection.fluid import Packing
+from test_selection.loads import FileLoad
 
-# Relieving looks at so many moves and swaps at most, about half a second's worth.
+# Relieving weighs so many moves and swaps at most: a few tenths of a second's worth, and less where the
+# tests are so many that relieving wins little.
 MAX_TRIED = 200_000
-# Swaps are tried with so many of the shards that share a file, those that end soonest.
-MAX_PARTNERS = 8
+MAX_TRIED_OF_MANY = 30_000
+MANY_TESTS = 100_000
+# Partners are sought among so many shards that end soonest, and so many that share a file.
+MAX_PARTNERS = 6
+# Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
+MAX_SINGLES = 24
+MAX_LOOKS = 256
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Tests that leave the longest shard and tests that come back for them, by file and place in it."""
-
-    peak: float
-    shard: int
-    leave: tuple[tuple[int, int], ...]
-    back: tuple[tuple[int, int], ...] = ()
+# Seconds off the giving shard, seconds onto the taking one, the file, its tests that go.
+Item = tuple[float, float, int, tuple[int, ...]]
 
 
 class Layout:
-    """Tests on shards: for each shard, by the file's place in `loads`, its tests' places in the file."""
+    """Tests on shards: for each shard, by the file's place in `loads`, its tests' places, ascending.
 
-    def __init__(self, loads: Sequence[FileLoad], shards: int) -> None:
+    `work` is seconds at speed 1; a shard's time is its work over its speed.
+    """
+
+    def __init__(
+        self,
+        loads: Sequence[FileLoad],
+        widths: Sequence[int],
+        speeds: Sequence[float],
+        max_files: int | None = None,
+    ) -> None:
         self.loads = loads
-        self.content: list[dict[int, set[int]]] = [{} for _ in range(shards)]
-        self.seconds = [0.0] * shards
+        self.widths = list(widths)
+        self.speeds = list(speeds)
+        self.max_files = max_files
+        self.content: list[dict[int, list[int]]] = [{} for _ in widths]
+        self.work = [0.0] * len(self.widths)
         self.touched: list[set[int]] = [set() for _ in loads]
+
+    def time(self, shard: int) -> float:
+        """Seconds until a shard ends."""
+        return self.work[shard] / self.speeds[shard]
 
     @property
     def makespan(self) -> float:
         """Seconds of the longest shard."""
-        return max(self.seconds)
+        return max(map(self.time, range(len(self.work))))
 
-    def add(self, shard: int, load: int, test: int) -> None:
-        """Put a test on a shard; the first of its file brings the set-up."""
-        self.seconds[shard] += self.cost(shard, load, test)
-        self.content[shard].setdefault(load, set()).add(test)
-        self.touched[load].add(shard)
+    def add(self, shard: int, load: int, tests: Sequence[int]) -> None:
+        """Put tests of one file on a shard; the first of its file brings the set-up."""
+        one = self.loads[load]
+        held = self.content[shard].get(load)
+        if held is None:
+            held = self.content[shard][load] = []
+            self.touched[load].add(shard)
+            self.work[shard] += one.setup_s
+        for test in tests:
+            insort(held, test)
+            self.work[shard] += one.seconds[test]
 
-    def remove(self, shard: int, load: int, test: int) -> None:
-        """Take a test off a shard; the last of its file takes the set-up along."""
-        tests = self.content[shard][load]
-        tests.remove(test)
-        if not tests:
+    def remove(self, shard: int, load: int, tests: Sequence[int]) -> None:
+        """Take tests off a shard; the last of its file takes the set-up along."""
+        one = self.loads[load]
+        held = self.content[shard][load]
+        for test in tests:
+            held.remove(test)
+            self.work[shard] -= one.seconds[test]
+        if not held:
             del self.content[shard][load]
             self.touched[load].remove(shard)
-        self.seconds[shard] -= self.cost(shard, load, test)
+            self.work[shard] -= one.setup_s
 
-    def cost(self, shard: int, load: int, test: int) -> float:
-        """Seconds a test adds to a shard that does not hold it."""
-        one = self.loads[load]
-        return one.seconds[test] + (0.0 if load in self.content[shard] else one.setup_s)
+    def takes(self, shard: int, load: int) -> bool:
+        """Whether a shard may run tests of a file: it is wide enough and has not too many files."""
+        if self.widths[shard] < self.loads[load].cards:
+            return False
+        if self.max_files is None or load in self.content[shard]:
+            return True
+        files = {self.loads[one].file for one in self.content[shard]}
+        return len(files | {self.loads[load].file}) <= self.max_files
 
 
-def deal_greedily(loads: Sequence[FileLoad], shards: int) -> Layout:
-    """Deal tests out, those of the longest set-up and time first, each to where it ends soonest."""
-    layout = Layout(loads, shards)
+def deal_shares(packing: Packing) -> Layout:
+    """Deal whole tests out to the shards that hold shares of their file, longest test first.
+
+    Files with the longest tests come first; how far a shard ended above or below its due is made up for
+    by the files dealt after, whose tests are finer.
+    """
+    loads = packing.loads
+    layout = Layout(loads, packing.widths, packing.speeds, packing.max_files)
+    due: list[dict[int, float]] = [{} for _ in loads]
+    for shard, shares in enumerate(packing.shares):
+        for number, seconds in shares:
+            due[number][shard] = due[number].get(shard, 0.0) + seconds
+    # What each shard got beyond its due so far; a shard not touched by a file any more saves its set-up.
+    over = [0.0] * len(packing.shares)
+    for number in sorted(range(len(loads)), key=lambda one: (len(due[one]) > 1, -loads[one].seconds[0], one)):
+        load = loads[number]
+        owed = [(over[shard] - seconds, shard) for shard, seconds in sorted(due[number].items())]
+        for excess, shard, tests in _deal(load.seconds, owed):
+            over[shard] = excess
+            if tests:
+                layout.content[shard][number] = tests
+                layout.touched[number].add(shard)
+                layout.work[shard] += load.setup_s + sum(map(load.seconds.__getitem__, tests))
+            else:
+                over[shard] -= load.setup_s
+    return layout
+
+
+def _deal(seconds: Sequence[float], owed: Sequence[tuple[float, int]]) -> list[tuple[float, int, list[int]]]:
+    """Each test to the shard that is owed most: excess, shard and tests of each."""
+    if len(owed) == 1:
+        excess, shard = owed[0]
+        return [(excess + sum(seconds), shard, list(range(len(seconds))))]
+    got: dict[int, list[int]] = {shard: [] for _, shard in owed}
+    heap = list(owed)
+    heapq.heapify(heap)
+    replace = heapq.heapreplace
+    for test, one in enumerate(seconds):
+        excess, shard = heap[0]
+        got[shard].append(test)
+        replace(heap, (excess + one, shard))
+    return [(excess, shard, got[shard]) for excess, shard in sorted(heap, key=lambda row: row[1])]
+
+
+def deal_greedily(packing: Packing) -> Layout:
+    """Deal tests out, those of the longest set-up and time first, each to where it ends soonest.
+
+    With a few long tests a shard, shares of seconds say little.
+    """
+    loads = packing.loads
+    layout = Layout(loads, packing.widths, packing.speeds, packing.max_files)
     order = [
-        (-(load.setup_s + seconds), number, test)
+        (-load.cards, -(load.setup_s + seconds), number, test)
         for number, load in enumerate(loads)
         for test, seconds in enumerate(load.seconds)
     ]
-    everywhere = [(0.0, shard) for shard in range(shards)]
+    everywhere = {
+        width: [(0.0, shard) for shard, one in enumerate(layout.widths) if one >= width]
+        for width in {load.cards for load in loads}
+    }
     by_file: list[list[tuple[float, int]]] = [[] for _ in loads]
-    for _, number, test in sorted(order):
-        choices = [_soonest(layout, everywhere)]
+    for _, _, number, test in sorted(order):
+        load = loads[number]
+        choices = [_soonest(layout, everywhere[load.cards])]
         if by_file[number]:
             choices.append(_soonest(layout, by_file[number]))
-        shard = min(choices, key=lambda one: (layout.seconds[one] + layout.cost(one, number, test), one))
+        costs = [
+            (
+                (layout.work[one] + load.seconds[test] + load.setup_s * (number not in layout.content[one]))
+                / layout.speeds[one],
+                one,
+            )
+            for one in choices
+        ]
+        shard = min(costs)[1]
         new = number not in layout.content[shard]
-        layout.add(shard, number, test)
+        layout.add(shard, number, (test,))
         if new:
-            heapq.heappush(by_file[number], (layout.seconds[shard], shard))
+            heapq.heappush(by_file[number], (layout.time(shard), shard))
     return layout
 
 
 def _soonest(layout: Layout, heap: list[tuple[float, int]]) -> int:
     """The shard of the heap that ends soonest; seconds in the heap may be old, and only ever grew."""
-    while heap[0][0] < layout.seconds[heap[0][1]]:
-        heapq.heapreplace(heap, (layout.seconds[heap[0][1]], heap[0][1]))
+    while heap[0][0] < layout.time(heap[0][1]):
+        heapq.heapreplace(heap, (layout.time(heap[0][1]), heap[0][1]))
     return heap[0][1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What leaves the longest shard for another, and what comes back for it."""
+
+    peak: float
+    shard: int
+    leave: Item
+    back: Item | None = None
 
 
 def relieve(layout: Layout, *, goal: float) -> None:
     """Move and swap tests off the longest shard until it is within `goal` seconds or nothing helps."""
-    tried = 0
-    while tried < MAX_TRIED:
-        longest = max(range(len(layout.seconds)), key=lambda shard: (layout.seconds[shard], -shard))
-        peak = layout.seconds[longest]
+    shards = range(len(layout.work))
+    longest_first = [(-layout.time(shard), shard) for shard in shards]
+    soonest_first = [(layout.time(shard), shard) for shard in shards]
+    heapq.heapify(longest_first)
+    heapq.heapify(soonest_first)
+    many = sum(len(load.ids) for load in layout.loads) > MANY_TESTS
+    tried, most = 0, MAX_TRIED_OF_MANY if many else MAX_TRIED
+    while tried < most:
+        while -longest_first[0][0] != layout.time(longest_first[0][1]):
+            heapq.heappop(longest_first)
+        longest = longest_first[0][1]
+        peak = layout.time(longest)
         if peak <= goal:
             return
-        steps = (*_moves(layout, longest), *_swaps(layout, longest))
-        tried += len(steps)
-        best = min(steps, key=lambda step: step.peak, default=None)
-        if best is None or best.peak >= peak * (1 - 1e-12):
+        best: Step | None = None
+        for shard in _partners(layout, longest, soonest_first):
+            for step in _steps(layout, longest, shard):
+                tried += 1
+                if step.peak < (best.peak if best else peak * (1 - 1e-9)):
+                    best = step
+            # The best step of all is not worth its search: the next one mends what this one leaves.
+            if best:
+                break
+        if best is None:
             return
-        for load, test in best.leave:
-            layout.remove(longest, load, test)
-        for load, test in best.back:
-            layout.remove(best.shard, load, test)
-            layout.add(longest, load, test)
-        for load, test in best.leave:
-            layout.add(best.shard, load, test)
+        _take(layout, longest, best)
+        for shard in (longest, best.shard):
+            heapq.heappush(longest_first, (-layout.time(shard), shard))
+            heapq.heappush(soonest_first, (layout.time(shard), shard))
 
 
-def _moves(layout: Layout, longest: int) -> Iterator[Step]:
-    """One test, or all of a file, to the shard that ends soonest, of all or of those with the file."""
-    seconds = layout.seconds
-    shards = [shard for shard in range(len(seconds)) if shard != longest]
-    if not shards:
-        return
-    soonest = min(shards, key=lambda shard: (seconds[shard], shard))
-    for number, tests in layout.content[longest].items():
+def _take(layout: Layout, longest: int, step: Step) -> None:
+    _, _, load, tests = step.leave
+    layout.remove(longest, load, tests)
+    if step.back is not None:
+        layout.remove(step.shard, step.back[2], step.back[3])
+        layout.add(longest, step.back[2], step.back[3])
+    layout.add(step.shard, load, tests)
+
+
+def _partners(layout: Layout, longest: int, soonest_first: list[tuple[float, int]]) -> list[int]:
+    """The shards that end soonest, of all and of those that share a file with the longest one."""
+    found: dict[int, None] = {}
+    kept: list[tuple[float, int]] = []
+    while soonest_first and len(kept) < MAX_PARTNERS:
+        row = heapq.heappop(soonest_first)
+        if row[0] == layout.time(row[1]) and row[1] not in found:
+            kept.append(row)
+            found[row[1]] = None
+    for row in kept:
+        heapq.heappush(soonest_first, row)
+    fellows = {shard for number in layout.content[longest] for shard in layout.touched[number]}
+    for shard in heapq.nsmallest(MAX_PARTNERS, fellows, key=lambda one: (layout.time(one), one)):
+        found[shard] = None
+    found.pop(longest, None)
+    return list(found)
+
+
+def _steps(layout: Layout, giver: int, taker: int) -> Iterator[Step]:
+    """Moves from one shard to another, and swaps that come near to making both equal."""
+    gap = layout.work[giver] - layout.work[taker]
+    leave = _items(layout, giver, taker)
+    back = sorted(_items(layout, taker, giver))
+    for item in leave:
+        peak = _peak(layout, giver, taker, item, None)
+        if peak is not None:
+            yield Step(peak=peak, shard=taker, leave=item)
+        wanted = (item[0] + item[1] - gap) / 2
+        at = bisect_left(back, (wanted,))
+        for other in back[max(at - 1, 0) : at + 1]:
+            peak = _peak(layout, giver, taker, item, other)
+            if peak is not None:
+                yield Step(peak=peak, shard=taker, leave=item, back=other)
+
+
+def _items(layout: Layout, giver: int, taker: int) -> list[Item]:
+    """What could go from one shard to another: all of a file, or one test of it."""
+    items: list[Item] = []
+    for number, tests in layout.content[giver].items():
+        if not layout.takes(taker, number):
+            continue
         load = layout.loads[number]
-        fellows = [shard for shard in layout.touched[number] if shard != longest]
-        targets = {soonest, min(fellows, key=lambda shard: (seconds[shard], shard), default=soonest)}
-        for target in sorted(targets):
-            setup = 0.0 if target in layout.touched[number] else load.setup_s
-            whole = sum(load.seconds[test] for test in sorted(tests))
-            peak = max(seconds[longest] - whole - load.setup_s, seconds[target] + whole + setup)
-            yield Step(peak=peak, shard=target, leave=tuple((number, test) for test in sorted(tests)))
-            if len(tests) > 1:
-                for test in sorted(tests):
-                    time = load.seconds[test]
-                    peak = max(seconds[longest] - time, seconds[target] + time + setup)
-                    yield Step(peak=peak, shard=target, leave=((number, test),))
+        shared = number in layout.content[taker]
+        setup = 0.0 if shared else load.setup_s
+        seconds = load.seconds
+        total = sum(map(seconds.__getitem__, tests)) if len(tests) <= MAX_SINGLES else -1.0
+        if total >= 0:
+            items.append((total + load.setup_s, total + setup, number, tuple(tests)))
+        if len(tests) > 1:
+            items += [
+                (seconds[test], seconds[test] + setup, number, (test,)) for test in _singles(seconds, tests)
+            ]
+    return items
 
 
-def _swaps(layout: Layout, longest: int) -> Iterator[Step]:
-    """A test against a shorter one of the same file elsewhere: no set-up is won or lost."""
-    for number, tests in sorted(layout.content[longest].items()):
-        times = layout.loads[number].seconds
-        fellows = layout.touched[number] - {longest}
-        partners = heapq.nsmallest(MAX_PARTNERS, fellows, key=lambda shard: (layout.seconds[shard], shard))
-        for shard in partners:
-            room = layout.seconds[longest] - layout.seconds[shard]
-            others = sorted(layout.content[shard][number])
-            for test in sorted(tests):
-                # Half of the difference moved makes the two equal; times fall with the place in the file.
-                wanted = times[test] - room / 2
-                at = bisect_left(others, -wanted, key=lambda one: -times[one])
-                for other in others[max(at - 1, 0) : at + 1]:
-                    moved = times[test] - times[other]
-                    peak = max(layout.seconds[longest] - moved, layout.seconds[shard] + moved)
-                    yield Step(peak=peak, shard=shard, leave=((number, test),), back=((number, other),))
+def _singles(seconds: Sequence[float], tests: Sequence[int]) -> list[int]:
+    """Tests of different lengths above 0, evenly spread; equal ones would weigh the same."""
+    first = {seconds[test]: test for test in tests[:: max(1, len(tests) // MAX_LOOKS)]}
+    first.pop(0.0, None)
+    found = list(first.values())
+    return found[:: max(1, len(found) // MAX_SINGLES)]
+
+
+def _peak(layout: Layout, giver: int, taker: int, leave: Item, back: Item | None) -> float | None:
+    """Seconds of the longer of two shards after a move or swap; None where it cannot be reckoned so."""
+    gives, takes = layout.work[giver] - leave[0], layout.work[taker] + leave[1]
+    if back is not None:
+        if back[2] == leave[2] and (len(back[3]) > 1 or len(leave[3]) > 1):
+            return None
+        if (
+            back[2] == leave[2]
+            and min(len(layout.content[giver][leave[2]]), len(layout.content[taker][leave[2]])) == 1
+        ):
+            # The last test of its file against another of it: each shard keeps its set-up.
+            return None
+        gives, takes = gives + back[1], takes - back[0]
+    return max(gives / layout.speeds[giver], takes / layout.speeds[taker])

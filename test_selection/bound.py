@@ -3,67 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
-from test_selection.catalog import CatalogTest
-from test_selection.durations import UNKNOWN_TEST_S
+from test_selection.cards import Cards
+from test_selection.loads import FileLoad
 
 # Seconds are sums of many floats: quotients this close to a whole number are meant to be it.
 ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLoad:
-    """The tests of one file, longest first (ties by id), and what they and the file's set-up cost.
-
-    Attributes:
-        file: the test file.
-        setup_s: seconds to import and collect the file, paid by every shard that touches it.
-        seconds: seconds of each test, descending.
-        ids: the canonical id of each test, in the order of `seconds`.
-        total_s: the sum of `seconds`.
-    """
-
-    file: str
-    setup_s: float
-    seconds: tuple[float, ...]
-    ids: tuple[str, ...]
-    total_s: float
-
-    @property
-    def whole_s(self) -> float:
-        """Seconds of the whole file on one shard."""
-        return self.setup_s + self.total_s
-
-
-def file_loads(
-    tests: Iterable[CatalogTest], test_s: Mapping[str, float], file_s: Mapping[str, float]
-) -> list[FileLoad]:
-    """Gather tests by file, in the order of the files' names; the order of `tests` does not count.
-
-    Args:
-        tests: what is to be split.
-        test_s: seconds by canonical id; a test without gets what an unknown test is given.
-        file_s: set-up seconds by file; a file without costs nothing to set up.
-    """
-    by_file: dict[str, list[tuple[float, str]]] = {}
-    for test in tests:
-        by_file.setdefault(test.file, []).append((-test_s.get(test.id, UNKNOWN_TEST_S), test.id))
-    loads = []
-    for file in sorted(by_file):
-        rows = sorted(by_file[file])
-        seconds = tuple(-negated for negated, _ in rows)
-        loads.append(
-            FileLoad(
-                file=file,
-                setup_s=file_s.get(file, 0.0),
-                seconds=seconds,
-                ids=tuple(name for _, name in rows),
-                total_s=math.fsum(seconds),
-            )
-        )
-    return loads
 
 
 def longest_test(loads: Iterable[FileLoad]) -> float:
@@ -75,35 +21,51 @@ def work_within(loads: Iterable[FileLoad], limit: float) -> float:
     """Least seconds of all shards together when none may exceed `limit`: sum of D_f + s_f k_f(T).
 
     File f with D_f seconds of tests and s_f of set-up touches at least k_f(T) = max(1, ceil(D_f / (T - s_f)))
-    shards. Infinite where a file's set-up leaves no room for its tests.
+    shards. What runs on c cards counts c times; tests that may borrow the set-up of wider ones of their file
+    count without it. Infinite where a file's set-up leaves no room for its tests.
     """
     work = 0.0
     for load in loads:
-        pieces = 1
+        pieces = 0 if load.borrows else 1
         if load.total_s > 0:
             room = limit - load.setup_s
             if room <= 0:
                 return math.inf
-            pieces = max(1, math.ceil(load.total_s / room - ROUNDING))
-        work += load.total_s + load.setup_s * pieces
+            if pieces:
+                pieces = max(1, math.ceil(load.total_s / room - ROUNDING))
+        work += (load.total_s + load.setup_s * pieces) * load.cards
     return work
 
 
-def lower_bound(loads: Sequence[FileLoad], shards: int) -> float:
+def lower_bound(loads: Sequence[FileLoad], shards: int, cards: Cards | None = None) -> float:
     """Seconds below which no split over `shards` shards can end.
 
     The least T that is no less than the longest test with its set-up and for which all shards together, m T,
-    hold the work that T asks for. The work falls as T grows, so bisection finds it.
+    hold the work that T asks for. The work falls as T grows, so bisection finds it. With cards of different
+    speed a shard does at most T v seconds of work, v the fastest, and all of them T times the sum of the
+    speeds; a test on c cards keeps c of them busy.
     """
+    used = cards or Cards(count=shards)
+    fastest, total = used.fastest, used.total
     longest = longest_test(loads)
+    if used.speeds:
+        # The fastest shard of c cards is as fast as the c-th fastest card.
+        longest = (
+            max((load.setup_s + load.seconds[0]) / used.speeds[load.cards - 1] for load in loads)
+            if loads
+            else 0.0
+        )
+
+    def asks(limit: float) -> float:
+        return work_within(loads, limit * fastest) / total
 
     def fits(limit: float) -> bool:
-        return work_within(loads, limit) <= shards * limit * (1 + ROUNDING)
+        return asks(limit) <= limit * (1 + ROUNDING)
 
-    start = max(longest, math.fsum(load.whole_s for load in loads) / shards)
+    start = max(longest, asks(math.inf))
     found = least(fits, start)
     # Between two steps of k_f the bound is the work over the shards, exactly.
-    exact = max(longest, work_within(loads, found) / shards)
+    exact = max(longest, asks(found))
     return exact if exact <= found and fits(exact) else found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from test_selection.collector import collector_paused
 from test_selection.errors import BadFileError
 from test_selection.files import read_lines, write_lines
 
@@ -101,8 +102,9 @@ def read_catalog(path: Path) -> Catalog:
             for name, row in header["files"].items()
         }
         tests = []
-        for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
-            tests.append(_test(row))
+        with collector_paused():
+            for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
+                tests.append(_test(row))
         catalog = Catalog(
             pytorch=str(header["pytorch"]), device=str(header["device"]), files=files, tests=tests
         )

@@ -1,0 +1,230 @@
+"""Packing files into shards as if tests could be cut anywhere: which shard takes how much of which file."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+
+from test_selection.bound import ROUNDING, least
+from test_selection.cards import Cards
+from test_selection.loads import FileLoad
+
+# Where a limit stands is found this exactly; whole tests are rarely finer.
+SEARCH_TOLERANCE = 2e-4
+# Limits tried below the one that best fit decreasing reached, and looks at each shard when filling it.
+FILL_LIMITS = 12
+FILL_LOOKS = 30
+# Filling looks at every piece for every shard: past so many it costs more than it wins.
+MAX_FILL = 4000
+
+Share = tuple[int, float]
+
+
+class Packing:
+    """Shards being filled up to `limit` seconds each.
+
+    Attributes:
+        shares: for each shard in use, the place of a file in the loads and the seconds of it to take.
+        widths: how many cards each shard in use holds.
+        speeds: the factor of each shard in use.
+    """
+
+    def __init__(
+        self, loads: Sequence[FileLoad], cards: Cards, limit: float, max_files: int | None = None
+    ) -> None:
+        self.loads = loads
+        self.limit = limit
+        self.max_files = max_files
+        self.shares: list[list[Share]] = []
+        self.widths: list[int] = []
+        self.speeds: list[float] = []
+        self._left = cards.left()
+        # (room in seconds of work, shard) of the shards that can take more.
+        self._rooms: list[tuple[float, int]] = []
+
+    def pack(self) -> bool:
+        """Place every file, widest first: what is narrower may use the room wider shards have left."""
+        rows: dict[int, list[int]] = {}
+        for number, load in enumerate(self.loads):
+            rows.setdefault(load.cards, []).append(number)
+        return all(self._pack_width(width, rows[width]) for width in sorted(rows, reverse=True))
+
+    def close(self) -> None:
+        """Open a shard on every card that is left, with nothing to do."""
+        while self._left.count:
+            self._open(1)
+
+    def _pack_width(self, width: int, numbers: Sequence[int]) -> bool:
+        rest: list[tuple[float, int, float]] = []
+        for number in numbers:
+            load = self.loads[number]
+            left = load.total_s
+            while True:
+                speed = self._left.best_speed(width)
+                capacity = self.limit * speed - load.setup_s
+                if left <= capacity * (1 + ROUNDING) or capacity <= 0:
+                    break
+                self._open(width)
+                self.shares[-1].append((number, capacity))
+                left -= capacity
+            rest.append((-(load.setup_s + left), number, left))
+        return all(self._place(number, left, width) for _, number, left in sorted(rest))
+
+    def _open(self, width: int) -> float:
+        speed = self._left.take(width)
+        self.shares.append([])
+        self.widths.append(width)
+        self.speeds.append(speed)
+        return self.limit * speed
+
+    def _place(self, number: int, left: float, width: int) -> bool:
+        """Put what is left of a file where it fits best; cut it only where no shard takes it whole."""
+        setup = self.loads[number].setup_s
+        slack = ROUNDING * self.limit
+        rooms = self._rooms
+        while True:
+            at = bisect_left(rooms, (setup + left - slack, -1))
+            taken = left
+            fresh = self._left.best_speed(width) * self.limit
+            if at < len(rooms):
+                room, shard = rooms.pop(at)
+            elif fresh >= setup + left - slack:
+                room, shard = self._open(width), len(self.shares) - 1
+            elif fresh - setup > slack and (not rooms or fresh >= rooms[-1][0]):
+                room, shard = self._open(width), len(self.shares) - 1
+                taken = room - setup
+            elif rooms and rooms[-1][0] - setup > slack:
+                room, shard = rooms.pop()
+                taken = room - setup
+            else:
+                return False
+            self.shares[shard].append((number, taken))
+            if self.max_files is None or len(self.shares[shard]) < self.max_files:
+                insort(rooms, (room - setup - taken, shard))
+            left -= taken
+            if left <= slack:
+                return True
+
+
+def pack(
+    loads: Sequence[FileLoad], cards: Cards, bound: float, max_files: int | None = None
+) -> Packing | None:
+    """Pack within the least limit that best fit decreasing, or filling shard by shard, finds room in.
+
+    Returns:
+        A packing with a shard for every card, or None where `max_files` leaves no room at any limit.
+    """
+
+    def packed(limit: float) -> Packing | None:
+        one = Packing(loads, cards, limit, max_files)
+        return one if one.pack() else None
+
+    plain = cards.equal and max_files is None and all(load.cards == 1 for load in loads)
+    if not plain and packed(_ample(loads, cards)) is None:
+        return None
+    limit = least(lambda limit: packed(limit) is not None, bound, tolerance=SEARCH_TOLERANCE)
+    found = packed(limit)
+    if plain and limit > bound * (1 + SEARCH_TOLERANCE) and len(loads) <= MAX_FILL:
+        for step in range(FILL_LIMITS):
+            filled = fill(loads, cards, bound + (limit - bound) * step / FILL_LIMITS)
+            if filled is not None:
+                return filled
+    if found is not None:
+        found.close()
+    return found
+
+
+def _ample(loads: Sequence[FileLoad], cards: Cards) -> float:
+    """A limit at which everything fits onto the slowest shard."""
+    slowest = cards.speeds[-1] if cards.speeds else 1.0
+    return 2 * sum(load.whole_s for load in loads) / slowest + 1
+
+
+def fill(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing | None:
+    """Pack shard by shard: the largest piece left, then those that fill its shard best, then a part of one.
+
+    The subset is sought as in Gupta and Ho's minimum bin slack, with a bounded number of looks.
+    """
+    packing = Packing(loads, cards, limit)
+    pieces = []
+    for number, load in enumerate(loads):
+        capacity, left = limit - load.setup_s, load.total_s
+        if capacity <= 0 < left:
+            return None
+        while left > capacity * (1 + ROUNDING):
+            if len(packing.shares) >= cards.count:
+                return None
+            packing.shares.append([(number, capacity)])
+            left -= capacity
+        pieces.append((load.setup_s + left, number))
+    pieces.sort()
+    slack = ROUNDING * limit
+    while pieces:
+        if len(packing.shares) >= cards.count:
+            return None
+        packing.shares.append(_fill_one(loads, pieces, limit, slack))
+    packing.shares += [[] for _ in range(cards.count - len(packing.shares))]
+    packing.widths = [1] * cards.count
+    packing.speeds = [1.0] * cards.count
+    return packing
+
+
+def _fill_one(
+    loads: Sequence[FileLoad], pieces: list[tuple[float, int]], limit: float, slack: float
+) -> list[Share]:
+    whole, number = pieces.pop()
+    shares = [(number, whole - loads[number].setup_s)]
+    room, places = _best_subset(pieces, limit - whole, slack)
+    for place in reversed(places):
+        whole, number = pieces.pop(place)
+        shares.append((number, whole - loads[number].setup_s))
+    if pieces:
+        whole, number = pieces[-1]
+        seconds = room - loads[number].setup_s
+        if slack < seconds < whole - loads[number].setup_s:
+            pieces.pop()
+            insort(pieces, (whole - seconds, number))
+            shares.append((number, seconds))
+    return shares
+
+
+def _best_subset(pieces: Sequence[tuple[float, int]], room: float, slack: float) -> tuple[float, list[int]]:
+    """The places, ascending, of pieces that leave least of `room`, and what they leave."""
+    best = room
+    found: tuple[int, ...] = ()
+    stack: list[tuple[float, tuple[int, ...], int]] = [(room, (), len(pieces))]
+    looks = 0
+    while stack and looks < FILL_LOOKS and best > slack and pieces:
+        room, chosen, end = stack.pop()
+        looks += 1
+        at = bisect_right(pieces, (room + slack, len(pieces) << 20), 0, end)
+        for place in range(max(0, at - 3), at):
+            left = room - pieces[place][0]
+            if left < best:
+                best, found = left, (*chosen, place)
+            if left > pieces[0][0]:
+                stack.append((left, (*chosen, place), place))
+    return best, sorted(found)
+
+
+def spread(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing:
+    """Cut files into as many equal pieces as `limit` asks for, each to the shard that ends soonest.
+
+    No piece is cut again: where set-ups are a large part, a cut costs more than uneven shards, which
+    swapping whole pieces evens out.
+    """
+    packing = Packing(loads, cards, limit)
+    packing.close()
+    pieces = []
+    for number, load in enumerate(loads):
+        room = limit - load.setup_s
+        count = max(1, math.ceil(load.total_s / room - ROUNDING)) if room > 0 else 1
+        pieces += [(-(load.setup_s + load.total_s / count), number, load.total_s / count)] * count
+    ends = [(0.0, shard) for shard in range(len(packing.shares))]
+    for whole, number, seconds in sorted(pieces):
+        end, shard = ends[0]
+        packing.shares[shard].append((number, seconds))
+        heapq.heapreplace(ends, (end - whole, shard))
+    return packing
