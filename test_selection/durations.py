@@ -91,7 +91,11 @@ def _file(name: str) -> str:
     return name.partition("::")[0]
 
 
-# Keys are cut from the canonical id, so that what was measured needs no catalog to be grouped by.
+# Keys are cut from the canonical id, so that what was measured needs no catalog to be grouped by. The order
+# is that of closeness: on 6,782 real tests of seven PyTorch files, timed on a CPU, 30 % of them hidden, the
+# mean error (natural logarithm) was 0.31 by dtype, 0.46 by template, 0.72 by class and 0.74 by op; with all
+# dtypes of a test hidden 0.45, 0.72 and 0.96 by template, class and op; with templates hidden 0.41 and 0.51
+# by class and op.
 _CHAIN: tuple[tuple[Source, Key], ...] = (
     (Source.DTYPE, _without_dtype),
     (Source.TEMPLATE, _template),
@@ -203,4 +207,11 @@ def _of_all(known: Mapping[str, float], found: Mapping[str, Estimate]) -> Estima
     values = list(known.values()) or [one.seconds for one in found.values()]
     if not values:
         return Estimate(seconds=UNKNOWN_TEST_S, source=Source.GUESS, spread=UNKNOWN_TEST_S)
-    return _summary(values, Source.ALL)
+    files: dict[str, list[float]] = {}
+    for name, seconds in known.items():
+        files.setdefault(_file(name), []).append(seconds)
+    # Of files, not of tests: a test of a file nobody ran is like one of a usual file, not of the largest.
+    medians = [statistics.median(times) for times in files.values()] or values
+    seconds = statistics.median(medians)
+    spread = max(seconds, quantile(values, SPREAD_AT))
+    return Estimate(seconds=seconds, source=Source.ALL, spread=spread)

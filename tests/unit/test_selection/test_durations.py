@@ -70,6 +70,33 @@ def test_the_same_test_with_another_dtype_is_the_next_best() -> None:
     assert found == Estimate(seconds=2.0, source=Source.DTYPE, spread=3.0)
 
 
+def test_each_source_is_asked_before_the_next() -> None:
+    wanted = "a.py::T::t[dtype=int8,op=add]"
+    nearest = {
+        Source.MEASURED: wanted,
+        Source.DTYPE: "a.py::T::t[dtype=int16,op=add]",
+        Source.TEMPLATE: "a.py::T::t[dtype=int8,op=mul]",
+        Source.CLASS: "a.py::T::u",
+        Source.OP: "b.py::U::v[op=add]",
+        Source.FILE: "a.py::V::w",
+        Source.ALL: "b.py::W::w",
+    }
+    known = {name: float(number) for number, name in enumerate(nearest.values(), start=1)}
+    for number, source in enumerate(nearest, start=1):
+        assert one(wanted, tests=known) == Estimate(seconds=number, source=source, spread=number)
+        del known[nearest[source]]
+
+
+def test_a_file_nobody_ran_is_like_the_usual_file_not_like_the_largest() -> None:
+    known = {f"big.py::t{number}": 50.0 for number in range(9)} | {"b.py::t": 1.0, "c.py::t": 3.0}
+    assert one("new.py::t", tests=known) == Estimate(seconds=3.0, source=Source.ALL, spread=50.0)
+
+
+def test_a_plain_function_has_no_class() -> None:
+    assert one("a.py::t", tests={"a.py::u": 1.0, "a.py::T::x": 3.0}).source is Source.FILE
+    assert one("a.py::t", classes={"a.py": 9.0}).source is Source.GUESS
+
+
 def test_a_parameter_whose_name_ends_in_dtype_is_no_dtype() -> None:
     known = {"a.py::T::t[dtype=int8,xdtype=int8]": 1.0, "a.py::T::t[dtype=int8,xdtype=int16]": 5.0}
     assert one("a.py::T::t[dtype=int16,xdtype=int16]", tests=known).seconds == 5.0
