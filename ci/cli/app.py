@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, steps
+from ci.cli import config, history, steps
+from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -52,9 +53,11 @@ app.command()(pytorch)
 app.command()(steps.collect)
 app.command()(steps.select)
 app.command()(steps.plan)
+app.command()(matrix)
 app.command()(steps.run)
 app.command()(steps.report)
 app.add_typer(hud_app, name="hud")
+app.add_typer(history.app, name="history")
 app.add_typer(config.app, name="config")
 
 

@@ -50,8 +50,8 @@ def import_classes(path: Path, classes: Mapping[str, float]) -> None:
         _keep_classes(store, classes)
 
 
-def forget_imports(path: Path) -> int:
-    """Drop all that was imported and return how many names that were.
+def forget_imports(path: Path, *, dry_run: bool = False) -> int:
+    """Drop all that was imported, or only count it, and return how many names that are.
 
     Raises:
         MissingInputError: there is no history yet.
@@ -60,6 +60,9 @@ def forget_imports(path: Path) -> int:
     """
     must_exist(path)
     with open_store(path) as store:
+        if dry_run:
+            count = "SELECT count(*) FROM "
+            return sum(store.execute(count + table).fetchone()[0] for table in _TABLES)
         return sum(store.execute(f"DELETE FROM {table}").rowcount for table in _TABLES)  # noqa: S608  # our own names
 
 
