@@ -36,7 +36,7 @@ class Source(StrEnum):
     """Where an estimate comes from, in the order they are asked."""
 
     MEASURED = "measured"
-    DTYPE = "same test, other dtype"
+    DTYPE = "same test other dtype"
     TEMPLATE = "same template"
     CLASS = "class"
     OP = "op"

@@ -152,16 +152,16 @@ def _deal_pool(members: Sequence[Load], size: int, legs: int) -> list[Leg]:
     mine: list[list[Load]] = [[] for _ in range(legs)]
     for width in sorted({load.cards for load in members}, reverse=True):
         # Who can begin first; of those, who has the least to do.
-        heap = [(free[leg][width - 1], work[leg], leg) for leg in range(legs)]
+        heap = [(free[leg][width - 1], work[leg], len(mine[leg]), leg) for leg in range(legs)]
         heapq.heapify(heap)
         same = [load for load in members if load.cards == width]
         for load in sorted(same, key=lambda load: (-load.expected_s, load.index)):
-            start, _, leg = heap[0]
+            start, _, _, leg = heap[0]
             free[leg][:width] = [start + load.expected_s] * width
             free[leg].sort()
             work[leg] += load.expected_s * width
             mine[leg].append(load)
-            heapq.heapreplace(heap, (free[leg][width - 1], work[leg], leg))
+            heapq.heapreplace(heap, (free[leg][width - 1], work[leg], len(mine[leg]), leg))
     return [_leg(sorted(one, key=lambda load: load.index), size) for one in mine if one]
 
 

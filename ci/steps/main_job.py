@@ -157,6 +157,7 @@ def plan_run(
         shards=shards,
         plan_file=folder.plan,
         durations_file=folder.durations,
+        say=context.say,
     )
     context.say(
         f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests ({share.label}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,14 @@ from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.catalog import Catalog, write_catalog
-from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
+from test_selection.durations import (
+    Durations,
+    estimate,
+    estimate_files,
+    how_estimated,
+    write_durations,
+)
+from test_selection.durations import Source as EstimateSource
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, write_plan
 from test_selection.scope import default_rules, load_rules
@@ -248,8 +255,18 @@ def plan_step(
     shards: int,
     plan_file: Path,
     durations_file: Path | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Plan:
     """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
+
+    Args:
+        catalog: every test there is.
+        selection: those to plan.
+        durations: what was measured.
+        shards: how many workers there are.
+        plan_file: the plan to write.
+        durations_file: the estimates to write.
+        say: told in one line where the estimates come from.
 
     Raises:
         PlanMismatchError: a selected test is not in the catalog, so no plan could hold it (law 1).
@@ -262,10 +279,15 @@ def plan_step(
             f"such as {strangers[0]!r}",
             remedy="select from this catalog with `spyre-ci select`, or name the catalog it was made from",
         )
-    test_s = estimate_tests(tests, durations)
+    estimates = estimate(tests, durations, among=catalog.tests)
+    test_s = {name: one.seconds for name, one in estimates.items()}
     file_s = estimate_files(catalog, durations)
     plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards)
     if durations_file is not None:
         write_durations(durations_file, Durations(tests=test_s, files=file_s))
     write_plan(plan_file, plan)
+    if say is not None:
+        counts = how_estimated(estimates)
+        told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
+        say(f"estimates: {told}")
     return plan
