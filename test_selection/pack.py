@@ -19,6 +19,7 @@ from test_selection.balance import Layout, deal_greedily, relieve
 from test_selection.bound import ROUNDING, FileLoad, file_loads, least, longest_test, lower_bound
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
+from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.plan import Group, Plan, Shard, fingerprint
 
 # Within a fifth of a per cent of the bound there is nothing left to win.
@@ -35,7 +36,12 @@ class Share:
 
 
 def make_plan(
-    tests: Sequence[CatalogTest], *, test_s: Mapping[str, float], file_s: Mapping[str, float], shards: int
+    tests: Sequence[CatalogTest],
+    *,
+    test_s: Mapping[str, float],
+    file_s: Mapping[str, float],
+    shards: int,
+    limits: Limits = NO_LIMITS,
 ) -> Plan:
     """Split tests over shards; the order of `tests` does not count.
 
@@ -44,6 +50,7 @@ def make_plan(
         test_s: seconds expected of each test, by canonical id.
         file_s: set-up seconds (import and collect) of each file.
         shards: how many workers there are; a shard that gets nothing stays in the plan, empty.
+        limits: what the plan must keep to.
 
     Returns:
         The plan, longest shard first. `binds` says what keeps it from being shorter: `nothing` (no tests),
@@ -55,6 +62,7 @@ def make_plan(
     """
     if shards < 1:
         raise UsageError(f"cannot plan for {shards} shards", remedy="ask for 1 shard or more")
+    check_limits(limits, shards)
     loads = file_loads(tests, test_s, file_s)
     bound = lower_bound(loads, shards)
     layout = _best_layout(loads, shards, bound)

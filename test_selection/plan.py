@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,19 +19,38 @@ KIND = "plan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Tests of one file that one worker runs after setting the file up once."""
+    """Tests of one file that one worker runs after setting the file up once.
+
+    Attributes:
+        file: the test file.
+        ids: canonical ids in the order of running.
+        alone: the group wants a fresh process and pays the set-up whatever ran before it.
+        timeout_s: what the file's history says a test of it may take at most, where it is known.
+    """
 
     file: str
     ids: tuple[str, ...]
+    alone: bool = False
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """What one worker does; `expected_s` counts its tests and the set-up of every file it touches (law 3)."""
+    """What one worker does; `expected_s` counts its tests and the set-up of every file it touches (law 3).
+
+    Attributes:
+        index: from 0.
+        expected_s: seconds on the shard's card or cards, their speed reckoned in.
+        groups: what it runs, in order.
+        cards: how many cards the worker holds all the while.
+        speed: the factor of the slowest of them; 1 takes the expected seconds, 0.5 twice as long.
+    """
 
     index: int
     expected_s: float
     groups: tuple[Group, ...]
+    cards: int = 1
+    speed: float = 1.0
 
     @property
     def ids(self) -> list[str]:
@@ -73,20 +93,12 @@ def fingerprint(shards: Sequence[Shard]) -> str:
 
 def write_plan(path: Path, plan: Plan) -> None:
     """Write `plan.json`; the same plan gives the same bytes."""
-    shards = [
-        {
-            "index": shard.index,
-            "expected_s": round(shard.expected_s, 3),
-            "groups": [{"file": group.file, "ids": list(group.ids)} for group in shard.groups],
-        }
-        for shard in plan.shards
-    ]
     content = {
         "fingerprint": plan.fingerprint,
         "bound_s": round(plan.bound_s, 3),
         "makespan_s": round(plan.makespan_s, 3),
         "binds": plan.binds,
-        "shards": shards,
+        "shards": [_shard_row(shard) for shard in plan.shards],
     }
     write_json(path, KIND, content)
 
@@ -117,9 +129,49 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
+def _shard_row(shard: Shard) -> dict[str, Any]:
+    row: dict[str, Any] = {"index": shard.index, "expected_s": round(shard.expected_s, 3)}
+    if shard.cards != 1:
+        row["cards"] = shard.cards
+    if shard.speed != 1:
+        row["speed"] = shard.speed
+    row["groups"] = [_group_row(group) for group in shard.groups]
+    return row
+
+
+def _group_row(group: Group) -> dict[str, Any]:
+    row: dict[str, Any] = {"file": group.file}
+    if group.alone:
+        row["alone"] = True
+    if group.timeout_s is not None:
+        row["timeout_s"] = group.timeout_s
+    row["ids"] = group.ids
+    return row
+
+
 def _shard(row: dict[str, Any]) -> Shard:
-    groups = tuple(Group(file=one["file"], ids=tuple(one["ids"])) for one in row["groups"])
-    return Shard(index=int(row["index"]), expected_s=float(row["expected_s"]), groups=groups)
+    return Shard(
+        index=int(row["index"]),
+        expected_s=float(row["expected_s"]),
+        groups=tuple(_group(one) for one in row["groups"]),
+        cards=_positive(row, "cards", 1, int),
+        speed=_positive(row, "speed", 1.0, int, float),
+    )
+
+
+def _group(row: dict[str, Any]) -> Group:
+    alone = row.get("alone", False)
+    if not isinstance(alone, bool):
+        raise TypeError(f"alone is {alone!r}, neither true nor false")
+    timeout_s = _positive(row, "timeout_s", 1.0, int, float) if row.get("timeout_s") is not None else None
+    return Group(file=row["file"], ids=tuple(row["ids"]), alone=alone, timeout_s=timeout_s)
+
+
+def _positive(row: dict[str, Any], key: str, default: Any, *kinds: type) -> Any:
+    value: Any = row.get(key, default)
+    if type(value) not in kinds or not 0 < value < math.inf:
+        raise TypeError(f"{key} is {value!r}, not a number above 0")
+    return value
 
 
 def _check(plan: Plan, path: Path) -> None:

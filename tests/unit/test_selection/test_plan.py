@@ -28,6 +28,36 @@ def test_a_plan_comes_back(tmp_path: Path) -> None:
     assert read_plan(tmp_path / "p.json") == PLAN
 
 
+def test_what_limits_add_to_a_plan_comes_back_and_is_left_out_where_it_is_usual(tmp_path: Path) -> None:
+    first, second = SHARDS
+    alone = Group(file="c.py", ids=("c.py::1",), alone=True, timeout_s=30.0)
+    limited = replace(
+        PLAN, shards=(replace(first, groups=(*first.groups, alone), cards=2, speed=0.5), second)
+    )
+    write_plan(tmp_path / "p.json", limited)
+    assert read_plan(tmp_path / "p.json") == limited
+    rows = json.loads((tmp_path / "p.json").read_text())["shards"]
+    assert (rows[0]["cards"], rows[0]["speed"]) == (2, 0.5)
+    assert rows[0]["groups"][2] == {"file": "c.py", "alone": True, "timeout_s": 30.0, "ids": ["c.py::1"]}
+    assert set(rows[1]) == {"index", "expected_s", "groups"}
+    assert set(rows[0]["groups"][0]) == {"file", "ids"}
+
+
+@pytest.mark.parametrize(
+    "more", [{"cards": 0}, {"cards": 1.5}, {"speed": -1}, {"speed": "1"}, {"cards": True}]
+)
+def test_cards_and_speeds_of_the_wrong_kind_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:
+    with pytest.raises(BadFileError, match="not a number above 0"):
+        read_plan(changed(tmp_path, shards=[{**shard_row(0, "x"), **more}]))
+
+
+@pytest.mark.parametrize("more", [{"alone": 1}, {"timeout_s": 0}, {"timeout_s": "9"}])
+def test_groups_with_values_of_the_wrong_kind_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:
+    row = {"index": 0, "expected_s": 1, "groups": [{"file": "a", "ids": ["x"], **more}]}
+    with pytest.raises(BadFileError, match="missing or of the wrong kind"):
+        read_plan(changed(tmp_path, shards=[row]))
+
+
 def test_ids_come_shard_after_shard_and_group_after_group() -> None:
     assert PLAN.ids == ["a.py::1", "a.py::2", "b.py::1"]
     assert PLAN.shards[1].ids == []
