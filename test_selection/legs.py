@@ -43,8 +43,7 @@ def loads_of(plan: Plan) -> list[Load]:
         BadFileError: a shard's seconds are none.
     """
     found = [
-        # A plan need not say how many cards a shard holds.
-        Load(index=shard.index, expected_s=shard.expected_s, cards=getattr(shard, "cards", 1))
+        Load(index=shard.index, expected_s=shard.expected_s, cards=shard.cards)
         for shard in plan.shards
         if shard.groups
     ]

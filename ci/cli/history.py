@@ -84,7 +84,7 @@ def import_(
 def prune(
     ctx: typer.Context,
     keep_days: Annotated[
-        int | None, typer.Option(min=1, help="Younger runs stay; default: history.keep_days.")
+        int | None, typer.Option(min=1, max=36500, help="Younger runs stay; default: history.keep_days.")
     ] = None,
     imported: Annotated[bool, typer.Option("--imported", help="Forget all that was imported, too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,

@@ -147,6 +147,7 @@ def plan(
         plan_file=out or folder.plan,
         # A plan with a name of its own comes alone: what lies beside it is not ours to write.
         durations_file=None if out else folder.durations,
+        run=context.settings.model.run,
         say=context.say,
     )
     context.say(

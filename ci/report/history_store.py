@@ -128,6 +128,12 @@ def _prepare(store: sqlite3.Connection, path: Path) -> None:
             where=path,
             remedy="use the spyre-ci that wrote it, or set `history.path` to another file",
         )
+    if version == 0 and store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise BadFileError(
+            "is a database of another program, not a history of runs",
+            where=path,
+            remedy="set `history.path` to another file",
+        )
     for step in _STEPS[version:]:
         for statement in step.split(";"):
             store.execute(statement)

@@ -157,6 +157,7 @@ def plan_run(
         shards=shards,
         plan_file=folder.plan,
         durations_file=folder.durations,
+        run=context.settings.model.run,
         say=context.say,
     )
     context.say(

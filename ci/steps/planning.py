@@ -9,6 +9,7 @@ from pathlib import Path
 
 import ci
 from ci.addresses import without_credentials
+from ci.config.model import Run
 from ci.device.environment import TEST_BASE, device_environment
 from ci.errors import MissingInputError, PlanMismatchError, UsageError
 from ci.progress import bar
@@ -23,18 +24,21 @@ from ci.steps.folder import RunFolder
 from test_selection.catalog import Catalog, write_catalog
 from test_selection.durations import (
     Durations,
+    Estimate,
     estimate,
     estimate_files,
     how_estimated,
     write_durations,
 )
 from test_selection.durations import Source as EstimateSource
+from test_selection.limits import Limits
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, write_plan
 from test_selection.scope import default_rules, load_rules
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
 from test_selection.suite_config import Suite, load_suite
+from test_selection.timeouts import file_timeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +259,7 @@ def plan_step(
     shards: int,
     plan_file: Path,
     durations_file: Path | None = None,
+    run: Run | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Plan:
     """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
@@ -266,6 +271,7 @@ def plan_step(
         shards: how many workers there are.
         plan_file: the plan to write.
         durations_file: the estimates to write.
+        run: settings that say how time-outs follow from the estimates; None plans without time-outs.
         say: told in one line where the estimates come from.
 
     Raises:
@@ -282,7 +288,9 @@ def plan_step(
     estimates = estimate(tests, durations, among=catalog.tests)
     test_s = {name: one.seconds for name, one in estimates.items()}
     file_s = estimate_files(catalog, durations)
-    plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards)
+    timeouts = {} if run is None else _timeouts(estimates, run)
+    limits = Limits(timeouts=timeouts)
+    plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits)
     if durations_file is not None:
         write_durations(durations_file, Durations(tests=test_s, files=file_s))
     write_plan(plan_file, plan)
@@ -291,3 +299,9 @@ def plan_step(
         told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
         say(f"estimates: {told}")
     return plan
+
+
+def _timeouts(estimates: Mapping[str, Estimate], run: Run) -> dict[str, float]:
+    return file_timeouts(
+        estimates, factor=run.timeout_factor, floor_s=run.timeout_floor_s, ceiling_s=run.test_timeout_s
+    )

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from ci.cli.matrix import Target, _legs
+from ci.config.model import Matrix
 from test_selection.plan import Group, Plan, Shard, write_plan
 
 
@@ -111,3 +113,18 @@ def test_settings_that_make_no_matrix_are_refused(
     Path("spyre-ci.yaml").write_text(f"matrix: {matrix}\n")
     assert run(["matrix", "mine", "--for", "github"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_wide_shard_widens_every_pod_but_only_its_own_leg() -> None:
+    group = (Group(file="a.py", ids=("x",)),)
+    shards = [
+        Shard(index=0, expected_s=5.0, groups=group, cards=2),
+        *(Shard(index=number, expected_s=1.0, groups=group) for number in (1, 2)),
+    ]
+    plan = Plan(fingerprint="f", bound_s=1.0, makespan_s=1.0, binds="balance", shards=tuple(shards))
+
+    def cards(target: Target) -> list[tuple[tuple[int, ...], int]]:
+        return [(leg.shards, leg.cards) for leg in _legs(plan, Matrix(), target, 1, None)]
+
+    assert cards(Target.GITHUB) == cards(Target.JENKINS) == [((0,), 2), ((1,), 1), ((2,), 1)]
+    assert cards(Target.INDEXED_JOB) == [((0,), 2), ((1, 2), 2)]

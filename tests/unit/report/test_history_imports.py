@@ -122,6 +122,26 @@ def test_a_file_that_is_no_history_takes_no_import(tmp_path: Path) -> None:
         import_durations(path, TOLD, device="cpu")
 
 
+def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
+    path.parent.mkdir()
+    store = sqlite3.connect(path)
+    store.execute("CREATE TABLE bookmarks (url TEXT)")
+    store.close()
+    with pytest.raises(BadFileError, match="is a database of another program") as caught:
+        import_classes(path, {"a.py::T": 1.0})
+    assert "set `history.path` to another file" in str(caught.value)
+    store = sqlite3.connect(path)
+    assert store.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
+    store.close()
+
+
+def test_an_empty_file_becomes_a_history(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    import_classes(path, {"a.py::T": 1.0})
+    assert export_durations(path).classes == {"a.py::T": 1.0}
+
+
 def test_the_overview_counts_by_device(path: Path) -> None:
     import_durations(path, TOLD, device="cpu")
     record(path, identity(), [passed(1.0), Result(id="b", verdict=Verdict.NOT_RUN)], {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -49,11 +48,7 @@ def test_seconds_that_are_none_are_refused(seconds: float) -> None:
 
 
 def test_a_shards_cards_are_those_the_plan_says() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Wide(Shard):
-        cards: int
-
-    wide = Wide(index=0, expected_s=1.0, groups=shard(0).groups, cards=2)
+    wide = Shard(index=0, expected_s=1.0, groups=shard(0).groups, cards=2)
     assert loads_of(plan(wide)) == [Load(index=0, expected_s=1.0, cards=2)]
 
 
