@@ -29,7 +29,7 @@ __all__ = [
 # Of a test nobody has timed yet; most of PyTorch's tests end well below it.
 UNKNOWN_TEST_S = 0.05
 SPREAD_AT = 0.95
-_OP = re.compile(r"[\[,]op=([^,\]]*)")
+_OP = re.compile(r"[\[,]((?:op|module)=[^,\]]*)")
 
 
 class Source(StrEnum):
@@ -39,7 +39,7 @@ class Source(StrEnum):
     DTYPE = "same test other dtype"
     TEMPLATE = "same template"
     CLASS = "class"
-    OP = "op"
+    OP = "op or module"
     FILE = "file"
     PRIOR = "class times from elsewhere"
     ALL = "all tests"

@@ -92,6 +92,12 @@ def test_a_file_nobody_ran_is_like_the_usual_file_not_like_the_largest() -> None
     assert one("new.py::t", tests=known) == Estimate(seconds=3.0, source=Source.ALL, spread=50.0)
 
 
+def test_a_module_is_a_source_like_an_op_and_no_op_of_that_name() -> None:
+    known = {"b.py::T::t[module=nn.ReLU]": 1.0, "b.py::T::t[op=nn.ReLU]": 9.0}
+    assert one("a.py::T::t[k=1,module=nn.ReLU]", tests=known).seconds == 1.0
+    assert one("a.py::T::t[op=nn.ReLU]", tests=known).seconds == 9.0
+
+
 def test_a_plain_function_has_no_class() -> None:
     assert one("a.py::t", tests={"a.py::u": 1.0, "a.py::T::x": 3.0}).source is Source.FILE
     assert one("a.py::t", classes={"a.py": 9.0}).source is Source.GUESS
