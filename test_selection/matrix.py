@@ -34,12 +34,14 @@ class Wording:
         timeout_factor: how many times its expected seconds a leg may take.
         timeout_extra_minutes: what it may take besides: checking out, images, a hang or two.
         beyond: what becomes of more legs than a GitHub matrix has.
+        fewest_cards: of any runner; the leg that hands over needs no more.
     """
 
     labels: Sequence[str]
     timeout_factor: float
     timeout_extra_minutes: int
     beyond: Beyond = "matrices"
+    fewest_cards: int = 0
 
 
 def github_matrix(legs: Sequence[Leg], wording: Wording) -> tuple[dict[str, Any], str]:
@@ -47,7 +49,7 @@ def github_matrix(legs: Sequence[Leg], wording: Wording) -> tuple[dict[str, Any]
 
     Up to 256 legs it has a row a leg. Beyond, by `wording.beyond`: a row for each of several matrices,
     `matrix` being its JSON as text, for a job that calls a reusable workflow once a row; or a single row
-    with `hand_over`, for a leg without a card that submits an Indexed Job.
+    with `hand_over`, for a leg on the least runner that submits an Indexed Job.
 
     Returns:
         The matrix, and why it is not a plain one; empty where it is.
@@ -61,7 +63,7 @@ def github_matrix(legs: Sequence[Leg], wording: Wording) -> tuple[dict[str, Any]
         why = f"{len(legs):,} legs are more than the {GITHUB_LEGS} of a GitHub matrix: "
         if wording.beyond == "indexed-job":
             content = {"include": [_hand_over(legs, wording)]}
-            why += "one leg without a card hands over to an Indexed Job"
+            why += "one leg hands over to an Indexed Job"
         else:
             content = {"include": _several(rows)}
             why += f"{len(content['include'])} matrices, each for one call of the reusable workflow"
@@ -130,7 +132,8 @@ def _several(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _hand_over(legs: Sequence[Leg], wording: Wording) -> dict[str, Any]:
     slowest = max(leg.expected_s for leg in legs)
-    whole = Leg(shards=tuple(index for leg in legs for index in leg.shards), cards=0, expected_s=slowest)
+    shards = tuple(index for leg in legs for index in leg.shards)
+    whole = Leg(shards=shards, cards=wording.fewest_cards, expected_s=slowest)
     return {"leg": 0, **_row(whole, wording), "hand_over": "indexed-job"}
 
 

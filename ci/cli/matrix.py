@@ -89,6 +89,7 @@ def _worded(legs: Sequence[Leg], settings: Matrix, target: Target) -> tuple[dict
         timeout_factor=settings.timeout_factor,
         timeout_extra_minutes=settings.timeout_extra_minutes,
         beyond=settings.beyond,
+        fewest_cards=min(settings.runner_cards),
     )
     if target is Target.GITHUB:
         return github_matrix(legs, wording)

@@ -114,12 +114,14 @@ def test_more_legs_than_a_matrix_has_become_several_and_it_is_said() -> None:
     )
 
 
-def test_or_one_leg_without_a_card_hands_over_to_a_cluster_job() -> None:
+def test_or_one_leg_on_the_least_runner_hands_over_to_a_cluster_job() -> None:
+    least, _ = github_matrix(legs_of(2048), replace(HAND_OVER, fewest_cards=1))
+    assert least["include"][0]["runs_on"] == ["linux", "spyre_pf_x1"]
     content, why = github_matrix(legs_of(2048), HAND_OVER)
     (row,) = content["include"]
     assert row["hand_over"] == "indexed-job"
     assert (row["shards"], row["cards"], row["runs_on"]) == ("0-2047", 0, ["linux", "spyre_pf_x0"])
-    assert why.endswith("one leg without a card hands over to an Indexed Job")
+    assert why.endswith("one leg hands over to an Indexed Job")
 
 
 def test_what_fits_a_matrix_is_never_handed_over() -> None:
