@@ -1,83 +1,217 @@
-"""Measured seconds: a test's own time and a file's set-up (import and collect)."""
+"""What tests are expected to take: by a chain of fall-backs, each estimate with its source and spread."""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.errors import BadFileError
-from test_selection.files import read_json, write_json
+from test_selection.durations_file import Durations, read_durations, write_durations
 
-KIND = "durations"
+__all__ = [
+    "UNKNOWN_TEST_S",
+    "Durations",
+    "Estimate",
+    "Source",
+    "estimate",
+    "estimate_files",
+    "estimate_tests",
+    "how_estimated",
+    "quantile",
+    "read_durations",
+    "write_durations",
+]
+
 # Of a test nobody has timed yet; most of PyTorch's tests end well below it.
 UNKNOWN_TEST_S = 0.05
+SPREAD_AT = 0.95
+_OP = re.compile(r"[\[,]((?:op|module)=[^,\]]*)")
+
+
+class Source(StrEnum):
+    """Where an estimate comes from, in the order they are asked."""
+
+    MEASURED = "measured"
+    DTYPE = "same test other dtype"
+    TEMPLATE = "same template"
+    CLASS = "class"
+    OP = "op or module"
+    FILE = "file"
+    PRIOR = "class times from elsewhere"
+    ALL = "all tests"
+    GUESS = "guess"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Durations:
-    """Seconds by canonical id, and set-up seconds by file."""
+class Estimate:
+    """What one test is expected to take.
 
-    tests: Mapping[str, float] = field(default_factory=dict)
-    files: Mapping[str, float] = field(default_factory=dict)
-
-
-def write_durations(path: Path, durations: Durations) -> None:
-    """Write `durations.json`, compressed where the name ends in `.gz`."""
-    write_json(path, KIND, {"tests": dict(durations.tests), "files": dict(durations.files)})
-
-
-def read_durations(path: Path) -> Durations:
-    """Read `durations.json[.gz]`.
-
-    Raises:
-        MissingInputError: there is no such file.
-        BadFileError: a value is not a finite number of seconds, 0 or more.
+    Attributes:
+        seconds: the median of its source.
+        source: what was looked at.
+        spread: the 95th percentile of its source in seconds, never below `seconds`: of the test's own runs
+            where it was measured, else of the tests the median is taken over.
     """
-    content = read_json(path, KIND)
-    tables: dict[str, dict[str, float]] = {}
-    for table in ("tests", "files"):
-        rows = content.get(table)
-        if not isinstance(rows, dict):
-            raise BadFileError(
-                f"key {table!r} is {type(rows).__name__}, not a table of seconds",
-                where=path,
-                remedy="export the durations again",
-            )
-        for name, value in rows.items():
-            # Infinity and NaN are legal to Python's JSON reader and would poison every plan.
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:  # noqa: PLR2004  # thirty years
-                raise BadFileError(
-                    f"{table}[{name!r}] is {value!r}, not seconds of 0 or more",
-                    where=path,
-                    remedy="mend that value or export the durations again",
-                )
-        tables[table] = rows
-    return Durations(tests=tables["tests"], files=tables["files"])
+
+    seconds: float
+    source: Source
+    spread: float
 
 
-def estimate_tests(tests: Iterable[CatalogTest], durations: Durations) -> dict[str, float]:
-    """Seconds expected of each test: its own, else its file's median, else the median of all.
+Key = Callable[[str], str | None]
+
+
+def _without_dtype(name: str) -> str | None:
+    start = name.find("[dtype=")
+    if start < 0 and (start := name.find(",dtype=")) < 0:
+        return None
+    end = name.find(",", start + 1)
+    return name[: start + 1] + name[end if end >= 0 else name.find("]", start) :]
+
+
+def _template(name: str) -> str:
+    return name.partition("[")[0].partition("#")[0]
+
+
+def _class(name: str) -> str | None:
+    cls = name.partition("[")[0].rpartition("::")[0]
+    return cls if "::" in cls else None  # a plain function has its file alone
+
+
+def _op(name: str) -> str | None:
+    found = _OP.search(name)
+    return found[1] if found else None
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
+
+
+# Keys are cut from the canonical id, so that what was measured needs no catalog to be grouped by. The order
+# is that of closeness, seen on 10,196 real tests of seven PyTorch files timed on a CPU. With 30 % of them
+# hidden, the mean error (natural logarithm) was 0.27 by dtype, 0.44 by template, 0.87 by class and by op;
+# with all dtypes of a test hidden 0.46, 0.89 and 1.00 by template, class and op; with whole templates hidden
+# 1.14 and 1.13 by class and op. Class goes before op, for it was never worse by much.
+_CHAIN: tuple[tuple[Source, Key], ...] = (
+    (Source.DTYPE, _without_dtype),
+    (Source.TEMPLATE, _template),
+    (Source.CLASS, _class),
+    (Source.OP, _op),
+    (Source.FILE, _file),
+)
+
+
+def estimate(
+    tests: Iterable[CatalogTest], durations: Durations, *, among: Iterable[CatalogTest] | None = None
+) -> dict[str, Estimate]:
+    """Estimate each test by the first of its sources that was measured; the order of the input is no matter.
 
     Args:
         tests: the tests to estimate.
-        durations: what was measured.
+        durations: what was measured, of these and of any other tests.
+        among: every test of the catalog, over which a class's seconds are shared; None: `tests`.
 
     Returns:
-        Seconds by canonical id.
+        Estimates by canonical id.
     """
-    wanted = list(tests)
-    by_file: dict[str, list[float]] = {}
-    for test in wanted:
-        if (seconds := durations.tests.get(test.id)) is not None:
-            by_file.setdefault(test.file, []).append(seconds)
-    medians = {name: statistics.median(values) for name, values in by_file.items()}
-    overall = statistics.median(medians.values()) if medians else UNKNOWN_TEST_S
-    return {test.id: durations.tests.get(test.id, medians.get(test.file, overall)) for test in wanted}
+    names = [test.id for test in tests]
+    others = _fall_backs(names, durations, among)
+    return {name: others[name] if name in others else _measured(name, durations) for name in names}
+
+
+def estimate_tests(
+    tests: Iterable[CatalogTest], durations: Durations, *, among: Iterable[CatalogTest] | None = None
+) -> dict[str, float]:
+    """Seconds expected of each test, by canonical id; `estimate` says where they come from."""
+    names = [test.id for test in tests]
+    others = _fall_backs(names, durations, among)
+    return {name: others[name].seconds if name in others else durations.tests[name] for name in names}
 
 
 def estimate_files(catalog: Catalog, durations: Durations) -> dict[str, float]:
     """Set-up seconds expected of each file: measured in a run, else what its collection took."""
     return {name: durations.files.get(name, record.collect_s) for name, record in catalog.files.items()}
+
+
+def how_estimated(estimates: Mapping[str, Estimate]) -> Counter[Source]:
+    """How many estimates each source gave."""
+    return Counter(one.source for one in estimates.values())
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank quantile of at least one value: the least that `share` of them do not exceed."""
+    ordered = sorted(values)
+    # Whole thousandths: 0.95 * 20 is a hair above 19 in binary and would ask for the 20th.
+    rank = -(-len(ordered) * round(share * 1000) // 1000)
+    return ordered[max(rank, 1) - 1]
+
+
+def _measured(name: str, durations: Durations) -> Estimate:
+    seconds = durations.tests[name]
+    spread = max(seconds, durations.spread.get(name, seconds))
+    return Estimate(seconds=seconds, source=Source.MEASURED, spread=spread)
+
+
+def _summary(values: Sequence[float], source: Source) -> Estimate:
+    return Estimate(seconds=statistics.median(values), source=source, spread=quantile(values, SPREAD_AT))
+
+
+def _fall_backs(
+    names: Sequence[str], durations: Durations, among: Iterable[CatalogTest] | None
+) -> dict[str, Estimate]:
+    """The estimates of those that were not measured."""
+    found: dict[str, Estimate] = {}
+    left = [name for name in names if name not in durations.tests]
+    for source, key in _CHAIN:
+        if left and durations.tests:
+            left = _by_neighbours(found, left, durations.tests, source, key)
+    if left and durations.classes:
+        everyone = names if among is None else (test.id for test in among)
+        left = _by_prior(found, left, durations.classes, everyone)
+    if left:
+        found.update(dict.fromkeys(left, _of_all(durations.tests, found)))
+    return found
+
+
+def _by_neighbours(
+    found: dict[str, Estimate], left: Sequence[str], known: Mapping[str, float], source: Source, key: Key
+) -> list[str]:
+    """Estimate what has a measured neighbour by `key`; return what has none."""
+    keys = {name: group for name in left if (group := key(name)) is not None}
+    groups: dict[str | None, list[float]] = {group: [] for group in keys.values()}
+    for name, seconds in known.items():
+        group = key(name)
+        if group in groups:
+            groups[group].append(seconds)
+    summaries = {group: _summary(values, source) for group, values in groups.items() if values}
+    found.update((name, summaries[group]) for name, group in keys.items() if group in summaries)
+    return [name for name in left if name not in found]
+
+
+def _by_prior(
+    found: dict[str, Estimate], left: Sequence[str], classes: Mapping[str, float], everyone: Iterable[str]
+) -> list[str]:
+    """Estimate by an equal share of what the class took elsewhere; return what no class tells."""
+    members = Counter(group for name in everyone if (group := _class(name)) and group in classes)
+    shares = {group: classes[group] / count for group, count in members.items()}
+    prior = {group: Estimate(seconds=one, source=Source.PRIOR, spread=one) for group, one in shares.items()}
+    found.update((name, prior[group]) for name in left if (group := _class(name)) and group in prior)
+    return [name for name in left if name not in found]
+
+
+def _of_all(known: Mapping[str, float], found: Mapping[str, Estimate]) -> Estimate:
+    values = list(known.values()) or [one.seconds for one in found.values()]
+    if not values:
+        return Estimate(seconds=UNKNOWN_TEST_S, source=Source.GUESS, spread=UNKNOWN_TEST_S)
+    files: dict[str, list[float]] = {}
+    for name, seconds in known.items():
+        files.setdefault(_file(name), []).append(seconds)
+    # Of files, not of tests: a test of a file nobody ran is like one of a usual file, not of the largest.
+    medians = [statistics.median(times) for times in files.values()] or values
+    seconds = statistics.median(medians)
+    spread = max(seconds, quantile(values, SPREAD_AT))
+    return Estimate(seconds=seconds, source=Source.ALL, spread=spread)

@@ -81,9 +81,19 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
         MissingInputError: there is no such file.
         BadFileError: it is not JSON, or not of schema `kind`.
     """
+    return _checked(load_json(path, kind), path, kind)
+
+
+def load_json(path: Path, kind: str) -> Any:
+    """Read any JSON document (`.gz` or plain), such as one that is not ours; `kind` names it in messages.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: it is not JSON.
+    """
     try:
         data = path.read_bytes()
-        content = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise _missing(path, kind) from error
     except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
@@ -92,7 +102,6 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
         raise BadFileError(
             f"cannot be read as JSON: {error}", where=path, remedy=f"write the {kind} file again"
         ) from error
-    return _checked(content, path, kind)
 
 
 def write_lines(path: Path, kind: str, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -124,7 +124,7 @@ def make_selection(
         chosen = members(inside, lock, percent=percent, by=by, must_run=must_run)
         asked = Asked(percent=percent, by=by, source=lock_source, scope_version=scope_version)
         note = make_note(lock, inside, chosen, asked)
-    times = None if durations is None else estimate_tests(inside, durations)
+    times = None if durations is None else estimate_tests(inside, durations, among=catalog.tests)
     return Selection(
         stage=stage,
         percent=percent,
@@ -172,7 +172,7 @@ def lock_of(
         tree=tree,
         scope=scope_version,
         must_run=must_run,
-        seconds=estimate_tests(inside, durations or Durations()),
+        seconds=estimate_tests(inside, durations or Durations(), among=catalog.tests),
         history=history,
         weighed=weighed,
     )

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, scope, select, steps
+from ci.cli import config, history, scope, select, steps
+from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -52,10 +53,12 @@ app.command()(pytorch)
 app.command()(steps.collect)
 app.add_typer(select.app, name="select")
 app.command()(steps.plan)
+app.command()(matrix)
 app.command()(steps.run)
 app.command()(steps.report)
 app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
+app.add_typer(history.app, name="history")
 app.add_typer(config.app, name="config")
 
 

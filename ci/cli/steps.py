@@ -20,6 +20,7 @@ from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import read_json
 from test_selection.plan import read_plan
+from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
 
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
@@ -102,6 +103,8 @@ def plan(
         plan_file=out or folder.plan,
         # A plan with a name of its own comes alone: what lies beside it is not ours to write.
         durations_file=None if out else folder.durations,
+        run=context.settings.model.run,
+        say=context.say,
     )
     context.say(
         f"{len(made.ids):,} tests on {len(made.shards)} shards: about {made.makespan_s:.1f} s "
@@ -114,7 +117,7 @@ def run(
     run_dir: options.RunDir = None,
     plan: In = None,
     shard: Annotated[
-        list[int] | None, typer.Option("--shard", help="Only this shard; may be given again.")
+        list[str] | None, typer.Option("--shard", help="Only these shards, such as 0-7,12; may be repeated.")
     ] = None,
     source: options.Source = None,
     device: options.Device = None,
@@ -129,7 +132,7 @@ def run(
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)
     context = _on_the_plans_device(context, beside)
-    chosen = choose_shards(planned, shard or ())
+    chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
     where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
     found = resolve_source(context, where)
     expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}

@@ -125,6 +125,12 @@ class Run(Section):
         default=0, ge=0, le=4096, description="cards used on this host, a worker each; 0: one a CPU core"
     )
     test_timeout_s: Seconds = Field(default=600, description="after which a test counts as hung")
+    timeout_factor: float = Field(
+        default=10, ge=1, le=1000, description="how many times its file's slowest test a test may take"
+    )
+    timeout_floor_s: Seconds = Field(
+        default=120, description="no time-out from history is shorter; none is longer than test_timeout_s"
+    )
     setup_timeout_s: Seconds = Field(
         default=300, description="after which importing and collecting a file counts as hung"
     )
@@ -132,6 +138,34 @@ class Run(Section):
     worker_restarts: int = Field(
         default=3, ge=0, description="how often a lost worker is replaced before its tests count as not run"
     )
+
+
+class Matrix(Section):
+    """How shards are dealt to the jobs of a CI."""
+
+    labels: list[Annotated[str, Field(pattern=r"^([^\s{}]|\{cards\})+$")]] = Field(
+        default_factory=lambda: ["linux", "x86_64", "spyre_pf_x{cards}"],
+        description="labels of a runner, `{cards}` for its cards; add the image's",
+    )
+    runner_cards: list[Annotated[int, Field(ge=0, le=64)]] = Field(
+        default_factory=lambda: [0, 1, 2, 4], description="cards that runners have"
+    )
+    timeout_factor: float = Field(
+        default=3, ge=1, le=100, description="how many times its expected seconds a leg may take"
+    )
+    timeout_extra_minutes: int = Field(
+        default=30, ge=0, le=1440, description="minutes a leg may take besides, for checkout, image and hangs"
+    )
+    beyond: Literal["matrices", "indexed-job"] = Field(
+        default="matrices",
+        description="more than 256 GitHub legs: several matrices, or one leg that submits an Indexed Job",
+    )
+
+    @model_validator(mode="after")
+    def _has_runners_with_cards(self) -> Matrix:
+        if not any(self.runner_cards):
+            raise ValueError("runner_cards must hold a number above 0")
+        return self
 
 
 class Report(Section):
@@ -185,6 +219,7 @@ class SettingsModel(Section):
     device: Device = Field(default_factory=Device)
     collect: Collect = Field(default_factory=Collect)
     run: Run = Field(default_factory=Run)
+    matrix: Matrix = Field(default_factory=Matrix)
     report: Report = Field(default_factory=Report)
     hud: Hud = Field(default_factory=Hud)
     history: History = Field(default_factory=History)

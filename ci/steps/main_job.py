@@ -177,6 +177,8 @@ def plan_run(
         shards=shards,
         plan_file=folder.plan,
         durations_file=folder.durations,
+        run=context.settings.model.run,
+        say=context.say,
     )
     for line in selected_lines(selection):
         context.say(line)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ci
 from ci.addresses import without_credentials
+from ci.config.model import Run
 from ci.device.environment import TEST_BASE, device_environment
 from ci.errors import MissingInputError, NothingToRunError, PlanMismatchError, UsageError
 from ci.progress import bar
@@ -23,8 +24,17 @@ from ci.steps.folder import RunFolder
 from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
 from ci.steps.scoping import DEFAULT_LANE, hold_to_lane, known_lane, scope_rules
 from test_selection.catalog import Catalog, write_catalog
-from test_selection.durations import Durations, estimate_files, estimate_tests, write_durations
+from test_selection.durations import (
+    Durations,
+    Estimate,
+    estimate,
+    estimate_files,
+    how_estimated,
+    write_durations,
+)
+from test_selection.durations import Source as EstimateSource
 from test_selection.ladder_note import note_lines
+from test_selection.limits import Limits
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import write_lock
 from test_selection.must_run import must_run_ids
@@ -35,6 +45,7 @@ from test_selection.rules import rules_version
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
 from test_selection.suite_config import Suite, load_suite
+from test_selection.timeouts import file_timeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,8 +397,20 @@ def plan_step(
     shards: int,
     plan_file: Path,
     durations_file: Path | None = None,
+    run: Run | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Plan:
     """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
+
+    Args:
+        catalog: every test there is.
+        selection: those to plan.
+        durations: what was measured.
+        shards: how many workers there are.
+        plan_file: the plan to write.
+        durations_file: the estimates to write.
+        run: settings that say how time-outs follow from the estimates; None plans without time-outs.
+        say: told in one line where the estimates come from.
 
     Raises:
         PlanMismatchError: a selected test is not in the catalog, so no plan could hold it (law 1).
@@ -400,10 +423,23 @@ def plan_step(
             f"such as {strangers[0]!r}",
             remedy="select from this catalog with `spyre-ci select`, or name the catalog it was made from",
         )
-    test_s = estimate_tests(tests, durations)
+    estimates = estimate(tests, durations, among=catalog.tests)
+    test_s = {name: one.seconds for name, one in estimates.items()}
     file_s = estimate_files(catalog, durations)
-    plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards)
+    timeouts = {} if run is None else _timeouts(estimates, run)
+    limits = Limits(timeouts=timeouts)
+    plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits)
     if durations_file is not None:
         write_durations(durations_file, Durations(tests=test_s, files=file_s))
     write_plan(plan_file, plan)
+    if say is not None:
+        counts = how_estimated(estimates)
+        told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
+        say(f"estimates: {told}")
     return plan
+
+
+def _timeouts(estimates: Mapping[str, Estimate], run: Run) -> dict[str, float]:
+    return file_timeouts(
+        estimates, factor=run.timeout_factor, floor_s=run.timeout_floor_s, ceiling_s=run.test_timeout_s
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.errors import BadFileError, MissingInputError, SpyreCiError
-from ci.report import history
+from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, failure_shares, prune, record
 from ci.report.reconcile import Account
 from ci.report.verdict import Result, Verdict
@@ -142,7 +142,7 @@ def test_readers_go_on_while_it_is_written(path: Path) -> None:
 
 def test_a_history_that_another_process_holds_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(path, identity(), [], {})
-    monkeypatch.setattr(history, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(history_store, "BUSY_TIMEOUT_S", 0.01)
     store = sqlite3.connect(path)
     store.execute("BEGIN IMMEDIATE")
     with pytest.raises(
@@ -164,7 +164,7 @@ def test_a_history_of_another_version_is_refused(path: Path) -> None:
     store = sqlite3.connect(path)
     store.execute("PRAGMA user_version = 9")
     store.close()
-    with pytest.raises(BadFileError, match="is a history of version 9, not 1"):
+    with pytest.raises(BadFileError, match="is a history of version 9, not 2"):
         export_durations(path)
 
 

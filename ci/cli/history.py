@@ -1,0 +1,145 @@
+"""`spyre-ci history`: what past runs took, in and out of the store, and how much of it there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ci.cli import options
+from ci.errors import UsageError
+from ci.report.history import DAY_S, export_durations
+from ci.report.history import prune as prune_runs
+from ci.report.history_imports import forget_imports, import_classes, import_durations
+from ci.report.history_overview import DeviceHistory, overview
+from ci.steps.context import Context
+from test_selection.class_times import choose_class_times, parse_class_times
+from test_selection.durations import Durations, read_durations, write_durations
+from test_selection.files import load_json
+
+app = typer.Typer(help="History: what past runs took, for planning.", no_args_is_help=True)
+NAME = Path("durations.json.gz")
+
+
+def history_path(context: Context) -> Path:
+    """The store the settings name."""
+    return context.state(str(context.settings.model.history.path))
+
+
+@app.command()
+def export(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Option("--out", help="File to write, .json or .json.gz.")] = NAME,
+    device: options.Device = None,
+) -> None:
+    """Write median and 95th percentile of the last runs on a device, for `spyre-ci plan --durations`.
+
+    Example: spyre-ci history export --out durations.json --device spyre
+    """
+    context = options.make_context(ctx, {"device.name": device})
+    name = context.settings.model.device.name
+    found = export_durations(history_path(context), device=name)
+    write_durations(out, found)
+    context.say(f"{_counts(found)} on {name}: {out}")
+
+
+@app.command(name="import")
+def import_(
+    ctx: typer.Context,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Exported durations, or PyTorch's public class times."),
+    ],
+    device: options.Device = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            metavar="JOB/CONFIG",
+            help="Configuration of class times to take; given again: the median over them.",
+        ),
+    ] = None,
+) -> None:
+    """Keep seconds measured elsewhere; runs in the history go before them.
+
+    Example: spyre-ci history import test-class-times.json --config linux-jammy-py3.10-gcc11/default
+    """
+    context = options.make_context(ctx, {"device.name": device})
+    name = context.settings.model.device.name
+    # All are read before the first is kept: a broken one leaves the history as it was.
+    read = [_read(path, config or ()) for path in files]
+    for path, found in zip(files, read, strict=True):
+        if isinstance(found, Durations):
+            import_durations(history_path(context), found, device=name)
+            context.say(f"{path}: {_counts(found)} on {name}")
+        else:
+            import_classes(history_path(context), found)
+            context.say(f"{path}: {len(found):,} classes")
+
+
+@app.command()
+def prune(
+    ctx: typer.Context,
+    keep_days: Annotated[
+        int | None, typer.Option(min=1, max=36500, help="Younger runs stay; default: history.keep_days.")
+    ] = None,
+    imported: Annotated[bool, typer.Option("--imported", help="Forget all that was imported, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> None:
+    """Take old runs out of the history.
+
+    Example: spyre-ci history prune --keep-days 90 --dry-run
+    """
+    context = options.make_context(ctx, {})
+    path = history_path(context)
+    days = keep_days if keep_days is not None else context.settings.model.history.keep_days
+    gone = prune_runs(path, days, context.clock(), dry_run=dry_run)
+    verb = "would leave" if dry_run else "left"
+    context.say(f"{gone:,} runs that began more than {days} x 24 h ago {verb} the history")
+    if imported:
+        context.say(f"{forget_imports(path, dry_run=dry_run):,} imported names {verb} the history")
+
+
+@app.command()
+def show(ctx: typer.Context) -> None:
+    """Show how many runs and tests there are by device, and how old they are."""
+    context = options.make_context(ctx, {})
+    rows, classes = overview(history_path(context))
+    table = Table()
+    for column in ("device", "runs", "tests", "imported", "oldest", "newest"):
+        table.add_column(column, justify="left" if column == "device" else "right")
+    for row in rows:
+        table.add_row(*_cells(row, context.clock()))
+    context.console.print(table)
+    if classes:
+        context.say(f"{classes:,} classes with imported times")
+
+
+def _read(path: Path, configs: list[str] | tuple[str, ...]) -> Durations | dict[str, float]:
+    """A file of either kind."""
+    content = load_json(path, "durations")
+    if isinstance(content, dict) and "schema" not in content:
+        return choose_class_times(parse_class_times(content, path), configs, path)
+    if configs:
+        raise UsageError(
+            f"--config is {configs[0]!r}, but there are no configurations to choose from",
+            where=path,
+            remedy="leave --config out, or import this file by itself",
+        )
+    return read_durations(path)
+
+
+def _counts(found: Durations) -> str:
+    classes = f", {len(found.classes):,} classes" if found.classes else ""
+    return f"{len(found.tests):,} tests, {len(found.files):,} files{classes}"
+
+
+def _cells(row: DeviceHistory, now: float) -> list[Text]:
+    ages = ["-" if when is None else f"{(now - when) / DAY_S:,.0f} days" for when in (row.oldest, row.newest)]
+    # Text, because a device's name is no markup.
+    return [
+        Text(one) for one in (row.device, *(f"{n:,}" for n in (row.runs, row.tests, row.imported)), *ages)
+    ]

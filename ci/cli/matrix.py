@@ -1,0 +1,97 @@
+"""`spyre-ci matrix`: a plan's shards, dealt to the jobs of a CI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ci.cli import options
+from ci.config.model import Matrix
+from ci.steps.context import Context
+from ci.steps.folder import find_run
+from test_selection.files import write_text
+from test_selection.legs import Leg, choose_cards, deal, loads_of
+from test_selection.matrix import (
+    GITHUB_LEGS,
+    Wording,
+    github_matrix,
+    indexed_job,
+    jenkins_branches,
+    to_json,
+)
+from test_selection.plan import Plan, read_plan
+
+
+class Target(StrEnum):
+    """Whose jobs the legs are."""
+
+    GITHUB = "github"
+    JENKINS = "jenkins"
+    INDEXED_JOB = "indexed-job"
+
+
+def matrix(
+    ctx: typer.Context,
+    plan: Annotated[str, typer.Argument(metavar="PLAN|RUN", help="Plan file, run folder, id or `latest`.")],
+    target: Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")],
+    cards_per_leg: Annotated[
+        int | None, typer.Option(help="Cards of a leg; default: the fewest that need no more than 256 legs.")
+    ] = None,
+    legs: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Legs at most; default: a card for every shard.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; default: print it.")] = None,
+) -> None:
+    """Deal a plan's shards to legs that end at about the same time, as one line of JSON.
+
+    Example: spyre-ci matrix latest --for github --cards-per-leg 4
+    """
+    context = options.make_context(ctx, {}, json_output=out is None)
+    settings = context.settings.model.matrix
+    dealt = _legs(_read(context, plan), settings, target, cards_per_leg, legs)
+    content, why = _worded(dealt, settings, target)
+    if out is None:
+        typer.echo(to_json(content))
+    else:
+        write_text(out, to_json(content) + "\n")
+    longest = max(leg.expected_s for leg in dealt)
+    shards = sum(len(leg.shards) for leg in dealt)
+    context.say(
+        f"{shards:,} shards on {len(dealt):,} legs, about {longest:.1f} s" + (f"; {why}" if why else "")
+    )
+
+
+def _read(context: Context, named: str) -> Plan:
+    if Path(named).is_file():
+        return read_plan(Path(named))
+    runs = context.settings.resolve(context.settings.model.runs)
+    return read_plan(find_run(runs, named, holding="plan.json").plan)
+
+
+def _legs(plan: Plan, settings: Matrix, target: Target, cards: int | None, legs: int | None) -> list[Leg]:
+    loads = loads_of(plan)
+    usual = cards if cards is not None else choose_cards(loads, settings.runner_cards, legs or GITHUB_LEGS)
+    dealt = deal(loads, settings.runner_cards, cards_per_leg=usual, legs=legs)
+    widest = max(leg.cards for leg in dealt)
+    if target is Target.INDEXED_JOB and widest > usual:
+        # The pods of one job are alike.
+        return deal(loads, settings.runner_cards, cards_per_leg=widest, legs=legs)
+    return dealt
+
+
+def _worded(legs: Sequence[Leg], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
+    wording = Wording(
+        labels=settings.labels,
+        timeout_factor=settings.timeout_factor,
+        timeout_extra_minutes=settings.timeout_extra_minutes,
+        beyond=settings.beyond,
+        fewest_cards=min(settings.runner_cards),
+    )
+    if target is Target.GITHUB:
+        return github_matrix(legs, wording)
+    words = jenkins_branches if target is Target.JENKINS else indexed_job
+    return words(legs, wording), ""

@@ -1,0 +1,141 @@
+"""The file behind the history: its tables, its versions, and what is said when it cannot be used.
+
+Names of tests and files are stored as JSON writes them (without the quotes): for nearly all that is the
+name itself, and names that are no valid UTF-8 come back exactly as they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from ci.errors import BadFileError, MissingInputError, SpyreCiError
+
+BUSY_TIMEOUT_S = 30.0
+_RUNS = """
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    run_id INTEGER NOT NULL,
+    run_attempt INTEGER NOT NULL,
+    lane TEXT NOT NULL,
+    device TEXT NOT NULL,
+    stage INTEGER,
+    percent REAL NOT NULL,
+    pytorch_version TEXT NOT NULL,
+    pytorch_sha TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    UNIQUE (run_id, run_attempt, run)
+);
+CREATE TABLE tests (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE results (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    test INTEGER NOT NULL REFERENCES tests (number),
+    verdict TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    card TEXT,
+    attempts INTEGER NOT NULL,
+    PRIMARY KEY (test, run)
+) WITHOUT ROWID;
+CREATE INDEX results_of_run ON results (run);
+CREATE TABLE setups (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    file TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    PRIMARY KEY (file, run)
+) WITHOUT ROWID;
+CREATE INDEX setups_of_run ON setups (run)
+"""
+_IMPORTS = """
+CREATE TABLE imported_tests (
+    device TEXT NOT NULL, name TEXT NOT NULL, seconds REAL NOT NULL, spread REAL,
+    PRIMARY KEY (device, name)
+) WITHOUT ROWID;
+CREATE TABLE imported_setups (
+    device TEXT NOT NULL, file TEXT NOT NULL, seconds REAL NOT NULL,
+    PRIMARY KEY (device, file)
+) WITHOUT ROWID;
+CREATE TABLE imported_classes (name TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID
+"""
+# What leads from each version to the next; a new store goes all the way.
+_STEPS = (_RUNS, _IMPORTS)
+VERSION = len(_STEPS)
+
+
+@contextlib.contextmanager
+def open_store(path: Path) -> Iterator[sqlite3.Connection]:
+    """One transaction on the store, which is made where it is not there: all of it or nothing.
+
+    Raises:
+        BadFileError: the file is no history, or one of a newer version.
+        SpyreCiError: the file cannot be used, or another process holds it for too long.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as store:
+            # Readers go on while a report is written.
+            store.execute("PRAGMA journal_mode = WAL")
+            store.execute("PRAGMA foreign_keys = ON")
+            store.execute("BEGIN IMMEDIATE")
+            _prepare(store, path)
+            yield store
+            store.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        raise SpyreCiError(
+            f"the history cannot be used: {error}",
+            where=path,
+            remedy="check the folder's rights and disk, or try again when no other report is written",
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise BadFileError(
+            f"is not a history of runs: {error}",
+            where=path,
+            remedy="set `history.path` to another file, or move this one away",
+        ) from error
+
+
+def must_exist(path: Path) -> None:
+    """Refuse to read where nothing was ever written.
+
+    Raises:
+        MissingInputError: there is no history yet.
+    """
+    if not path.is_file():
+        raise MissingInputError(
+            "there is no history yet",
+            where=path,
+            remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
+        )
+
+
+def stored(name: str) -> str:
+    """A name as the store keeps it."""
+    return json.dumps(name)[1:-1]
+
+
+def original(kept: str) -> str:
+    """The name that `stored` was given."""
+    return str(json.loads(f'"{kept}"')) if "\\" in kept else kept
+
+
+def _prepare(store: sqlite3.Connection, path: Path) -> None:
+    (version,) = store.execute("PRAGMA user_version").fetchone()
+    if not 0 <= version <= VERSION:
+        raise BadFileError(
+            f"is a history of version {version}, not {VERSION}",
+            where=path,
+            remedy="use the spyre-ci that wrote it, or set `history.path` to another file",
+        )
+    if version == 0 and store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise BadFileError(
+            "is a database of another program, not a history of runs",
+            where=path,
+            remedy="set `history.path` to another file",
+        )
+    for step in _STEPS[version:]:
+        for statement in step.split(";"):
+            store.execute(statement)
+    if version != VERSION:
+        store.execute(f"PRAGMA user_version = {VERSION}")

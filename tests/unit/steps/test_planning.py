@@ -1,0 +1,69 @@
+"""A plan says where its seconds come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.config.model import Run
+from ci.steps import planning
+from ci.steps.planning import plan_step
+from test_selection.catalog import Catalog, CatalogTest, FileRecord
+from test_selection.durations import Durations
+from test_selection.limits import Limits
+from test_selection.pack import make_plan
+from test_selection.plan import Plan
+from test_selection.selection import Selection
+
+
+def test_a_plan_says_where_its_seconds_come_from(tmp_path: Path) -> None:
+    names = [f"a.py::T::t[dtype={dtype}]" for dtype in ("int8", "int16", "int32")] + [
+        "b.py::U::t",
+        "b.py::U::u",
+    ]
+    tests = [CatalogTest(id=name, node="", file=name[:4]) for name in names]
+    catalog = Catalog(
+        pytorch="p", device="d", files={"a.py": FileRecord(), "b.py": FileRecord()}, tests=tests
+    )
+    known = Durations(tests={names[0]: 1.0}, classes={"b.py::U": 8.0})
+    said: list[str] = []
+    plan = plan_step(
+        catalog,
+        # The class's other test is not planned, and half of its seconds are not either.
+        Selection(stage=None, percent=50, ids=names[:-1]),
+        known,
+        shards=1,
+        plan_file=tmp_path / "plan.json",
+        say=said.append,
+    )
+    assert said == ["estimates: 1 measured, 2 same test other dtype, 1 class times from elsewhere"]
+    assert plan.makespan_s == 7.0
+
+
+def test_time_outs_from_history_are_handed_to_the_planner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[Limits] = []
+
+    def noting(tests: list[CatalogTest], *, limits: Limits, **rest: Any) -> Plan:
+        handed.append(limits)
+        return make_plan(tests, limits=limits, **rest)
+
+    monkeypatch.setattr(planning, "make_plan", noting)
+    names = ["a.py::T::t", "a.py::T::u", "b.py::t"]
+    tests = [CatalogTest(id=name, node="", file=name[:4]) for name in names]
+    catalog = Catalog(
+        pytorch="p", device="d", files={"a.py": FileRecord(), "b.py": FileRecord()}, tests=tests
+    )
+    for run in (None, Run(timeout_factor=4, timeout_floor_s=10, test_timeout_s=50)):
+        plan_step(
+            catalog,
+            Selection(stage=None, percent=100, ids=names),
+            Durations(tests={names[0]: 1.0, names[1]: 3.0}, spread={names[1]: 6.0}),
+            shards=1,
+            plan_file=tmp_path / "plan.json",
+            run=run,
+        )
+    assert [limits.timeouts for limits in handed] == [{}, {"a.py": 24}]
