@@ -1,0 +1,309 @@
+"""A plan run on paper: cards claim pieces, event by event, on one drawn day.
+
+Static, nobody helps; with the tail stolen, cards of one domain (a host of so many cards, or all of them)
+claim each other's pieces by the policy of `test_selection.steal`. The policy sees what a card could see:
+what was expected, what is unclaimed, and what ended pieces took; never the truth of what is to come.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from test_selection.plan import Plan
+from test_selection.steal import Piece, Rest, choose_victim, cut_plan, piece_seconds, scale
+from test_selection.world import Randomness, Truth, World, draw_truth, true_bound
+
+STATIC = 1
+# So many of the shards that end last, and of those whose file the thief has, are looked at.
+LOOKED_AT = 1
+
+
+class Segment(NamedTuple):
+    """A piece on a card: whose shard it was of, when it was begun, set up, and ended, in seconds."""
+
+    card: int
+    shard: int
+    piece: Piece
+    starts_at: float
+    ready_at: float
+    ends_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a plan on one day.
+
+    Attributes:
+        makespan_s: when the last card ended.
+        bound_s: no split could have ended sooner that day.
+        busy: share of the cards' time until then that was spent on tests and set-up.
+        not_run: ids no living card was left for.
+        stolen: pieces run by a card whose shard they were not of.
+        segments: every piece that ran, in the order of beginning.
+    """
+
+    makespan_s: float
+    bound_s: float
+    busy: float
+    not_run: tuple[str, ...]
+    stolen: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Makespan over the bound; 1 where there was nothing to do."""
+        return self.makespan_s / self.bound_s if self.bound_s else 1.0
+
+
+def simulate(
+    plan: Plan,
+    *,
+    test_s: Mapping[str, float],
+    file_s: Mapping[str, float],
+    world: World,
+    randomness: Randomness,
+    domain: int | None = None,
+) -> Outcome:
+    """Run a plan on paper on one day drawn from `world`.
+
+    Args:
+        plan: a card a shard.
+        test_s: seconds the plan expected of each test.
+        file_s: set-up seconds it expected of each file.
+        world: how far off that may be.
+        randomness: a `random.Random` of the caller's seed; the same seed gives the same day for every domain.
+        domain: cards that steal from each other: 1 for a static plan, the cards of a host, or None for all.
+    """
+    truth = draw_truth(plan, test_s=test_s, file_s=file_s, world=world, randomness=randomness)
+    pieces = cut_plan(plan, test_s)
+    bound = true_bound(plan, truth)
+    return run_pieces(
+        pieces, truth, world, file_s=file_s, domain=domain, tick_s=piece_seconds(plan), bound_s=bound
+    )
+
+
+def run_pieces(
+    pieces: Sequence[Sequence[Piece]],
+    truth: Truth,
+    world: World,
+    *,
+    file_s: Mapping[str, float],
+    domain: int | None,
+    tick_s: float,
+    bound_s: float,
+) -> Outcome:
+    """Run cut shards on one day; see `simulate`."""
+    floor = _Floor(pieces, truth, world, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)
+    floor.run()
+    ends = max((segment.ends_at for segment in floor.segments), default=0.0)
+    done = math.fsum(segment.ends_at - segment.starts_at for segment in floor.segments)
+    return Outcome(
+        makespan_s=ends,
+        bound_s=bound_s,
+        busy=done / (ends * len(pieces)) if ends else 0.0,
+        not_run=tuple(floor.left_over()),
+        stolen=sum(segment.card != segment.shard for segment in floor.segments),
+        segments=tuple(floor.segments),
+    )
+
+
+class _Floor:
+    """The cards, what is unclaimed of each shard, and what everybody has learnt so far."""
+
+    def __init__(
+        self,
+        pieces: Sequence[Sequence[Piece]],
+        truth: Truth,
+        world: World,
+        *,
+        file_s: Mapping[str, float],
+        domain: int,
+        tick_s: float,
+    ) -> None:
+        self.truth, self.world, self.file_s = truth, world, file_s
+        self.domain, self.tick_s = domain, tick_s
+        cards = len(pieces)
+        # Reversed: the front, which the owner claims, is at the end of `own` and cheap to take.
+        self.queues = [list(one) for one in pieces]
+        self.heads = [0] * cards
+        self.rest: list[dict[str, float]] = [_by_file(one) for one in pieces]
+        self.holds: list[str | None] = [None] * cards
+        self.busy_until = [0.0] * cards
+        self.started = [False] * cards
+        self.known_dead = [False] * cards
+        self.took: dict[str, float] = {}
+        self.expected: dict[str, float] = {}
+        self.left = sum(len(one) for one in pieces)
+        self.idle: list[int] = []
+        self.segments: list[Segment] = []
+        # By domain, and by (domain, file of the last piece): (-expected end, shard), as of the last tick.
+        self.late: dict[int, list[tuple[float, int]]] = {}
+        self.late_by_file: dict[tuple[int, str], list[tuple[float, int]]] = {}
+        self.returned: list[tuple[int, Piece]] = []
+        self.events: list[tuple[float, int, int]] = [
+            (start, card, 0) for card, start in enumerate(truth.starts_at)
+        ]
+        heapq.heapify(self.events)
+
+    def run(self) -> None:
+        """Until nothing happens any more."""
+        if self.domain > STATIC and self.left:
+            heapq.heappush(self.events, (self.tick_s, -1, 0))
+        while self.events:
+            now, card, lost = heapq.heappop(self.events)
+            if card < 0:
+                self.tick(now)
+            elif lost:
+                self.notice(card, lost - 1)
+            elif now < self.truth.dies_at[card]:
+                self.next_piece(card, now)
+            else:
+                heapq.heappush(self.events, (now + self.world.notice_s, card, 1))
+
+    def left_over(self) -> Iterator[str]:
+        """The ids nobody ran."""
+        for queue, head in zip(self.queues, self.heads, strict=True):
+            for piece in queue[head:]:
+                yield from piece.ids
+
+    def tick(self, now: float) -> None:
+        """Look at every shard anew, and let the idle cards ask again."""
+        self.late.clear()
+        self.late_by_file.clear()
+        for shard, queue in enumerate(self.queues):
+            if self.heads[shard] < len(queue):
+                entry = (-self.ends_at(shard, now), shard)
+                home = shard // self.domain
+                self.late.setdefault(home, []).append(entry)
+                self.late_by_file.setdefault((home, queue[-1].file), []).append(entry)
+        for heap in (*self.late.values(), *self.late_by_file.values()):
+            heapq.heapify(heap)
+        idle, self.idle = self.idle, []
+        for card in idle:
+            heapq.heappush(self.events, (now, card, 0))
+        # Without a living card that is at work or waits, nothing will change any more.
+        if self.left and (self.events or idle):
+            heapq.heappush(self.events, (now + self.tick_s, -1, 0))
+
+    def notice(self, card: int, lost: int) -> None:
+        """A card is known to be dead: what it had claimed is unclaimed again."""
+        self.known_dead[card] = True
+        if lost:
+            _, piece = self.returned[lost - 1]
+            self.give_back(card, piece)
+
+    def give_back(self, shard: int, piece: Piece) -> None:
+        self.queues[shard].append(piece)
+        self.rest[shard][piece.file] = self.rest[shard].get(piece.file, 0.0) + piece.expected_s
+        self.left += 1
+
+    def next_piece(self, card: int, now: float) -> None:
+        """Claim the next piece of the card's own shard, else steal one, else wait."""
+        self.started[card] = True
+        if self.heads[card] < len(self.queues[card]):
+            piece = self.queues[card][self.heads[card]]
+            self.heads[card] += 1
+            self.claim(card, card, piece, now)
+        elif self.domain > STATIC and self.left:
+            victim = self.victim(card, now)
+            if victim is None:
+                self.idle.append(card)
+                return
+            self.claim(card, victim, self.queues[victim].pop(), now)
+
+    def claim(self, card: int, shard: int, piece: Piece, now: float) -> None:
+        """Run a piece on a card, until its end or the card's."""
+        self.left -= 1
+        rest = self.rest[shard]
+        rest[piece.file] -= piece.expected_s
+        speed, file = self.truth.speeds[card], piece.file
+        begun = now + (self.world.claim_s if self.domain > STATIC else 0.0)
+        ready = begun + (0.0 if self.holds[card] == file else self.truth.setup_s[file] / speed)
+        seconds, crashed = self.true_seconds(piece)
+        ends = ready + seconds / speed
+        self.busy_until[card] = begun + self.setup_for(card, file) + piece.expected_s * self.scale(file)
+        self.holds[card] = None if crashed else file
+        if ends > self.truth.dies_at[card]:
+            self.die(card, shard, piece, begun, ready)
+            return
+        self.segments.append(Segment(card, shard, piece, begun, ready, ends))
+        self.took[file] = self.took.get(file, 0.0) + ends - ready
+        self.expected[file] = self.expected.get(file, 0.0) + piece.expected_s
+        heapq.heappush(self.events, (ends, card, 0))
+
+    def die(self, card: int, shard: int, piece: Piece, begun: float, ready: float) -> None:
+        """The card dies on the way: what ended before counts, the rest is unclaimed once that is noticed."""
+        raise NotImplementedError
+
+    def true_seconds(self, piece: Piece) -> tuple[float, bool]:
+        """Seconds of a piece on a card of speed 1, with what crashes cost, and whether its last test crashed."""
+        test_s, crashes = self.truth.test_s, self.truth.crashes
+        seconds = math.fsum([test_s[name] for name in piece.ids])
+        if not crashes:
+            return seconds, False
+        last = piece.ids[-1] in crashes
+        again = sum(name in crashes for name in piece.ids) - last
+        return seconds + again * self.truth.setup_s[piece.file], last
+
+    def scale(self, file: str) -> float:
+        return scale(self.took.get(file, 0.0), self.expected.get(file, 0.0), self.tick_s)
+
+    def setup_for(self, card: int, file: str) -> float:
+        return 0.0 if self.holds[card] == file else self.file_s.get(file, 0.0)
+
+    def ends_at(self, shard: int, now: float) -> float:
+        """When a shard is expected to end if nobody helps; never, where its card is known to be dead."""
+        if self.known_dead[shard]:
+            return math.inf
+        seconds = max(self.busy_until[shard], now)
+        for file, rest in self.rest[shard].items():
+            if rest > 1e-9:
+                seconds += rest * self.scale(file) + self.setup_for(shard, file)
+        return seconds
+
+    def victim(self, card: int, now: float) -> int | None:
+        """Ask the policy for the shard to steal from."""
+        home, file = card // self.domain, self.holds[card]
+        heaps = [self.late.get(home)]
+        if file is not None:
+            heaps.append(self.late_by_file.get((home, file)))
+        rests = [
+            self.seen(shard, card, ends) for heap in heaps if heap for ends, shard in self.latest(heap, now)
+        ]
+        chosen = choose_victim(rests, now)
+        return None if chosen is None else chosen.shard
+
+    def seen(self, shard: int, card: int, ends_at: float) -> Rest:
+        piece = self.queues[shard][-1]
+        return Rest(
+            shard=shard,
+            file=piece.file,
+            piece_s=piece.expected_s * self.scale(piece.file),
+            ends_at=ends_at,
+            setup_s=self.setup_for(card, piece.file),
+        )
+
+    def latest(self, heap: list[tuple[float, int]], now: float) -> Iterator[tuple[float, int]]:
+        """The shard of a heap that ends last; entries may be old, and those with nothing left are dropped."""
+        while heap:
+            negated, shard = heap[0]
+            if self.heads[shard] >= len(self.queues[shard]):
+                heapq.heappop(heap)
+                continue
+            ends = self.ends_at(shard, now)
+            if -negated > ends + 1e-9:
+                heapq.heapreplace(heap, (-ends, shard))
+                continue
+            yield ends, shard
+            return
+
+
+def _by_file(pieces: Sequence[Piece]) -> dict[str, float]:
+    rest: dict[str, float] = {}
+    for piece in pieces:
+        rest[piece.file] = rest.get(piece.file, 0.0) + piece.expected_s
+    return rest
