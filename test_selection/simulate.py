@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from test_selection.plan import Plan
-from test_selection.steal import Piece, Rest, choose_victim, cut_plan, piece_seconds, scale
+from test_selection.steal import Piece, Pool, Rest, choose_victim, cut_plan, piece_seconds, rebalance, scale
 from test_selection.world import Randomness, Truth, World, draw_truth, true_bound
 
 STATIC = 1
@@ -140,9 +140,11 @@ class _Floor:
         self.left = sum(len(one) for one in pieces)
         self.idle: list[int] = []
         self.segments: list[Segment] = []
-        # By domain, and by (domain, file of the last piece): (-expected end, shard), as of the last tick.
-        self.late: dict[int, list[tuple[float, int]]] = {}
-        self.late_by_file: dict[tuple[int, str], list[tuple[float, int]]] = {}
+        # By (domain, file of the last piece): (-expected end, shard), as of the last tick.
+        self.late: dict[tuple[int, str], list[tuple[float, int]]] = {}
+        self.wanted: dict[int, dict[str, int]] = {}
+        self.spared: dict[tuple[int, str], int] = {}
+        self.left_own = [False] * cards
         self.returned: list[tuple[int, Piece]] = []
         self.events: list[tuple[float, int, int]] = [
             (start, card, 0) for card, start in enumerate(truth.starts_at)
@@ -173,21 +175,79 @@ class _Floor:
     def tick(self, now: float) -> None:
         """Look at every shard anew, and let the idle cards ask again."""
         self.late.clear()
-        self.late_by_file.clear()
         for shard, queue in enumerate(self.queues):
             if self.heads[shard] < len(queue):
-                entry = (-self.ends_at(shard, now), shard)
-                home = shard // self.domain
-                self.late.setdefault(home, []).append(entry)
-                self.late_by_file.setdefault((home, queue[-1].file), []).append(entry)
-        for heap in (*self.late.values(), *self.late_by_file.values()):
+                key = (shard // self.domain, queue[-1].file)
+                self.late.setdefault(key, []).append((-self.ends_at(shard, now), shard))
+        for heap in self.late.values():
             heapq.heapify(heap)
+        self.plan_moves(now)
         idle, self.idle = self.idle, []
         for card in idle:
             heapq.heappush(self.events, (now, card, 0))
         # Without a living card that is at work or waits, nothing will change any more.
         if self.left and (self.events or idle):
             heapq.heappush(self.events, (now + self.tick_s, -1, 0))
+
+    def plan_moves(self, now: float) -> None:
+        """Ask the policy, domain by domain, which files want cards and which can spare some."""
+        self.wanted.clear()
+        self.spared.clear()
+        idle: dict[int, int] = {}
+        for card in self.idle:
+            idle[card // self.domain] = idle.get(card // self.domain, 0) + 1
+        for home, pools in self.pools(now).items():
+            waiting = idle.get(home, 0)
+            if not waiting and not any(pool.leavers for pool in pools):
+                continue
+            moves = rebalance(pools, waiting, now)
+            self.wanted[home] = dict(moves.wanted)
+            self.spared.update({(home, file): count for file, count in moves.spared.items()})
+
+    def pools(self, now: float) -> dict[int, list[Pool]]:
+        """The files at the backs of shards, by domain."""
+        rest: dict[tuple[int, str], float] = {}
+        free: dict[tuple[int, str], list[float]] = {}
+        leavers: dict[tuple[int, str], int] = {}
+        idle = set(self.idle)
+        for shard, queue in enumerate(self.queues):
+            home = shard // self.domain
+            if self.heads[shard] < len(queue):
+                last = queue[-1].file
+                key = (home, last)
+                rest[key] = rest.get(key, 0.0) + self.rest[shard][last] * self.scale(last)
+                if not self.left_own[shard] and not self.known_dead[shard]:
+                    free.setdefault(key, []).append(self.free_for(shard, last, now))
+                    if self.holds[shard] == last and queue[self.heads[shard]].file == last:
+                        leavers[key] = leavers.get(key, 0) + 1
+                    continue
+            held = self.holds[shard]
+            if held is not None and shard not in idle and not self.known_dead[shard]:
+                key = (home, held)
+                free.setdefault(key, []).append(max(self.busy_until[shard], now))
+                leavers[key] = leavers.get(key, 0) + 1
+        found: dict[int, list[Pool]] = {}
+        for (home, file), seconds in rest.items():
+            at = free.get((home, file), [])
+            found.setdefault(home, []).append(
+                Pool(
+                    file=file,
+                    rest_s=seconds,
+                    cards=len(at),
+                    free_s=sum(at),
+                    leavers=leavers.get((home, file), 0),
+                    setup_s=self.file_s.get(file, 0.0),
+                )
+            )
+        return found
+
+    def free_for(self, shard: int, last: str, now: float) -> float:
+        """When the owner of a shard is through with all but its last file, which it has set up then."""
+        seconds = max(self.busy_until[shard], now) + self.setup_for(shard, last)
+        for file, rest in self.rest[shard].items():
+            if rest > 1e-9 and file != last:
+                seconds += rest * self.scale(file) + self.setup_for(shard, file)
+        return seconds
 
     def notice(self, card: int, lost: int) -> None:
         """A card is known to be dead: what it had claimed is unclaimed again."""
@@ -202,18 +262,49 @@ class _Floor:
         self.left += 1
 
     def next_piece(self, card: int, now: float) -> None:
-        """Claim the next piece of the card's own shard, else steal one, else wait."""
-        self.started[card] = True
-        if self.heads[card] < len(self.queues[card]):
-            piece = self.queues[card][self.heads[card]]
+        """Go where cards are wanted if this one can be spared, else claim its own next piece, else steal."""
+        queue, head = self.queues[card], self.heads[card]
+        own = not self.left_own[card] and head < len(queue)
+        if self.domain > STATIC and self.left and self.may_leave(card, own=own):
+            victim = self.wanted_at(card)
+            if victim is not None:
+                self.spared[card // self.domain, self.holds[card] or ""] -= 1
+                self.left_own[card] = True
+                self.claim(card, victim, self.queues[victim].pop(), now)
+                return
+        if own:
             self.heads[card] += 1
-            self.claim(card, card, piece, now)
+            self.claim(card, card, queue[head], now)
         elif self.domain > STATIC and self.left:
             victim = self.victim(card, now)
             if victim is None:
+                victim = self.wanted_at(card)
+            if victim is None:
                 self.idle.append(card)
-                return
-            self.claim(card, victim, self.queues[victim].pop(), now)
+            else:
+                self.claim(card, victim, self.queues[victim].pop(), now)
+
+    def may_leave(self, card: int, *, own: bool) -> bool:
+        """Whether the file a card has set up can spare it, and the card has nothing else of its own."""
+        held = self.holds[card]
+        if held is None or not self.spared.get((card // self.domain, held), 0):
+            return False
+        queue = self.queues[card]
+        return not own or (queue[self.heads[card]].file == held and queue[-1].file == held)
+
+    def wanted_at(self, card: int) -> int | None:
+        """A shard whose last file wants a card; the place is taken then."""
+        home = card // self.domain
+        wanted = self.wanted.get(home)
+        while wanted:
+            file = next(iter(wanted))
+            wanted[file] -= 1
+            if not wanted[file]:
+                del wanted[file]
+            shard = self.latest(self.late.get((home, file), []), file)
+            if shard is not None:
+                return shard
+        return None
 
     def claim(self, card: int, shard: int, piece: Piece, now: float) -> None:
         """Run a piece on a card, until its end or the card's."""
@@ -257,7 +348,7 @@ class _Floor:
 
     def ends_at(self, shard: int, now: float) -> float:
         """When a shard is expected to end if nobody helps; never, where its card is known to be dead."""
-        if self.known_dead[shard]:
+        if self.known_dead[shard] or self.left_own[shard]:
             return math.inf
         seconds = max(self.busy_until[shard], now)
         for file, rest in self.rest[shard].items():
@@ -266,40 +357,36 @@ class _Floor:
         return seconds
 
     def victim(self, card: int, now: float) -> int | None:
-        """Ask the policy for the shard to steal from."""
-        home, file = card // self.domain, self.holds[card]
-        heaps = [self.late.get(home)]
-        if file is not None:
-            heaps.append(self.late_by_file.get((home, file)))
-        rests = [
-            self.seen(shard, card, ends) for heap in heaps if heap for ends, shard in self.latest(heap, now)
-        ]
-        chosen = choose_victim(rests, now)
-        return None if chosen is None else chosen.shard
-
-    def seen(self, shard: int, card: int, ends_at: float) -> Rest:
+        """Ask the policy for the shard to claim from, among those whose last file the card has set up."""
+        file = self.holds[card]
+        if file is None:
+            return None
+        shard = self.latest(self.late.get((card // self.domain, file), []), file, now)
+        if shard is None:
+            return None
         piece = self.queues[shard][-1]
-        return Rest(
+        rest = Rest(
             shard=shard,
-            file=piece.file,
-            piece_s=piece.expected_s * self.scale(piece.file),
-            ends_at=ends_at,
-            setup_s=self.setup_for(card, piece.file),
+            file=file,
+            piece_s=piece.expected_s * self.scale(file),
+            ends_at=self.ends_at(shard, now),
+            setup_s=0.0,
         )
+        return None if choose_victim([rest], now) is None else shard
 
-    def latest(self, heap: list[tuple[float, int]], now: float) -> Iterator[tuple[float, int]]:
+    def latest(self, heap: list[tuple[float, int]], file: str, now: float | None = None) -> int | None:
         """The shard of a heap that ends last; entries may be old, and those with nothing left are dropped."""
         while heap:
             negated, shard = heap[0]
-            if self.heads[shard] >= len(self.queues[shard]):
+            queue = self.queues[shard]
+            if self.heads[shard] >= len(queue) or queue[-1].file != file:
                 heapq.heappop(heap)
                 continue
-            ends = self.ends_at(shard, now)
-            if -negated > ends + 1e-9:
+            if now is not None and -negated > (ends := self.ends_at(shard, now)) + 1e-9:
                 heapq.heapreplace(heap, (-ends, shard))
                 continue
-            yield ends, shard
-            return
+            return shard
+        return None
 
 
 def _by_file(pieces: Sequence[Piece]) -> dict[str, float]:

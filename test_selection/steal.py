@@ -1,16 +1,21 @@
 """Who runs what when a card has nothing left: the policy of claiming pieces, for the runner and on paper.
 
 A plan is cut into pieces, runs of tests of one file that are claimed as a whole. A card claims the pieces of
-its own shard from the front. When they are gone it claims one piece at a time from the back of another
-shard: of the shard that is expected to end last, counting the set-up of the piece's file where the card does
-not have that file set up already. A card with nothing worth claiming asks again a little later, since what
-is expected changes as pieces end: each file's estimate is scaled by what its pieces took so far.
+its own shard from the front. When they are gone it claims pieces from the back of other shards, one at a
+time: first of the file it has set up, from the shard that is expected to end last.
+
+Cards change files by a rule of their own, since that costs a set-up. At each tick everybody looks at the
+files as pools, what is left of each and which cards are at it, with estimates scaled by what the file's
+pieces took so far, and finds the least end that all can still reach: files that would end later want so
+many more cards, files that would end earlier can spare so many. Idle cards, and cards that can be spared,
+then go where they are wanted. That a card leaves early is what keeps set-ups from being paid for seconds.
 
 Everything here is a function of its arguments, so that two cards that see the same claims think the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +26,11 @@ from test_selection.plan import Group, Plan, Shard
 PIECES_A_SHARD = 64
 # Taking a lock in a shared folder takes milliseconds; a piece is at least this long, in seconds.
 LEAST_PIECE_S = 0.5
+# How finely the common end is searched, as a share of the time until then.
+PRECISION = 0.02
+# Less than this is rounding.
+SLACK_S = 1e-6
+FAR_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +143,99 @@ def choose_victim(rests: Iterable[Rest], now: float) -> Rest | None:
     return min(helped, key=lambda one: one[:2])[2] if helped else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """What is unclaimed of one file at the backs of shards, and the cards that are at it.
+
+    Attributes:
+        file: the file.
+        rest_s: seconds expected of its unclaimed pieces.
+        cards: how many cards run it, or will when they are through with the rest of their shards.
+        free_s: the sum of the moments at which those cards are free for it.
+        leavers: how many of the cards have it set up and nothing else to do, so that they may leave.
+        setup_s: seconds another card needs to set it up.
+    """
+
+    file: str
+    rest_s: float
+    cards: int
+    free_s: float
+    leavers: int
+    setup_s: float
+
+    def wanted(self, end: float, now: float) -> float:
+        """How many more cards it takes to end by then; infinite where a set-up leaves no time."""
+        lacking = self.rest_s - max(0.0, self.cards * end - self.free_s)
+        if lacking <= SLACK_S:
+            return 0.0
+        room = end - now - self.setup_s
+        return math.ceil(lacking / room) if room > 0 else math.inf
+
+    def spared(self, end: float) -> int:
+        """How many cards may leave so that the others still end by then."""
+        if self.cards == 0 or self.leavers == 0:
+            return 0
+        room = end - self.free_s / self.cards
+        if room <= 0:
+            return 0
+        return max(0, min(self.leavers, self.cards - max(1, math.ceil(self.rest_s / room))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """Where cards are wanted, the most wanted file first, and from where they can be spared."""
+
+    end_s: float
+    wanted: Mapping[str, int]
+    spared: Mapping[str, int]
+
+
+def rebalance(pools: Sequence[Pool], idle: int, now: float) -> Moves:
+    """The least end at which the cards that are idle or can be spared are as many as are wanted.
+
+    Args:
+        pools: one a file.
+        idle: cards that wait.
+        now: the moment, in seconds.
+
+    Returns:
+        That end, and the cards wanted and spared there. Nobody moves where that would not help.
+    """
+    latest = max((_alone(pool) for pool in pools), default=now)
+    low, high = now, latest
+    if math.isinf(latest):
+        high = now + 1.0
+        while not _reachable(pools, idle, high, now):
+            low, high = high, now + 2 * (high - now)
+            if high - now > FAR_S:
+                return Moves(end_s=latest, wanted={}, spared={})
+    while high - low > max(PRECISION * (high - now), 1e-3):
+        middle = (low + high) / 2
+        if _reachable(pools, idle, middle, now):
+            high = middle
+        else:
+            low = middle
+    lacking = [(-pool.rest_s, pool.file, int(pool.wanted(high, now))) for pool in pools]
+    wanted = {file: count for _, file, count in sorted(lacking) if count}
+    spared = {pool.file: count for pool in pools if (count := pool.spared(high))} if wanted else {}
+    return Moves(end_s=high, wanted=wanted, spared=spared)
+
+
+def _alone(pool: Pool) -> float:
+    """When the pool ends if nobody comes or leaves."""
+    if pool.rest_s <= SLACK_S:
+        return 0.0
+    return (pool.free_s + pool.rest_s) / pool.cards if pool.cards else math.inf
+
+
+def _reachable(pools: Sequence[Pool], idle: int, end: float, now: float) -> bool:
+    wanted = 0.0
+    for pool in pools:
+        wanted += pool.wanted(end, now)
+    return wanted <= idle or wanted <= idle + sum(pool.spared(end) for pool in pools)
+
+
 def scale(took_s: float, expected_s: float, prior_s: float) -> float:
     """By how much a file's estimates are off, from its pieces so far; 1 until `prior_s` seconds say more."""
     return (took_s + prior_s) / (expected_s + prior_s) if expected_s + prior_s > 0 else 1.0
 
-
-def expected_rest(left: Sequence[tuple[float, float, float]]) -> float:
-    """Seconds that are left of a shard, from (expected seconds, scale, set-up still to pay) of each file."""
-    return sum(seconds * factor + setup for seconds, factor, setup in left)
