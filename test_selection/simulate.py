@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from test_selection.plan import Plan
@@ -127,15 +129,15 @@ class _Floor:
         self.truth, self.world, self.file_s = truth, world, file_s
         self.domain, self.tick_s = domain, tick_s
         cards = len(pieces)
-        # Reversed: the front, which the owner claims, is at the end of `own` and cheap to take.
-        self.queues = [list(one) for one in pieces]
-        self.heads = [0] * cards
+        self.queues = [_queue(one) for one in pieces]
         self.rest: list[dict[str, float]] = [_by_file(one) for one in pieces]
         self.holds: list[str | None] = [None] * cards
         self.busy_until = [0.0] * cards
         self.started = [False] * cards
         self.known_dead = [False] * cards
         self.took: dict[str, float] = {}
+        self.card_took = [0.0] * cards
+        self.card_expected = [0.0] * cards
         self.expected: dict[str, float] = {}
         self.left = sum(len(one) for one in pieces)
         self.idle: list[int] = []
@@ -168,16 +170,17 @@ class _Floor:
 
     def left_over(self) -> Iterator[str]:
         """The ids nobody ran."""
-        for queue, head in zip(self.queues, self.heads, strict=True):
-            for piece in queue[head:]:
-                yield from piece.ids
+        for queue in self.queues:
+            for group in queue:
+                for piece in group:
+                    yield from piece.ids
 
     def tick(self, now: float) -> None:
         """Look at every shard anew, and let the idle cards ask again."""
         self.late.clear()
         for shard, queue in enumerate(self.queues):
-            if self.heads[shard] < len(queue):
-                key = (shard // self.domain, queue[-1].file)
+            if queue:
+                key = (shard // self.domain, queue[-1][0].file)
                 self.late.setdefault(key, []).append((-self.ends_at(shard, now), shard))
         for heap in self.late.values():
             heapq.heapify(heap)
@@ -212,13 +215,13 @@ class _Floor:
         idle = set(self.idle)
         for shard, queue in enumerate(self.queues):
             home = shard // self.domain
-            if self.heads[shard] < len(queue):
-                last = queue[-1].file
+            if queue:
+                last = queue[-1][0].file
                 key = (home, last)
                 rest[key] = rest.get(key, 0.0) + self.rest[shard][last] * self.scale(last)
                 if not self.left_own[shard] and not self.known_dead[shard]:
                     free.setdefault(key, []).append(self.free_for(shard, last, now))
-                    if self.holds[shard] == last and queue[self.heads[shard]].file == last:
+                    if self.holds[shard] == last and len(queue) == 1:
                         leavers[key] = leavers.get(key, 0) + 1
                     continue
             held = self.holds[shard]
@@ -243,11 +246,11 @@ class _Floor:
 
     def free_for(self, shard: int, last: str, now: float) -> float:
         """When the owner of a shard is through with all but its last file, which it has set up then."""
-        seconds = max(self.busy_until[shard], now) + self.setup_for(shard, last)
+        seconds = self.setup_for(shard, last)
         for file, rest in self.rest[shard].items():
             if rest > 1e-9 and file != last:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
-        return seconds
+        return max(self.busy_until[shard], now) + seconds * self.pace(shard)
 
     def notice(self, card: int, lost: int) -> None:
         """A card is known to be dead: what it had claimed is unclaimed again."""
@@ -257,24 +260,22 @@ class _Floor:
             self.give_back(card, piece)
 
     def give_back(self, shard: int, piece: Piece) -> None:
-        self.queues[shard].append(piece)
+        self.queues[shard].append(deque([piece]))
         self.rest[shard][piece.file] = self.rest[shard].get(piece.file, 0.0) + piece.expected_s
         self.left += 1
 
     def next_piece(self, card: int, now: float) -> None:
         """Go where cards are wanted if this one can be spared, else claim its own next piece, else steal."""
-        queue, head = self.queues[card], self.heads[card]
-        own = not self.left_own[card] and head < len(queue)
+        own = not self.left_own[card] and bool(self.queues[card])
         if self.domain > STATIC and self.left and self.may_leave(card, own=own):
             victim = self.wanted_at(card)
             if victim is not None:
                 self.spared[card // self.domain, self.holds[card] or ""] -= 1
                 self.left_own[card] = True
-                self.claim(card, victim, self.queues[victim].pop(), now)
+                self.claim(card, victim, _take(self.queues[victim], -1), now)
                 return
         if own:
-            self.heads[card] += 1
-            self.claim(card, card, queue[head], now)
+            self.claim(card, card, _take(self.queues[card], 0), now)
         elif self.domain > STATIC and self.left:
             victim = self.victim(card, now)
             if victim is None:
@@ -282,7 +283,7 @@ class _Floor:
             if victim is None:
                 self.idle.append(card)
             else:
-                self.claim(card, victim, self.queues[victim].pop(), now)
+                self.claim(card, victim, _take(self.queues[victim], -1), now)
 
     def may_leave(self, card: int, *, own: bool) -> bool:
         """Whether the file a card has set up can spare it, and the card has nothing else of its own."""
@@ -290,7 +291,7 @@ class _Floor:
         if held is None or not self.spared.get((card // self.domain, held), 0):
             return False
         queue = self.queues[card]
-        return not own or (queue[self.heads[card]].file == held and queue[-1].file == held)
+        return not own or (len(queue) == 1 and queue[0][0].file == held)
 
     def wanted_at(self, card: int) -> int | None:
         """A shard whose last file wants a card; the place is taken then."""
@@ -316,13 +317,16 @@ class _Floor:
         ready = begun + (0.0 if self.holds[card] == file else self.truth.setup_s[file] / speed)
         seconds, crashed = self.true_seconds(piece)
         ends = ready + seconds / speed
-        self.busy_until[card] = begun + self.setup_for(card, file) + piece.expected_s * self.scale(file)
+        setup_expected, expected = self.setup_for(card, file), piece.expected_s * self.scale(file)
+        self.busy_until[card] = begun + setup_expected * self.pace(card) + expected * self.pace(card)
         self.holds[card] = None if crashed else file
         if ends > self.truth.dies_at[card]:
             self.die(card, shard, piece, begun, ready)
             return
         self.segments.append(Segment(card, shard, piece, begun, ready, ends))
-        self.took[file] = self.took.get(file, 0.0) + ends - ready
+        self.took[file] = self.took.get(file, 0.0) + (ends - ready) / self.pace(card)
+        self.card_took[card] += ends - begun
+        self.card_expected[card] += setup_expected + expected
         self.expected[file] = self.expected.get(file, 0.0) + piece.expected_s
         heapq.heappush(self.events, (ends, card, 0))
 
@@ -343,6 +347,10 @@ class _Floor:
     def scale(self, file: str) -> float:
         return scale(self.took.get(file, 0.0), self.expected.get(file, 0.0), self.tick_s)
 
+    def pace(self, card: int) -> float:
+        """By how much a card is slower than expected, so far."""
+        return scale(self.card_took[card], self.card_expected[card], self.tick_s)
+
     def setup_for(self, card: int, file: str) -> float:
         return 0.0 if self.holds[card] == file else self.file_s.get(file, 0.0)
 
@@ -350,11 +358,11 @@ class _Floor:
         """When a shard is expected to end if nobody helps; never, where its card is known to be dead."""
         if self.known_dead[shard] or self.left_own[shard]:
             return math.inf
-        seconds = max(self.busy_until[shard], now)
+        seconds = 0.0
         for file, rest in self.rest[shard].items():
             if rest > 1e-9:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
-        return seconds
+        return max(self.busy_until[shard], now) + seconds * self.pace(shard)
 
     def victim(self, card: int, now: float) -> int | None:
         """Ask the policy for the shard to claim from, among those whose last file the card has set up."""
@@ -364,7 +372,7 @@ class _Floor:
         shard = self.latest(self.late.get((card // self.domain, file), []), file, now)
         if shard is None:
             return None
-        piece = self.queues[shard][-1]
+        piece = self.queues[shard][-1][0]
         rest = Rest(
             shard=shard,
             file=file,
@@ -379,7 +387,7 @@ class _Floor:
         while heap:
             negated, shard = heap[0]
             queue = self.queues[shard]
-            if self.heads[shard] >= len(queue) or queue[-1].file != file:
+            if not queue or queue[-1][0].file != file:
                 heapq.heappop(heap)
                 continue
             if now is not None and -negated > (ends := self.ends_at(shard, now)) + 1e-9:
@@ -387,6 +395,22 @@ class _Floor:
                 continue
             return shard
         return None
+
+
+# The unclaimed pieces of a shard, by group in the order of running; no group is empty.
+_Queue = deque[deque[Piece]]
+
+
+def _queue(pieces: Sequence[Piece]) -> _Queue:
+    return deque(deque(group) for _, group in groupby(pieces, key=lambda piece: piece.file))
+
+
+def _take(queue: _Queue, end: int) -> Piece:
+    """The next piece of the first group (0) or of the last (-1)."""
+    piece = queue[end].popleft()
+    if not queue[end]:
+        del queue[end]
+    return piece
 
 
 def _by_file(pieces: Sequence[Piece]) -> dict[str, float]:

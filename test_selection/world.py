@@ -182,7 +182,7 @@ def _rooms(truth: Truth, limit: float) -> list[float]:
 
 def _work(files: Sequence[tuple[float, float, float, int]], rooms: Sequence[float]) -> float:
     sums = list(accumulate(rooms))
-    work = 0.0
+    work, count, cheapest = 0.0, 0, min(setup for setup, *_ in files)
     for setup, total, _, crashes in files:
         # Past the cards whose room is below the set-up, more of them do not help.
         useful = bisect_left(rooms, -setup, key=lambda room: -room)
@@ -193,4 +193,7 @@ def _work(files: Sequence[tuple[float, float, float, int]], rooms: Sequence[floa
             if pieces > useful:
                 return math.inf
         work += total + setup * max(pieces, crashes)
-    return work
+        count += max(pieces, crashes)
+    # Every card that is used sets up something, and one whose room is below the cheapest set-up is not used.
+    used = bisect_left(rooms, -cheapest, key=lambda room: -room)
+    return work + cheapest * max(0, used - count) + math.fsum(rooms[used:])
