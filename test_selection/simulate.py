@@ -145,6 +145,7 @@ class _Floor:
         # By (domain, file of the last piece): (-expected end, shard), as of the last tick.
         self.late: dict[tuple[int, str], list[tuple[float, int]]] = {}
         self.wanted: dict[int, dict[str, int]] = {}
+        self.ends: dict[int, dict[str, float]] = {}
         self.spared: dict[tuple[int, str], int] = {}
         self.left_own = [False] * cards
         self.returned: list[tuple[int, Piece]] = []
@@ -205,6 +206,7 @@ class _Floor:
                 continue
             moves = rebalance(pools, waiting, now)
             self.wanted[home] = dict(moves.wanted)
+            self.ends[home] = {file: max(end, moves.end_s) for file, end in moves.ends.items()}
             self.spared.update({(home, file): count for file, count in moves.spared.items()})
 
     def pools(self, now: float) -> dict[int, list[Pool]]:
@@ -268,7 +270,7 @@ class _Floor:
         """Go where cards are wanted if this one can be spared, else claim its own next piece, else steal."""
         own = not self.left_own[card] and bool(self.queues[card])
         if self.domain > STATIC and self.left and self.may_leave(card, own=own):
-            victim = self.wanted_at(card)
+            victim = self.wanted_at(card, now)
             if victim is not None:
                 self.spared[card // self.domain, self.holds[card] or ""] -= 1
                 self.left_own[card] = True
@@ -279,7 +281,7 @@ class _Floor:
         elif self.domain > STATIC and self.left:
             victim = self.victim(card, now)
             if victim is None:
-                victim = self.wanted_at(card)
+                victim = self.wanted_at(card, now)
             if victim is None:
                 self.idle.append(card)
             else:
@@ -293,19 +295,31 @@ class _Floor:
         queue = self.queues[card]
         return not own or (len(queue) == 1 and queue[0][0].file == held)
 
-    def wanted_at(self, card: int) -> int | None:
-        """A shard whose last file wants a card; the place is taken then."""
+    def wanted_at(self, card: int, now: float) -> int | None:
+        """A shard whose last file wants a card and gains by this one; the place is taken then."""
         home = card // self.domain
-        wanted = self.wanted.get(home)
-        while wanted:
-            file = next(iter(wanted))
-            wanted[file] -= 1
-            if not wanted[file]:
-                del wanted[file]
+        wanted = self.wanted.get(home, {})
+        for file in list(wanted):
             shard = self.latest(self.late.get((home, file), []), file)
-            if shard is not None:
+            if shard is None:
+                del wanted[file]
+            elif choose_victim([self.seen(shard, card, self.ends[home][file])], now):
+                wanted[file] -= 1
+                if not wanted[file]:
+                    del wanted[file]
                 return shard
         return None
+
+    def seen(self, shard: int, card: int, ends_at: float) -> Rest:
+        """What is left of a shard, as a card sees it."""
+        piece = self.queues[shard][-1][0]
+        return Rest(
+            shard=shard,
+            file=piece.file,
+            piece_s=piece.expected_s * self.scale(piece.file) * self.pace(card),
+            ends_at=ends_at,
+            setup_s=self.setup_for(card, piece.file) * self.pace(card),
+        )
 
     def claim(self, card: int, shard: int, piece: Piece, now: float) -> None:
         """Run a piece on a card, until its end or the card's."""
@@ -372,15 +386,7 @@ class _Floor:
         shard = self.latest(self.late.get((card // self.domain, file), []), file, now)
         if shard is None:
             return None
-        piece = self.queues[shard][-1][0]
-        rest = Rest(
-            shard=shard,
-            file=file,
-            piece_s=piece.expected_s * self.scale(file),
-            ends_at=self.ends_at(shard, now),
-            setup_s=0.0,
-        )
-        return None if choose_victim([rest], now) is None else shard
+        return None if choose_victim([self.seen(shard, card, self.ends_at(shard, now))], now) is None else shard
 
     def latest(self, heap: list[tuple[float, int]], file: str, now: float | None = None) -> int | None:
         """The shard of a heap that ends last; entries may be old, and those with nothing left are dropped."""

@@ -27,7 +27,7 @@ PIECES_A_SHARD = 64
 # Taking a lock in a shared folder takes milliseconds; a piece is at least this long, in seconds.
 LEAST_PIECE_S = 0.5
 # How finely the common end is searched, as a share of the time until then.
-PRECISION = 0.02
+PRECISION = 0.01
 # Less than this is rounding.
 SLACK_S = 1e-6
 FAR_S = 1e9
@@ -76,7 +76,8 @@ def order_groups(shard: Shard, shares: Mapping[str, int], test_s: Mapping[str, f
     """The groups of a shard in the order of running.
 
     Files that few shards touch come first: what stands last is stolen, and the more cards have its file set
-    up, the more of them take it without another set-up. Ties go to the longest test first, then by name.
+    up, the more of them take it without another set-up. Among files that are this shard's alone the short one
+    comes last: it can be handed over whole, and its set-up with it.
 
     Args:
         shard: whose groups.
@@ -85,8 +86,8 @@ def order_groups(shard: Shard, shares: Mapping[str, int], test_s: Mapping[str, f
     """
 
     def key(group: Group) -> tuple[int, float, str]:
-        longest = max((test_s.get(name, UNKNOWN_TEST_S) for name in group.ids), default=0.0)
-        return shares.get(group.file, 1), -longest, group.file
+        seconds = math.fsum(test_s.get(name, UNKNOWN_TEST_S) for name in group.ids)
+        return shares.get(group.file, 1), -seconds, group.file
 
     return sorted(shard.groups, key=key)
 
@@ -183,9 +184,17 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """Where cards are wanted, the most wanted file first, and from where they can be spared."""
+    """Where cards are wanted, the most wanted file first, and from where they can be spared.
+
+    Attributes:
+        end_s: the common end.
+        ends: when each wanted file ends if nobody comes; infinite where no card is at it.
+        wanted: how many cards each file wants, the one that would end last first.
+        spared: how many cards each file can spare.
+    """
 
     end_s: float
+    ends: Mapping[str, float]
     wanted: Mapping[str, int]
     spared: Mapping[str, int]
 
@@ -208,17 +217,19 @@ def rebalance(pools: Sequence[Pool], idle: int, now: float) -> Moves:
         while not _reachable(pools, idle, high, now):
             low, high = high, now + 2 * (high - now)
             if high - now > FAR_S:
-                return Moves(end_s=latest, wanted={}, spared={})
+                return Moves(end_s=latest, ends={}, wanted={}, spared={})
     while high - low > max(PRECISION * (high - now), 1e-3):
         middle = (low + high) / 2
         if _reachable(pools, idle, middle, now):
             high = middle
         else:
             low = middle
-    lacking = [(-pool.rest_s, pool.file, int(pool.wanted(high, now))) for pool in pools]
-    wanted = {file: count for _, file, count in sorted(lacking) if count}
+    lacking = [(-_alone(pool), pool.file, int(pool.wanted(high, now))) for pool in pools]
+    lacking = sorted(row for row in lacking if row[2])
+    wanted = {file: count for _, file, count in lacking}
+    ends = {file: -negated for negated, file, _ in lacking}
     spared = {pool.file: count for pool in pools if (count := pool.spared(high))} if wanted else {}
-    return Moves(end_s=high, wanted=wanted, spared=spared)
+    return Moves(end_s=high, ends=ends, wanted=wanted, spared=spared)
 
 
 def _alone(pool: Pool) -> float:
