@@ -144,8 +144,11 @@ class _Floor:
         self.segments: list[Segment] = []
         # By (domain, file of the last piece): (-expected end, shard), as of the last tick.
         self.late: dict[tuple[int, str], list[tuple[float, int]]] = {}
+        self.orphans: dict[tuple[int, str], list[tuple[float, int]]] = {}
         self.wanted: dict[int, dict[str, int]] = {}
         self.ends: dict[int, dict[str, float]] = {}
+        self.common_end: dict[int, float] = {}
+        self.at: dict[tuple[int, str], int] = {}
         self.spared: dict[tuple[int, str], int] = {}
         self.left_own = [False] * cards
         self.returned: list[tuple[int, Piece]] = []
@@ -179,11 +182,14 @@ class _Floor:
     def tick(self, now: float) -> None:
         """Look at every shard anew, and let the idle cards ask again."""
         self.late.clear()
+        self.orphans.clear()
         for shard, queue in enumerate(self.queues):
             if queue:
                 key = (shard // self.domain, queue[-1][0].file)
                 self.late.setdefault(key, []).append((-self.ends_at(shard, now), shard))
-        for heap in self.late.values():
+                if self.left_own[shard] or self.known_dead[shard]:
+                    self.orphans.setdefault(key, []).append((-queue[-1][0].expected_s, shard))
+        for heap in (*self.late.values(), *self.orphans.values()):
             heapq.heapify(heap)
         self.plan_moves(now)
         idle, self.idle = self.idle, []
@@ -201,10 +207,12 @@ class _Floor:
         for card in self.idle:
             idle[card // self.domain] = idle.get(card // self.domain, 0) + 1
         for home, pools in self.pools(now).items():
+            self.at.update({(home, pool.file): pool.cards for pool in pools})
             waiting = idle.get(home, 0)
             if not waiting and not any(pool.leavers for pool in pools):
                 continue
             moves = rebalance(pools, waiting, now)
+            self.common_end[home] = moves.end_s
             self.wanted[home] = dict(moves.wanted)
             self.ends[home] = {file: max(end, moves.end_s) for file, end in moves.ends.items()}
             self.spared.update({(home, file): count for file, count in moves.spared.items()})
@@ -269,6 +277,8 @@ class _Floor:
     def next_piece(self, card: int, now: float) -> None:
         """Go where cards are wanted if this one can be spared, else claim its own next piece, else steal."""
         own = not self.left_own[card] and bool(self.queues[card])
+        if own and self.comes_late(card, now):
+            self.left_own[card], own = True, False
         if self.domain > STATIC and self.left and self.may_leave(card, own=own):
             victim = self.wanted_at(card, now)
             if victim is not None:
@@ -277,7 +287,8 @@ class _Floor:
                 self.claim(card, victim, _take(self.queues[victim], -1), now)
                 return
         if own:
-            self.claim(card, card, _take(self.queues[card], 0), now)
+            shard = self.orphan(card, longer_than=self.queues[card][0][0].expected_s)
+            self.claim(card, card if shard is None else shard, _take(self.queues[card if shard is None else shard], 0 if shard is None else -1), now)
         elif self.domain > STATIC and self.left:
             victim = self.victim(card, now)
             if victim is None:
@@ -286,6 +297,30 @@ class _Floor:
                 self.idle.append(card)
             else:
                 self.claim(card, victim, _take(self.queues[victim], -1), now)
+
+    def orphan(self, card: int, longer_than: float) -> int | None:
+        """A shard without an owner whose next piece is longer and of the file the card is at, if any."""
+        heap = self.orphans.get((card // self.domain, self.holds[card] or ""), [])
+        while heap:
+            negated, shard = heap[0]
+            queue = self.queues[shard]
+            if not queue or queue[-1][0].file != self.holds[card]:
+                heapq.heappop(heap)
+            elif queue[-1][0].expected_s < -negated:
+                heapq.heapreplace(heap, (-queue[-1][0].expected_s, shard))
+            else:
+                return shard if -negated > longer_than else None
+        return None
+
+    def comes_late(self, card: int, now: float) -> bool:
+        """Whether others are at the card's last file already, and would end before it had set the file up."""
+        queue, key = self.queues[card], (card // self.domain, self.queues[card][0][0].file)
+        if len(queue) > 1 or self.holds[card] == key[1] or self.at.get(key, 0) <= 1:
+            return False
+        if choose_victim([self.seen(card, card, self.common_end.get(key[0], math.inf))], now):
+            return False
+        self.at[key] -= 1
+        return True
 
     def may_leave(self, card: int, *, own: bool) -> bool:
         """Whether the file a card has set up can spare it, and the card has nothing else of its own."""
@@ -383,6 +418,8 @@ class _Floor:
         file = self.holds[card]
         if file is None:
             return None
+        if (shard := self.orphan(card, longer_than=-1.0)) is not None:
+            return shard
         shard = self.latest(self.late.get((card // self.domain, file), []), file, now)
         if shard is None:
             return None

@@ -17,19 +17,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from test_selection.durations import UNKNOWN_TEST_S
 from test_selection.plan import Group, Plan, Shard
 
 # A shard is cut into about so many pieces: few enough to claim cheaply, many enough to even out with.
-PIECES_A_SHARD = 64
+PIECES_A_SHARD = 48
 # Taking a lock in a shared folder takes milliseconds; a piece is at least this long, in seconds.
-LEAST_PIECE_S = 0.5
+LEAST_PIECE_S = 1.0
+# Cards that end a run end about so far apart.
+MOST_PIECE_S = 8.0
 # How finely the common end is searched, as a share of the time until then.
 PRECISION = 0.01
 # Less than this is rounding.
 SLACK_S = 1e-6
+HORIZON = 20.0
 FAR_S = 1e9
 
 
@@ -69,7 +72,7 @@ class Rest:
 
 def piece_seconds(plan: Plan) -> float:
     """Seconds a piece of this plan should have."""
-    return max(plan.makespan_s / PIECES_A_SHARD, LEAST_PIECE_S)
+    return max(min(plan.makespan_s / PIECES_A_SHARD, MOST_PIECE_S), LEAST_PIECE_S)
 
 
 def order_groups(shard: Shard, shares: Mapping[str, int], test_s: Mapping[str, float]) -> list[Group]:
@@ -211,6 +214,9 @@ def rebalance(pools: Sequence[Pool], idle: int, now: float) -> Moves:
         That end, and the cards wanted and spared there. Nobody moves where that would not help.
     """
     latest = max((_alone(pool) for pool in pools), default=now)
+    # Long before the end there is time to see whether a card is really too many.
+    if latest - now > HORIZON * max((pool.setup_s for pool in pools), default=0.0):
+        pools = [replace(pool, leavers=0) for pool in pools]
     low, high = now, latest
     if math.isinf(latest):
         high = now + 1.0
