@@ -26,6 +26,8 @@ from test_selection.plan import Group, Plan, Shard
 PIECES_A_SHARD = 48
 # Taking a lock in a shared folder takes milliseconds; a piece is at least this long, in seconds.
 LEAST_PIECE_S = 1.0
+# A test that takes this share of the planned makespan is begun first.
+LONG_SHARE = 0.2
 # Cards that end a run end about so far apart.
 MOST_PIECE_S = 8.0
 # How finely the common end is searched, as a share of the time until then.
@@ -75,10 +77,12 @@ def piece_seconds(plan: Plan) -> float:
     return max(min(plan.makespan_s / PIECES_A_SHARD, MOST_PIECE_S), LEAST_PIECE_S)
 
 
-def order_groups(shard: Shard, shares: Mapping[str, int], test_s: Mapping[str, float]) -> list[Group]:
+def order_groups(
+    shard: Shard, shares: Mapping[str, int], test_s: Mapping[str, float], long_s: float = math.inf
+) -> list[Group]:
     """The groups of a shard in the order of running.
 
-    Files that few shards touch come first: what stands last is stolen, and the more cards have its file set
+    Files with a long test come first, for it cannot be shared. Then files that few shards touch come first: what stands last is stolen, and the more cards have its file set
     up, the more of them take it without another set-up. Among files that are this shard's alone the short one
     comes last: it can be handed over whole, and its set-up with it.
 
@@ -86,11 +90,18 @@ def order_groups(shard: Shard, shares: Mapping[str, int], test_s: Mapping[str, f
         shard: whose groups.
         shares: how many shards touch each file.
         test_s: seconds expected of each test.
+        long_s: from how many seconds on a test is long.
     """
 
-    def key(group: Group) -> tuple[int, float, str]:
-        seconds = math.fsum(test_s.get(name, UNKNOWN_TEST_S) for name in group.ids)
-        return shares.get(group.file, 1), -seconds, group.file
+    def key(group: Group) -> tuple[float, int, float, str]:
+        seconds = [test_s.get(name, UNKNOWN_TEST_S) for name in group.ids]
+        longest = max(seconds, default=0.0)
+        return (
+            -longest if longest >= long_s else 0.0,
+            shares.get(group.file, 1),
+            -math.fsum(seconds),
+            group.file,
+        )
 
     return sorted(shard.groups, key=key)
 
@@ -125,8 +136,9 @@ def cut_plan(plan: Plan, test_s: Mapping[str, float], seconds: float | None = No
     """The pieces of each shard in the order of running."""
     size = piece_seconds(plan) if seconds is None else seconds
     shares = shares_of(plan)
+    long_s = plan.makespan_s * LONG_SHARE
     return [
-        [piece for group in order_groups(shard, shares, test_s) for piece in cut(group, test_s, size)]
+        [piece for group in order_groups(shard, shares, test_s, long_s) for piece in cut(group, test_s, size)]
         for shard in plan.shards
     ]
 
