@@ -61,6 +61,23 @@ class Outcome:
         return self.makespan_s / self.bound_s if self.bound_s else 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """A way to run a plan: cards of one domain steal from each other, `domain` of them; None for all."""
+
+    name: str
+    domain: int | None
+
+
+def modes(hosts_of: int) -> tuple[Mode, ...]:
+    """Static, stolen inside hosts of so many cards, and stolen across."""
+    return (
+        Mode(name="static", domain=STATIC),
+        Mode(name=f"stolen in hosts of {hosts_of}", domain=hosts_of),
+        Mode(name="stolen across hosts", domain=None),
+    )
+
+
 def simulate(
     plan: Plan,
     *,
@@ -68,24 +85,26 @@ def simulate(
     file_s: Mapping[str, float],
     world: World,
     randomness: Randomness,
-    domain: int | None = None,
-) -> Outcome:
-    """Run a plan on paper on one day drawn from `world`.
+    ways: Sequence[Mode],
+) -> list[Outcome]:
+    """Run a plan on paper on one day drawn from `world`, in each of `ways`.
 
     Args:
         plan: a card a shard.
         test_s: seconds the plan expected of each test.
         file_s: set-up seconds it expected of each file.
         world: how far off that may be.
-        randomness: a `random.Random` of the caller's seed; the same seed gives the same day for every domain.
-        domain: cards that steal from each other: 1 for a static plan, the cards of a host, or None for all.
+        randomness: a `random.Random` of the caller's seed.
+        ways: each is run on the same day.
     """
     truth = draw_truth(plan, test_s=test_s, file_s=file_s, world=world, randomness=randomness)
     pieces = cut_plan(plan, test_s)
     bound = true_bound(plan, truth)
-    return run_pieces(
-        pieces, truth, world, file_s=file_s, domain=domain, tick_s=piece_seconds(plan), bound_s=bound
-    )
+    tick = piece_seconds(plan)
+    return [
+        run_pieces(pieces, truth, world, file_s=file_s, domain=one.domain, tick_s=tick, bound_s=bound)
+        for one in ways
+    ]
 
 
 def run_pieces(
@@ -151,7 +170,9 @@ class _Floor:
         self.at: dict[tuple[int, str], int] = {}
         self.spared: dict[tuple[int, str], int] = {}
         self.left_own = [False] * cards
-        self.returned: list[tuple[int, Piece]] = []
+        self.ticking = self.stuck = False
+        self.claimed_at_tick = 0
+        self.returned: list[Piece] = []
         self.events: list[tuple[float, int, int]] = [
             (start, card, 0) for card, start in enumerate(truth.starts_at)
         ]
@@ -160,13 +181,14 @@ class _Floor:
     def run(self) -> None:
         """Until nothing happens any more."""
         if self.domain > STATIC and self.left:
+            self.ticking = True
             heapq.heappush(self.events, (self.tick_s, -1, 0))
         while self.events:
             now, card, lost = heapq.heappop(self.events)
             if card < 0:
                 self.tick(now)
             elif lost:
-                self.notice(card, lost - 1)
+                self.notice(card, lost - 1, now)
             elif now < self.truth.dies_at[card]:
                 self.next_piece(card, now)
             else:
@@ -192,12 +214,16 @@ class _Floor:
         for heap in (*self.late.values(), *self.orphans.values()):
             heapq.heapify(heap)
         self.plan_moves(now)
+        self.stuck = not self.events
         idle, self.idle = self.idle, []
         for card in idle:
             heapq.heappush(self.events, (now, card, 0))
-        # Without a living card that is at work or waits, nothing will change any more.
-        if self.left and (self.events or idle):
+        # Nobody is at work: who waits takes what there is, and if that changes nothing, nothing will.
+        over = self.stuck and self.claimed_at_tick == len(self.segments)
+        self.ticking = bool(self.left) and not over
+        if self.ticking:
             heapq.heappush(self.events, (now + self.tick_s, -1, 0))
+        self.claimed_at_tick = len(self.segments)
 
     def plan_moves(self, now: float) -> None:
         """Ask the policy, domain by domain, which files want cards and which can spare some."""
@@ -262,17 +288,17 @@ class _Floor:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
         return max(self.busy_until[shard], now) + seconds * self.pace(shard)
 
-    def notice(self, card: int, lost: int) -> None:
+    def notice(self, card: int, lost: int, now: float) -> None:
         """A card is known to be dead: what it had claimed is unclaimed again."""
         self.known_dead[card] = True
         if lost:
-            _, piece = self.returned[lost - 1]
-            self.give_back(card, piece)
-
-    def give_back(self, shard: int, piece: Piece) -> None:
-        self.queues[shard].append(deque([piece]))
-        self.rest[shard][piece.file] = self.rest[shard].get(piece.file, 0.0) + piece.expected_s
-        self.left += 1
+            piece = self.returned[lost - 1]
+            self.queues[card].append(deque([piece]))
+            self.rest[card][piece.file] = self.rest[card].get(piece.file, 0.0) + piece.expected_s
+            self.left += 1
+        if self.domain > STATIC and not self.ticking:
+            self.ticking = True
+            heapq.heappush(self.events, (now, -1, 0))
 
     def next_piece(self, card: int, now: float) -> None:
         """Go where cards are wanted if this one can be spared, else claim its own next piece, else steal."""
@@ -287,16 +313,29 @@ class _Floor:
                 self.claim(card, victim, _take(self.queues[victim], -1), now)
                 return
         if own:
-            shard = self.orphan(card, longer_than=self.queues[card][0][0].expected_s)
-            self.claim(card, card if shard is None else shard, _take(self.queues[card if shard is None else shard], 0 if shard is None else -1), now)
-        elif self.domain > STATIC and self.left:
-            victim = self.victim(card, now)
+            victim = self.orphan(card, longer_than=self.queues[card][0][0].expected_s)
             if victim is None:
-                victim = self.wanted_at(card, now)
-            if victim is None:
-                self.idle.append(card)
-            else:
-                self.claim(card, victim, _take(self.queues[victim], -1), now)
+                self.claim(card, card, _take(self.queues[card], 0), now)
+                return
+        elif self.domain > STATIC:
+            victim = self.stolen_from(card, now)
+        else:
+            return
+        if victim is None:
+            self.idle.append(card)
+        else:
+            self.claim(card, victim, _take(self.queues[victim], -1), now)
+
+    def stolen_from(self, card: int, now: float) -> int | None:
+        """The shard an idle card claims from: of its own file, else where it is wanted, else nowhere."""
+        shard = self.victim(card, now)
+        if shard is None:
+            shard = self.wanted_at(card, now)
+        if shard is not None or not self.stuck:
+            return shard
+        home = card // self.domain
+        neighbours = range(home * self.domain, min((home + 1) * self.domain, len(self.queues)))
+        return next((one for one in neighbours if self.queues[one]), None)
 
     def orphan(self, card: int, longer_than: float) -> int | None:
         """A shard without an owner whose next piece is longer and of the file the card is at, if any."""
@@ -381,7 +420,22 @@ class _Floor:
 
     def die(self, card: int, shard: int, piece: Piece, begun: float, ready: float) -> None:
         """The card dies on the way: what ended before counts, the rest is unclaimed once that is noticed."""
-        raise NotImplementedError
+        dies = self.truth.dies_at[card]
+        done, at = 0, ready
+        for name in piece.ids:
+            at += self.truth.test_s[name] / self.truth.speeds[card]
+            if at > dies:
+                break
+            done += 1
+            if name in self.truth.crashes:
+                at += self.truth.setup_s[piece.file] / self.truth.speeds[card]
+        share = done / len(piece.ids)
+        ended = Piece(file=piece.file, ids=piece.ids[:done], expected_s=piece.expected_s * share)
+        self.segments.append(Segment(card, shard, ended, begun, min(ready, dies), max(begun, dies)))
+        rest = piece.ids[done:]
+        if rest:
+            self.returned.append(Piece(file=piece.file, ids=rest, expected_s=piece.expected_s * (1 - share)))
+        heapq.heappush(self.events, (dies + self.world.notice_s, card, len(self.returned) + 1 if rest else 1))
 
     def true_seconds(self, piece: Piece) -> tuple[float, bool]:
         """Seconds of a piece on a card of speed 1, with what crashes cost, and whether its last test crashed."""
@@ -423,7 +477,9 @@ class _Floor:
         shard = self.latest(self.late.get((card // self.domain, file), []), file, now)
         if shard is None:
             return None
-        return None if choose_victim([self.seen(shard, card, self.ends_at(shard, now))], now) is None else shard
+        return (
+            None if choose_victim([self.seen(shard, card, self.ends_at(shard, now))], now) is None else shard
+        )
 
     def latest(self, heap: list[tuple[float, int]], file: str, now: float | None = None) -> int | None:
         """The shard of a heap that ends last; entries may be old, and those with nothing left are dropped."""

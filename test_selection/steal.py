@@ -182,10 +182,10 @@ class Pool:
     def wanted(self, end: float, now: float) -> float:
         """How many more cards it takes to end by then; infinite where a set-up leaves no time."""
         lacking = self.rest_s - max(0.0, self.cards * end - self.free_s)
-        if lacking <= SLACK_S:
+        if lacking <= SLACK_S and self.cards:
             return 0.0
         room = end - now - self.setup_s
-        return math.ceil(lacking / room) if room > 0 else math.inf
+        return max(1.0, math.ceil(lacking / room)) if room > 0 else math.inf
 
     def spared(self, end: float) -> int:
         """How many cards may leave so that the others still end by then."""
@@ -252,8 +252,6 @@ def rebalance(pools: Sequence[Pool], idle: int, now: float) -> Moves:
 
 def _alone(pool: Pool) -> float:
     """When the pool ends if nobody comes or leaves."""
-    if pool.rest_s <= SLACK_S:
-        return 0.0
     return (pool.free_s + pool.rest_s) / pool.cards if pool.cards else math.inf
 
 
@@ -267,4 +265,3 @@ def _reachable(pools: Sequence[Pool], idle: int, end: float, now: float) -> bool
 def scale(took_s: float, expected_s: float, prior_s: float) -> float:
     """By how much a file's estimates are off, from its pieces so far; 1 until `prior_s` seconds say more."""
     return (took_s + prior_s) / (expected_s + prior_s) if expected_s + prior_s > 0 else 1.0
-

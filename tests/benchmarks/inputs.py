@@ -79,7 +79,7 @@ def heavy_tail(tests: int = 200_000, files: int = 1_200, seed: int = SEED) -> Wo
     """Made-up tests: the sizes of files and the seconds of tests both have heavy tails.
 
     Files weigh Pareto (shape 1.1) draws; tests last lognormal draws (median 0.25 s, sigma 1.3), one in a
-    hundred ten times as long, 30 s at most.
+    hundred ten times as long, 20 s at most.
     """
     rng = random.Random(seed)
     weights = [rng.paretovariate(1.1) for _ in range(files)]
@@ -92,7 +92,7 @@ def heavy_tail(tests: int = 200_000, files: int = 1_200, seed: int = SEED) -> Wo
         for number, count in enumerate(counts):
             for one in range(count):
                 seconds = rng.lognormvariate(math.log(0.25), 1.3) * (10 if rng.random() < 0.01 else 1)  # noqa: PLR2004
-                yield f"test_{number:04}.py", f"TestCase::test_{one:06}", min(seconds, 30.0)
+                yield f"test_{number:04}.py", f"TestCase::test_{one:06}", min(seconds, 20.0)
 
     return _work(f"heavy tail, {tests:,} tests", rows())
 
