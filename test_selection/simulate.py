@@ -16,7 +16,17 @@ from itertools import groupby
 from typing import NamedTuple
 
 from test_selection.plan import Plan
-from test_selection.steal import Piece, Pool, Rest, choose_victim, cut_plan, piece_seconds, rebalance, scale
+from test_selection.steal import (
+    SLACK_S,
+    Piece,
+    Pool,
+    Rest,
+    choose_victim,
+    cut_plan,
+    piece_seconds,
+    rebalance,
+    scale,
+)
 from test_selection.world import Randomness, Truth, World, draw_truth, true_bound
 
 STATIC = 1
@@ -284,7 +294,7 @@ class _Floor:
         """When the owner of a shard is through with all but its last file, which it has set up then."""
         seconds = self.setup_for(shard, last)
         for file, rest in self.rest[shard].items():
-            if rest > 1e-9 and file != last:
+            if rest > SLACK_S and file != last:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
         return max(self.busy_until[shard], now) + seconds * self.pace(shard)
 
@@ -438,7 +448,7 @@ class _Floor:
         heapq.heappush(self.events, (dies + self.world.notice_s, card, len(self.returned) + 1 if rest else 1))
 
     def true_seconds(self, piece: Piece) -> tuple[float, bool]:
-        """Seconds of a piece on a card of speed 1, with what crashes cost, and whether its last test crashed."""
+        """Seconds of a piece on a card of speed 1, crashes included, and whether its last test crashed."""
         test_s, crashes = self.truth.test_s, self.truth.crashes
         seconds = math.fsum([test_s[name] for name in piece.ids])
         if not crashes:
@@ -463,7 +473,7 @@ class _Floor:
             return math.inf
         seconds = 0.0
         for file, rest in self.rest[shard].items():
-            if rest > 1e-9:
+            if rest > SLACK_S:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
         return max(self.busy_until[shard], now) + seconds * self.pace(shard)
 

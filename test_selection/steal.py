@@ -82,9 +82,10 @@ def order_groups(
 ) -> list[Group]:
     """The groups of a shard in the order of running.
 
-    Files with a long test come first, for it cannot be shared. Then files that few shards touch come first: what stands last is stolen, and the more cards have its file set
-    up, the more of them take it without another set-up. Among files that are this shard's alone the short one
-    comes last: it can be handed over whole, and its set-up with it.
+    Files with a long test come first, for it cannot be shared. Then files that few shards touch: what stands
+    last is stolen, and the more cards have its file set up, the more of them take it without another set-up.
+    Among files that are this shard's alone the short one comes last: it can be handed over whole, and its
+    set-up with it.
 
     Args:
         shard: whose groups.

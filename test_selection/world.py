@@ -27,7 +27,7 @@ class Randomness(Protocol):
     def random(self) -> float:
         """A uniform draw from [0, 1)."""
 
-    def expovariate(self, lambd: float = 1.0) -> float:
+    def expovariate(self, lambd: float) -> float:
         """An exponential draw of mean 1 / lambd."""
 
     def sample(self, population: Sequence[int], k: int) -> list[int]:
@@ -186,10 +186,9 @@ def _work(files: Sequence[tuple[float, float, float, int]], rooms: Sequence[floa
     for setup, total, _, crashes in files:
         # Past the cards whose room is below the set-up, more of them do not help.
         useful = bisect_left(rooms, -setup, key=lambda room: -room)
-        least_total = total * (1 - ROUNDING)
         pieces = 1
         if total > 0:
-            pieces += bisect_left(range(useful), least_total, key=lambda k: sums[k] - setup * (k + 1))  # noqa: B023  # used at once
+            pieces += _first_enough(sums, useful, setup, total * (1 - ROUNDING))
             if pieces > useful:
                 return math.inf
         work += total + setup * max(pieces, crashes)
@@ -197,3 +196,8 @@ def _work(files: Sequence[tuple[float, float, float, int]], rooms: Sequence[floa
     # Every card that is used sets up something, and one whose room is below the cheapest set-up is not used.
     used = bisect_left(rooms, -cheapest, key=lambda room: -room)
     return work + cheapest * max(0, used - count) + math.fsum(rooms[used:])
+
+
+def _first_enough(sums: Sequence[float], useful: int, setup: float, total: float) -> int:
+    """How few of the fastest cards are not enough for a file."""
+    return bisect_left(range(useful), total, key=lambda k: sums[k] - setup * (k + 1))

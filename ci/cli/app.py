@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, steps
+from ci.cli import config, simulate, steps
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -52,6 +52,8 @@ app.command()(pytorch)
 app.command()(steps.collect)
 app.command()(steps.select)
 app.command()(steps.plan)
+app.command()(simulate.simulate)
+app.command()(simulate.forecast)
 app.command()(steps.run)
 app.command()(steps.report)
 app.add_typer(hud_app, name="hud")

@@ -91,7 +91,7 @@ def heavy_tail(tests: int = 200_000, files: int = 1_200, seed: int = SEED) -> Wo
     def rows() -> Iterator[tuple[str, str, float]]:
         for number, count in enumerate(counts):
             for one in range(count):
-                seconds = rng.lognormvariate(math.log(0.25), 1.3) * (10 if rng.random() < 0.01 else 1)  # noqa: PLR2004
+                seconds = rng.lognormvariate(math.log(0.25), 1.3) * (10 if rng.random() < 0.01 else 1)
                 yield f"test_{number:04}.py", f"TestCase::test_{one:06}", min(seconds, 20.0)
 
     return _work(f"heavy tail, {tests:,} tests", rows())
