@@ -44,7 +44,7 @@ def stops_paying(loads: Sequence[FileLoad], most: int) -> int:
     """The least power of two below `most` from which twice the cards bring less than a tenth; else `most`."""
     count = 1
     while count < most:
-        if lower_bound(loads, min(2 * count, most)) > (1 - PAYS) * lower_bound(loads, count):
+        if lower_bound(loads, min(2 * count, most)) >= (1 - PAYS) * lower_bound(loads, count):
             return count
         count *= 2
     return most

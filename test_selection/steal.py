@@ -228,7 +228,8 @@ def rebalance(pools: Sequence[Pool], idle: int, now: float) -> Moves:
     """
     latest = max((_alone(pool) for pool in pools), default=now)
     # Long before the end there is time to see whether a card is really too many.
-    if latest - now > HORIZON * max((pool.setup_s for pool in pools), default=0.0):
+    worked_on = max((_alone(pool) for pool in pools if pool.cards), default=now)
+    if worked_on - now > HORIZON * max((pool.setup_s for pool in pools), default=0.0):
         pools = [replace(pool, leavers=0) for pool in pools]
     low, high = now, latest
     if math.isinf(latest):

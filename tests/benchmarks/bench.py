@@ -14,20 +14,20 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-import inputs
-import peers
-from inputs import Work
 
 from test_selection.bound import file_loads, lower_bound
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.simulate import modes, simulate
 from test_selection.world import World
+from tests.benchmarks import inputs, peers
+from tests.benchmarks.inputs import Work
 
 SHARDS = (24, 128, 512, 1024, 2048)
 QUICK_SHARDS = (4, 24)
@@ -83,11 +83,12 @@ def measure_speed(work: Work, shards: tuple[int, ...], repeat: int) -> list[dict
         if not peers.fits_pytest_split(work, count):
             continue
         ours = _median(
-            lambda count=count: make_plan(work.tests, test_s=work.test_s, file_s=file_s, shards=count), repeat
+            partial(make_plan, work.tests, test_s=work.test_s, file_s=file_s, shards=count), repeat
         )
         theirs = {
-            name: _median(lambda split=split, count=count: split(work, file_s, count), repeat)
-            for name, split in list(peers.peers().items())[:2]
+            name: _median(partial(split, work, file_s, count), repeat)
+            for name, split in peers.peers().items()
+            if name in {"least_duration", "chunks"}
         }
         ratios = {name: ours / value for name, value in theirs.items()}
         rows.append({"input": work.name, "shards": count, "ours_s": ours, "ratio": ratios})
@@ -99,13 +100,8 @@ def measure_size(*, quick: bool) -> list[dict[str, Any]]:
     rows = []
     for tests, files in [(2_000, 40)] if quick else [(200_000, 1_200), (1_000_000, 1_200)]:
         work = inputs.heavy_tail(tests, files)
-        file_s = work.file_s(5.0)
-        took = _median(
-            lambda work=work, file_s=file_s: make_plan(
-                work.tests, test_s=work.test_s, file_s=file_s, shards=2048
-            ),
-            1,
-        )
+        pack = partial(make_plan, work.tests, test_s=work.test_s, file_s=work.file_s(5.0), shards=2048)
+        took = _median(pack, 1)
         rows.append({"what": f"pack {tests:,} tests onto 2,048 shards", "seconds": took})
     build = _ladder()
     if build is None:
@@ -113,7 +109,7 @@ def measure_size(*, quick: bool) -> list[dict[str, Any]]:
     else:
         try:
             rows.append(
-                {"what": f"ladder of {tests:,} tests", "seconds": _median(lambda: build(work.tests), 1)}
+                {"what": f"ladder of {tests:,} tests", "seconds": _median(partial(build, work.tests), 1)}
             )
         except TypeError as error:
             rows.append({"what": "ladder", "skipped": f"build_ladder takes other arguments: {error}"})
@@ -169,6 +165,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"packing": [], "speed": [], "days": [], "skipped": []}
     if path is None:
         found["skipped"].append(f"PyTorch's class times: name them with {inputs.VARIABLE}")
+    found["skipped"] += [f"{name}: not installed" for name in peers.missing()]
     shards = QUICK_SHARDS if options.quick else SHARDS
     for number, work in enumerate(works(path, quick=options.quick)):
         print(f"measuring {work.name}: {len(work.tests):,} tests, {work.seconds:,.0f} s", file=sys.stderr)
@@ -217,8 +214,6 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1, help="days drawn for each plan")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    if lacking := peers.missing():
-        sys.exit(f"bench: {', '.join(lacking)} not installed; use `nox -s bench`")
     found = run(options)
     if options.json:
         print(json.dumps(found, indent=1))

@@ -57,7 +57,8 @@ def from_class_times(path: Path, configuration: str | None = None) -> Work:
     """
     data = path.read_bytes()
     tables = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    name = configuration or min(tables)
+    # The run on CPU stands for the tree; the others have tests that need their hardware.
+    name = configuration or min(tables, key=lambda one: ("cuda" in one or "rocm" in one, one))
     rng = random.Random(SEED)
     return _work(name, _spread_classes(tables[name], rng))
 

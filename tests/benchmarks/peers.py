@@ -6,13 +6,15 @@ anew. Where pytest-split's lists of deselected tests would fill the memory, its 
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from inputs import Work
+from tests.benchmarks.inputs import Work
 
 Split = list[list[str]]
 Peer = Callable[[Work, Mapping[str, float], int], Split]
@@ -46,7 +48,7 @@ def fits_pytest_split(work: Work, shards: int) -> bool:
 
 def pytest_split(algorithm: str) -> Peer:
     """pytest-split with one of its algorithms; the same rule stated anew where it would not end."""
-    from pytest_split.algorithms import Algorithms  # noqa: PLC0415  # the peers may be missing
+    algorithms = importlib.import_module("pytest_split.algorithms").Algorithms
 
     stated = {"least_duration": _least_duration, "duration_based_chunks": _chunks}[algorithm]
 
@@ -54,7 +56,7 @@ def pytest_split(algorithm: str) -> Peer:
         if not fits_pytest_split(work, shards):
             return stated(work, file_s, shards)
         items: list[Any] = [Item(test.id) for test in work.tests]
-        groups = Algorithms[algorithm].value(shards, items, dict(work.test_s))
+        groups = algorithms[algorithm].value(shards, items, dict(work.test_s))
         return [[item.nodeid for item in group.selected] for group in groups]
 
     return split
@@ -85,7 +87,8 @@ def _chunks(work: Work, _: Mapping[str, float], shards: int) -> Split:
 
 def pytest_shard(work: Work, _: Mapping[str, float], shards: int) -> Split:
     """pytest-shard's hash of the node id."""
-    from pytest_shard.pytest_shard import sha256hash  # noqa: PLC0415  # the peers may be missing
+    # The peers may be missing, and this one has no types.
+    sha256hash = importlib.import_module("pytest_shard.pytest_shard").sha256hash
 
     found: Split = [[] for _ in range(shards)]
     for test in work.tests:
@@ -99,7 +102,7 @@ def whole_files(work: Work, file_s: Mapping[str, float], shards: int) -> Split:
 
 
 def pytorch_rule(work: Work, file_s: Mapping[str, float], shards: int) -> Split:
-    """PyTorch's published rule: files over ten minutes in equal parts, longest part first to the least loaded.
+    """PyTorch's published rule: long files in equal parts, the longest part first to the least loaded.
 
     A file of S seconds becomes ceil(S / 600) parts. Every file is known and of one kind here, so that its
     handling of serial and of unknown files, dealt round robin, does not come into play. File times count no
@@ -130,14 +133,16 @@ def _longest_first(
 
 
 def _members(parts: Sequence[tuple[str, int, int]], work: Work) -> dict[tuple[str, int], list[str]]:
-    from pytest_shard.pytest_shard import sha256hash  # noqa: PLC0415  # the peers may be missing
-
     counts = {file: count for file, _, count in parts}
     found: dict[tuple[str, int], list[str]] = {(file, part): [] for file, part, _ in parts}
     for test in work.tests:
         count = counts[test.file]
-        found[test.file, sha256hash(test.id) % count if count > 1 else 0].append(test.id)
+        found[test.file, _hash(test.id) % count].append(test.id)
     return found
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest(), "little")
 
 
 def _file_totals(work: Work) -> dict[str, float]:
@@ -158,11 +163,11 @@ def makespan(split: Split, work: Work, file_s: Mapping[str, float]) -> float:
 
 
 def peers() -> dict[str, Peer]:
-    """Every peer by name."""
-    return {
-        "least_duration": pytest_split("least_duration"),
-        "chunks": pytest_split("duration_based_chunks"),
-        "hash": pytest_shard,
-        "whole files": whole_files,
-        "PyTorch": pytorch_rule,
-    }
+    """Every peer that is there, by name."""
+    found: dict[str, Peer] = {}
+    if "pytest_split" not in missing():
+        found["least_duration"] = pytest_split("least_duration")
+        found["chunks"] = pytest_split("duration_based_chunks")
+    if "pytest_shard" not in missing():
+        found["hash"] = pytest_shard
+    return {**found, "whole files": whole_files, "PyTorch": pytorch_rule}
