@@ -30,8 +30,7 @@ from test_selection.steal import (
 from test_selection.world import Randomness, Truth, World, draw_truth, true_bound
 
 STATIC = 1
-# So many of the shards that end last, and of those whose file the thief has, are looked at.
-LOOKED_AT = 1
+TICKS_A_DAY = 400
 
 
 class Segment(NamedTuple):
@@ -232,7 +231,8 @@ class _Floor:
         over = self.stuck and self.claimed_at_tick == len(self.segments)
         self.ticking = bool(self.left) and not over
         if self.ticking:
-            heapq.heappush(self.events, (now + self.tick_s, -1, 0))
+            # A day far longer than planned is looked at less often.
+            heapq.heappush(self.events, (now + max(self.tick_s, now / TICKS_A_DAY), -1, 0))
         self.claimed_at_tick = len(self.segments)
 
     def plan_moves(self, now: float) -> None:
