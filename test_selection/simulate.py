@@ -290,13 +290,17 @@ class _Floor:
             )
         return found
 
+    def free_at(self, card: int, now: float) -> float:
+        """When a card is through with its piece; one that has not started is given as long again."""
+        return max(self.busy_until[card], now) if self.started[card] else 2 * now
+
     def free_for(self, shard: int, last: str, now: float) -> float:
         """When the owner of a shard is through with all but its last file, which it has set up then."""
         seconds = self.setup_for(shard, last)
         for file, rest in self.rest[shard].items():
             if rest > SLACK_S and file != last:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
-        return max(self.busy_until[shard], now) + seconds * self.pace(shard)
+        return self.free_at(shard, now) + seconds * self.pace(shard)
 
     def notice(self, card: int, lost: int, now: float) -> None:
         """A card is known to be dead: what it had claimed is unclaimed again."""
@@ -441,7 +445,8 @@ class _Floor:
                 at += self.truth.setup_s[piece.file] / self.truth.speeds[card]
         share = done / len(piece.ids)
         ended = Piece(file=piece.file, ids=piece.ids[:done], expected_s=piece.expected_s * share)
-        self.segments.append(Segment(card, shard, ended, begun, min(ready, dies), max(begun, dies)))
+        if begun < dies:
+            self.segments.append(Segment(card, shard, ended, begun, min(ready, dies), dies))
         rest = piece.ids[done:]
         if rest:
             self.returned.append(Piece(file=piece.file, ids=rest, expected_s=piece.expected_s * (1 - share)))
@@ -475,7 +480,7 @@ class _Floor:
         for file, rest in self.rest[shard].items():
             if rest > SLACK_S:
                 seconds += rest * self.scale(file) + self.setup_for(shard, file)
-        return max(self.busy_until[shard], now) + seconds * self.pace(shard)
+        return self.free_at(shard, now) + seconds * self.pace(shard)
 
     def victim(self, card: int, now: float) -> int | None:
         """Ask the policy for the shard to claim from, among those whose last file the card has set up."""

@@ -63,6 +63,7 @@ def truth_of(work: Work, world: World, seed: int = 0) -> Truth:
     return draw_truth(plan, test_s=test_s, file_s=file_s, world=world, randomness=random.Random(seed))  # noqa: S311
 
 
+@settings(max_examples=40)
 @given(files, st.integers(1, 12))
 def test_where_all_is_as_planned_a_static_plan_takes_its_makespan(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int
@@ -73,7 +74,7 @@ def test_where_all_is_as_planned_a_static_plan_takes_its_makespan(
     assert static.stolen == 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(files, st.integers(1, 12), worlds, st.integers(0, 5))
 def test_every_test_runs_once_or_is_counted_as_not_run(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World, seed: int
@@ -84,7 +85,7 @@ def test_every_test_runs_once_or_is_counted_as_not_run(
         assert Counter([*ran, *outcome.not_run]) == Counter(work[0].ids)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(files, st.integers(1, 12), worlds, st.integers(0, 5))
 def test_no_day_on_which_all_ran_ends_before_its_bound(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World, seed: int
@@ -95,7 +96,7 @@ def test_no_day_on_which_all_ran_ends_before_its_bound(
         assert 0 <= outcome.busy <= 1 + 1e-9
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(files, st.integers(1, 12), worlds)
 def test_no_card_does_two_things_at_once_or_works_after_its_death(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World
@@ -108,10 +109,11 @@ def test_no_card_does_two_things_at_once_or_works_after_its_death(
             assert free[one.card] <= one.starts_at + 1e-9
             assert one.starts_at <= one.ready_at + 1e-9
             assert one.ready_at <= one.ends_at + 1e-9
-            assert one.ends_at <= truth.dies_at[one.card] + 1e-9 or one.ends_at == one.starts_at
+            assert one.ends_at <= truth.dies_at[one.card] + 1e-9
             free[one.card] = one.ends_at
 
 
+@settings(max_examples=40)
 @given(files, st.integers(1, 6), worlds)
 def test_with_a_living_card_that_may_steal_all_is_run(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World
@@ -148,6 +150,18 @@ def test_the_tests_of_a_dead_card_are_run_by_others_or_counted() -> None:
     static, _, across = days(work, World(dead_cards=1))
     assert len(static.not_run) > 0
     assert across.not_run == ()
+
+
+def test_what_a_card_that_never_comes_up_was_to_do_is_done_by_others() -> None:
+    work = planned({"a.py": (1.0, [1.0] * 40), "b.py": (1.0, [1.0] * 39)}, 2)
+    randomness = random.Random(3)  # noqa: S311
+    world = World(startup_s=100_000.0)
+    static, across = simulate(
+        work[0], test_s=work[1], file_s=work[2], world=world, randomness=randomness, ways=modes(2)[::2]
+    )
+    first, last = sorted(truth_of(work, world, 3).starts_at)
+    assert static.makespan_s > last
+    assert across.makespan_s < first + 500
 
 
 def test_a_crash_pays_the_set_up_again_unless_nothing_follows() -> None:
