@@ -49,6 +49,13 @@ def lint(session: nox.Session) -> None:
     session.run("python", "scripts/check_repository.py")
 
 
+@nox.session(default=False, tags=["check"])
+def bench(session: nox.Session) -> None:
+    """Plans measured beside other tools'; `-- --quick` only shows that it works, `--json` is for machines."""
+    install(session, "-e", ".", group="bench")
+    session.run("python", "tests/benchmarks/bench.py", *session.posargs)
+
+
 @nox.session(default=False)
 def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""

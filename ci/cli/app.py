@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, history, scope, select, steps
+from ci.cli import config, history, scope, select, simulate, steps
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
@@ -54,6 +54,8 @@ app.command()(steps.collect)
 app.add_typer(select.app, name="select")
 app.command()(steps.plan)
 app.command()(matrix)
+app.command()(simulate.simulate)
+app.command()(simulate.forecast)
 app.command()(steps.run)
 app.command()(steps.report)
 app.add_typer(scope.app, name="scope")

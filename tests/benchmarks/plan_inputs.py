@@ -17,7 +17,7 @@ from test_selection.selection import Selection, write_selection
 
 def made_up(tests: int, files: int, seed: int) -> tuple[list[CatalogTest], dict[str, float]]:
     """Tests in no order of files, and the seconds of each by id."""
-    rnd = random.Random(seed)  # noqa: S311  # made-up seconds, no secret
+    rnd = random.Random(seed)  # made-up seconds, no secret
     shares = [rnd.paretovariate(1.1) for _ in range(files)]
     rows, seconds = [], {}
     for number, place in enumerate(rnd.choices(range(files), shares, k=tests)):
