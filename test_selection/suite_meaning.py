@@ -1,0 +1,372 @@
+"""What suites mean for each test: whether it is one of theirs, and what is expected of it.
+
+A variant (test, operator or module, dtype) belongs to a suite where an entry generates it: what the support
+lists hold, with the entry's includes and without its excludes. Several entries about a test are united; of
+those that generate a variant the most specific decides: one whose includes name its operator and dtype, then
+one that restricts nothing, then one whose includes name others; then an exact name before a pattern; then
+the first. What no entry names takes the file's `unlisted_test_mode`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from test_selection.catalog import CatalogTest
+from test_selection.selection import Expectation, Precision
+from test_selection.suite_model import MANDATORY, Entry, Named, Root, Rule, Suite, SuiteFile
+from test_selection.suite_names import module_name, op_keys
+from test_selection.suite_variant import PATTERN, Variant, dtypes_of, is_about_module, raw_name
+
+NOT_IN_SUITE = "not-in-suite"
+EXCLUDED = "suite-excluded"
+UNSUPPORTED_OP = "suite-unsupported-op"
+UNSUPPORTED_MODULE = "suite-unsupported-module"
+UNSUPPORTED_DTYPE = "suite-unsupported-dtype"
+NOT_SELECTED = "suite-selectors"
+
+UNLISTED_REASON = "not listed in the suite"
+# Of two suites that list none of a test's names, the one that asks for more decides.
+_STRENGTH = {MANDATORY: 0, "xfail_strict": 1, "xfail": 2, "skip": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the suites decide of one test.
+
+    Attributes:
+        expected: what is expected; None where it is out.
+        out: the reason code it is left out for; empty where it is in.
+        suite: the suite that decided.
+        file: the file entry that decided.
+        entry: the entry that decided; None where the file's `unlisted_test_mode` did.
+        forced: what flipped the mode to xfail, by `force_xfail`.
+        tied: whether only the order of entries decided between different modes.
+    """
+
+    expected: Expectation | None = None
+    out: str = ""
+    suite: Suite | None = None
+    file: SuiteFile | None = None
+    entry: Entry | None = None
+    forced: Named | None = None
+    tied: Entry | None = None
+
+
+def for_root(suites: Sequence[Suite], root: Root) -> list[Suite]:
+    """The suites as they speak of one tree: PyTorch's (`torch`) or the device's own (`device`).
+
+    Paths without a token speak of either; a suite that is left without a file is left out.
+    """
+    kept = (
+        replace(suite, files=tuple(one for one in suite.files if one.root in {None, root}))
+        for suite in suites
+    )
+    return [suite for suite in kept if suite.files]
+
+
+def in_suite(suites: Suite | Sequence[Suite], file: str) -> bool:
+    """Whether one of the suites names a file."""
+    return any(one.pattern.fullmatch(file) for suite in _several(suites) for one in suite.files)
+
+
+def unmatched_paths(suite: Suite, files: Iterable[str]) -> list[str]:
+    """Paths of the suite that match none of `files` (relative to the tests' root)."""
+    names = list(files)
+    return [one.path for one in suite.files if not any(one.pattern.fullmatch(name) for name in names)]
+
+
+def narrow(
+    suites: Suite | Sequence[Suite], tests: Iterable[CatalogTest]
+) -> tuple[list[CatalogTest], Counter[str]]:
+    """The tests the suites would instantiate, in their order, and how many each reason code leaves out.
+
+    A test that is to be skipped stays: it is planned, and its verdict says so.
+    """
+    decider = Decider(suites)
+    kept, out = [], Counter[str]()
+    for test in tests:
+        code = decider.decide(test).out
+        if code:
+            out[code] += 1
+        else:
+            kept.append(test)
+    return kept, out
+
+
+def expectations(suites: Suite | Sequence[Suite], tests: Iterable[CatalogTest]) -> dict[str, Expectation]:
+    """What the suites declare of each test, by canonical id.
+
+    Tests the suites leave out are not in it, nor are unlisted ones that have to pass as they are: that is
+    what is expected of any test.
+    """
+    decider = Decider(suites)
+    found = {}
+    for test in tests:
+        decision = decider.decide(test)
+        expected = decision.expected
+        if expected is not None and (decision.entry is not None or not _plain(expected)):
+            found[test.id] = expected
+    return found
+
+
+class Decider:
+    """Decides tests one by one, remembering what variants of one template have in common."""
+
+    def __init__(self, suites: Suite | Sequence[Suite]) -> None:
+        self._suites = _several(suites)
+        self._books: dict[str, _Book] = {}
+        self._listed: dict[tuple[str, ...], list[_Candidate]] = {}
+        self._decided: dict[tuple[str | bool | None, ...], Decision] = {}
+
+    def decide(self, test: CatalogTest) -> Decision:
+        """What the suites say of a test."""
+        book = self._books.get(test.file)
+        if book is None:
+            book = self._books[test.file] = _book(self._suites, test.file)
+        if not book.places:
+            return Decision(out=NOT_IN_SUITE)
+        raw = raw_name(test, book.exact_methods)
+        is_module = is_about_module(test)
+        key = (test.file, test.cls, test.template, *raw, test.op, test.dtype, is_module)
+        decision = self._decided.get(key)
+        if decision is None:
+            variant = Variant(
+                file=test.file, cls=test.cls, template=test.template, raw_cls=raw[0], raw_name=raw[1],
+                op=test.op, is_module=is_module, dtype=test.dtype,
+            )  # fmt: skip
+            decision = self._decided[key] = _decide(book.places, self._named(book, variant), variant)
+        return decision
+
+    def _named(self, book: _Book, variant: Variant) -> list[_Candidate]:
+        key = (variant.file, variant.cls, variant.template, variant.raw_cls, variant.raw_name)
+        if key not in self._listed:
+            self._listed[key] = _named_by(book.places, variant)
+        return self._listed[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A file entry about a test's file."""
+
+    suite: Suite
+    file: SuiteFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Book:
+    """The file entries about a file, and the methods they name exactly."""
+
+    places: list[_Place]
+    exact_methods: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """An entry that names a test."""
+
+    place: _Place
+    entry: Entry
+    loose: int
+
+
+def _several(suites: Suite | Sequence[Suite]) -> Sequence[Suite]:
+    return (suites,) if isinstance(suites, Suite) else suites
+
+
+def _book(suites: Sequence[Suite], file: str) -> _Book:
+    places = [
+        _Place(suite=suite, file=one)
+        for suite in suites
+        for one in suite.files
+        if one.pattern.fullmatch(file)
+    ]
+    names = (name for place in places for entry in place.file.entries for name in entry.names)
+    exact = frozenset(name.text.rpartition("::")[2] for name in names if name.loose < PATTERN)
+    return _Book(places=places, exact_methods=exact)
+
+
+def _named_by(places: Sequence[_Place], variant: Variant) -> list[_Candidate]:
+    found = []
+    for place in places:
+        for entry in place.file.entries:
+            looseness = [name.loose for name in entry.names if variant.is_named(name)]
+            if looseness:
+                found.append(_Candidate(place=place, entry=entry, loose=min(looseness)))
+    return found
+
+
+def _decide(places: Sequence[_Place], listed: Sequence[_Candidate], variant: Variant) -> Decision:
+    if not listed:
+        return _unlisted(places, variant)
+    ranked = sorted(listed, key=lambda one: _rank(one, variant))
+    refused = ""
+    for at, one in enumerate(ranked):
+        if not (why := _why_not(one.place, one.entry, variant)):
+            return _decision(one.place, one.entry, variant, _tied(ranked[at:], variant))
+        refused = refused or why
+    return Decision(
+        out=refused, suite=ranked[0].place.suite, file=ranked[0].place.file, entry=ranked[0].entry
+    )
+
+
+def _tied(ranked: Sequence[_Candidate], variant: Variant) -> Entry | None:
+    """An entry of another mode that only stands later."""
+    first = ranked[0]
+    for one in ranked[1:]:
+        if _rank(one, variant) != _rank(first, variant):
+            return None
+        if one.entry.mode != first.entry.mode and not _why_not(one.place, one.entry, variant):
+            return one.entry
+    return None
+
+
+def _unlisted(places: Sequence[_Place], variant: Variant) -> Decision:
+    plain = Entry(names=(), line=0)
+    exact = [one for one in places if one.file.exact] or places
+    # Within a suite the first path decides, between suites the one that asks for more.
+    firsts = {id(one.suite): one for one in reversed(exact)}
+    ranked = sorted(firsts.values(), key=lambda one: _STRENGTH[one.file.unlisted_test_mode])
+    refused = ""
+    for one in ranked:
+        if not (why := _why_not(one, plain, variant)):
+            return _decision(one, None, variant, None)
+        refused = refused or why
+    return Decision(out=refused, suite=ranked[0].suite, file=ranked[0].file)
+
+
+def _rank(one: _Candidate, variant: Variant) -> tuple[int, int, int]:
+    """Smaller is more specific: misses of the includes, hits of them, how loosely the test is named."""
+    entry, hits, misses = one.entry, 0, 0
+    subject = (entry.modules if variant.is_module else entry.ops).include
+    if subject and variant.op is not None:
+        hit = _subject(subject, variant) is not None
+        hits, misses = hits + hit, misses + (not hit)
+    if entry.dtypes.include and variant.dtype is not None:
+        hit = any(part in entry.dtypes.include for part in dtypes_of(variant.dtype))
+        hits, misses = hits + hit, misses + (not hit)
+    return misses, -hits, one.loose
+
+
+def _why_not(place: _Place, entry: Entry, variant: Variant) -> str:
+    """The reason code an entry does not generate a variant for; empty where it does."""
+    support = place.suite.support
+    edit = entry.modules if variant.is_module else entry.ops
+    listed = support.modules if variant.is_module else support.ops
+    supported = None
+    if variant.op is not None:
+        if _subject(edit.exclude, variant) is not None:
+            return EXCLUDED
+        supported = None if listed is None else _subject(listed, variant)
+        if listed is not None and supported is None and _subject(edit.include, variant) is None:
+            return UNSUPPORTED_MODULE if variant.is_module else UNSUPPORTED_OP
+    if variant.dtype is not None:
+        for part in dtypes_of(variant.dtype):
+            if part in entry.dtypes.exclude:
+                return EXCLUDED
+            if part in entry.dtypes.include:
+                continue
+            own = supported.dtypes if supported is not None else {}
+            if (support.dtypes is not None and part not in support.dtypes) or (own and part not in own):
+                return UNSUPPORTED_DTYPE
+    return "" if _selected(place, entry, variant) else NOT_SELECTED
+
+
+def _selected(place: _Place, entry: Entry, variant: Variant) -> bool:
+    if entry.include and not any(_holds(rule, place, variant, unknown=True) for rule in entry.include):
+        return False
+    return not any(_holds(rule, place, variant, unknown=False) for rule in entry.exclude)
+
+
+def _holds(rule: Rule, place: _Place, variant: Variant, *, unknown: bool) -> bool:
+    """Whether a rule's conditions hold; what cannot be known neither includes nor excludes anything."""
+    if rule.unknown and not unknown:
+        return False
+    has_op = variant.op is not None and not variant.is_module
+    supported = place.suite.support.ops
+    in_supported = has_op and (supported is None or _subject(supported, variant) is not None)
+    return (
+        rule.has_ops in {None, has_op}
+        and rule.ops_in_supported in {None, in_supported}
+        and (not rule.names or any(one.fullmatch(variant.template) for one in rule.names))
+        and (not rule.modules or any(_in_module(one.fullmatch, variant.file) for one in rule.modules))
+    )
+
+
+def _in_module(matches: object, file: str) -> bool:
+    return callable(matches) and bool(matches(file) or matches(file.rpartition("/")[2]))
+
+
+def _decision(place: _Place, entry: Entry | None, variant: Variant, tied: Entry | None) -> Decision:
+    mode = place.file.unlisted_test_mode if entry is None else entry.mode
+    reason = UNLISTED_REASON if entry is None and mode != MANDATORY else ""
+    line = place.file.line
+    if entry is not None:
+        reason, line = _reason(entry, variant), entry.line
+    forced = _forced(place.suite, variant) if mode == MANDATORY else None
+    if forced is not None:
+        mode, reason = "xfail", forced.description or f"{forced.written} is marked force_xfail"
+        line = forced.line
+    return Decision(
+        expected=Expectation(
+            mode=mode,
+            reason=reason,
+            where=f"{place.suite.path}:{line}",
+            precision=_precision(place.suite, entry, variant),
+            no_grad=entry is not None and entry.no_grad,
+            seed=place.suite.support.seed,
+            cpu_move=() if entry is None else entry.cpu_move,
+        ),
+        suite=place.suite,
+        file=place.file,
+        entry=entry,
+        forced=forced,
+        tied=tied,
+    )
+
+
+def _reason(entry: Entry, variant: Variant) -> str:
+    """Why, from the most special: the operator's description, the dtype's, the entry's."""
+    subject = _subject((entry.modules if variant.is_module else entry.ops).include, variant)
+    rows = [subject, *(entry.dtypes.include.get(part) for part in dtypes_of(variant.dtype))]
+    return next((row.description for row in rows if row is not None and row.description), entry.description)
+
+
+def _forced(suite: Suite, variant: Variant) -> Named | None:
+    support = suite.support
+    listed = (support.modules if variant.is_module else support.ops) or {}
+    rows = [_subject(listed, variant)]
+    rows += [(support.dtypes or {}).get(part) for part in dtypes_of(variant.dtype)]
+    return next((row for row in rows if row is not None and row.force_xfail), None)
+
+
+def _precision(suite: Suite, entry: Entry | None, variant: Variant) -> Precision | None:
+    """The most specific tolerances: of the entry's dtype, then of the operator's, then of the dtype."""
+    support = suite.support
+    listed = (support.modules if variant.is_module else support.ops) or {}
+    subject = _subject(listed, variant)
+    levels: list[Mapping[str, Named]] = [
+        entry.dtypes.include if entry is not None else {},
+        subject.dtypes if subject is not None else {},
+        support.dtypes or {},
+    ]
+    for level in levels:
+        rows = (level.get(part) for part in dtypes_of(variant.dtype))
+        if (found := next((row.precision for row in rows if row and row.precision), None)) is not None:
+            return found
+    return None
+
+
+def _subject(listed: Mapping[str, Named], variant: Variant) -> Named | None:
+    """The row of a list that is about the variant's operator or module."""
+    if not listed or variant.op is None:
+        return None
+    if variant.is_module:
+        return listed.get(module_name(variant.op))
+    return next((listed[key] for key in op_keys(variant.op) if key in listed), None)
+
+
+def _plain(expected: Expectation) -> bool:
+    extras = (expected.precision, expected.seed, expected.no_grad or None, expected.cpu_move or None)
+    return expected.mode == MANDATORY and all(one is None for one in extras)
