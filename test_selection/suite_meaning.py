@@ -42,7 +42,7 @@ class Decision:
         file: the file entry that decided.
         entry: the entry that decided; None where the file's `unlisted_test_mode` did.
         forced: what flipped the mode to xfail, by `force_xfail`.
-        tied: whether only the order of entries decided between different modes.
+        tied: an entry that means this test just as exactly and only stands later; of another mode if any.
     """
 
     expected: Expectation | None = None
@@ -51,7 +51,7 @@ class Decision:
     file: SuiteFile | None = None
     entry: Entry | None = None
     forced: Named | None = None
-    tied: Entry | None = None
+    tied: Candidate | None = None
 
 
 def for_root(suites: Sequence[Suite], root: Root) -> list[Suite]:
@@ -117,14 +117,12 @@ class Decider:
     def __init__(self, suites: Suite | Sequence[Suite]) -> None:
         self._suites = _several(suites)
         self._books: dict[str, _Book] = {}
-        self._listed: dict[tuple[str, ...], list[_Candidate]] = {}
+        self._listed: dict[tuple[str, ...], list[Candidate]] = {}
         self._decided: dict[tuple[str | bool | None, ...], Decision] = {}
 
     def decide(self, test: CatalogTest) -> Decision:
         """What the suites say of a test."""
-        book = self._books.get(test.file)
-        if book is None:
-            book = self._books[test.file] = _book(self._suites, test.file)
+        book = self._book(test.file)
         if not book.places:
             return Decision(out=NOT_IN_SUITE)
         raw = raw_name(test, book.exact_methods)
@@ -139,7 +137,16 @@ class Decider:
             decision = self._decided[key] = _decide(book.places, self._named(book, variant), variant)
         return decision
 
-    def _named(self, book: _Book, variant: Variant) -> list[_Candidate]:
+    def exact_methods(self, file: str) -> frozenset[str]:
+        """The methods that entries about a file name exactly."""
+        return self._book(file).exact_methods
+
+    def _book(self, file: str) -> _Book:
+        if file not in self._books:
+            self._books[file] = _book(self._suites, file)
+        return self._books[file]
+
+    def _named(self, book: _Book, variant: Variant) -> list[Candidate]:
         key = (variant.file, variant.cls, variant.template, variant.raw_cls, variant.raw_name)
         if key not in self._listed:
             self._listed[key] = _named_by(book.places, variant)
@@ -147,7 +154,7 @@ class Decider:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class Place:
     """A file entry about a test's file."""
 
     suite: Suite
@@ -158,15 +165,15 @@ class _Place:
 class _Book:
     """The file entries about a file, and the methods they name exactly."""
 
-    places: list[_Place]
+    places: list[Place]
     exact_methods: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
+class Candidate:
     """An entry that names a test."""
 
-    place: _Place
+    place: Place
     entry: Entry
     loose: int
 
@@ -177,27 +184,24 @@ def _several(suites: Suite | Sequence[Suite]) -> Sequence[Suite]:
 
 def _book(suites: Sequence[Suite], file: str) -> _Book:
     places = [
-        _Place(suite=suite, file=one)
-        for suite in suites
-        for one in suite.files
-        if one.pattern.fullmatch(file)
+        Place(suite=suite, file=one) for suite in suites for one in suite.files if one.pattern.fullmatch(file)
     ]
     names = (name for place in places for entry in place.file.entries for name in entry.names)
     exact = frozenset(name.text.rpartition("::")[2] for name in names if name.loose < PATTERN)
     return _Book(places=places, exact_methods=exact)
 
 
-def _named_by(places: Sequence[_Place], variant: Variant) -> list[_Candidate]:
+def _named_by(places: Sequence[Place], variant: Variant) -> list[Candidate]:
     found = []
     for place in places:
         for entry in place.file.entries:
             looseness = [name.loose for name in entry.names if variant.is_named(name)]
             if looseness:
-                found.append(_Candidate(place=place, entry=entry, loose=min(looseness)))
+                found.append(Candidate(place=place, entry=entry, loose=min(looseness)))
     return found
 
 
-def _decide(places: Sequence[_Place], listed: Sequence[_Candidate], variant: Variant) -> Decision:
+def _decide(places: Sequence[Place], listed: Sequence[Candidate], variant: Variant) -> Decision:
     if not listed:
         return _unlisted(places, variant)
     ranked = sorted(listed, key=lambda one: _rank(one, variant))
@@ -211,18 +215,19 @@ def _decide(places: Sequence[_Place], listed: Sequence[_Candidate], variant: Var
     )
 
 
-def _tied(ranked: Sequence[_Candidate], variant: Variant) -> Entry | None:
-    """An entry of another mode that only stands later."""
-    first = ranked[0]
+def _tied(ranked: Sequence[Candidate], variant: Variant) -> Candidate | None:
+    first, found = ranked[0], None
     for one in ranked[1:]:
         if _rank(one, variant) != _rank(first, variant):
-            return None
-        if one.entry.mode != first.entry.mode and not _why_not(one.place, one.entry, variant):
-            return one.entry
-    return None
+            break
+        if not _why_not(one.place, one.entry, variant):
+            if one.entry.mode != first.entry.mode:
+                return one
+            found = found or one
+    return found
 
 
-def _unlisted(places: Sequence[_Place], variant: Variant) -> Decision:
+def _unlisted(places: Sequence[Place], variant: Variant) -> Decision:
     plain = Entry(names=(), line=0)
     exact = [one for one in places if one.file.exact] or places
     # Within a suite the first path decides, between suites the one that asks for more.
@@ -236,7 +241,7 @@ def _unlisted(places: Sequence[_Place], variant: Variant) -> Decision:
     return Decision(out=refused, suite=ranked[0].suite, file=ranked[0].file)
 
 
-def _rank(one: _Candidate, variant: Variant) -> tuple[int, int, int]:
+def _rank(one: Candidate, variant: Variant) -> tuple[int, int, int]:
     """Smaller is more specific: misses of the includes, hits of them, how loosely the test is named."""
     entry, hits, misses = one.entry, 0, 0
     subject = (entry.modules if variant.is_module else entry.ops).include
@@ -249,7 +254,7 @@ def _rank(one: _Candidate, variant: Variant) -> tuple[int, int, int]:
     return misses, -hits, one.loose
 
 
-def _why_not(place: _Place, entry: Entry, variant: Variant) -> str:
+def _why_not(place: Place, entry: Entry, variant: Variant) -> str:
     """The reason code an entry does not generate a variant for; empty where it does."""
     support = place.suite.support
     edit = entry.modules if variant.is_module else entry.ops
@@ -273,13 +278,13 @@ def _why_not(place: _Place, entry: Entry, variant: Variant) -> str:
     return "" if _selected(place, entry, variant) else NOT_SELECTED
 
 
-def _selected(place: _Place, entry: Entry, variant: Variant) -> bool:
+def _selected(place: Place, entry: Entry, variant: Variant) -> bool:
     if entry.include and not any(_holds(rule, place, variant, unknown=True) for rule in entry.include):
         return False
     return not any(_holds(rule, place, variant, unknown=False) for rule in entry.exclude)
 
 
-def _holds(rule: Rule, place: _Place, variant: Variant, *, unknown: bool) -> bool:
+def _holds(rule: Rule, place: Place, variant: Variant, *, unknown: bool) -> bool:
     """Whether a rule's conditions hold; what cannot be known neither includes nor excludes anything."""
     if rule.unknown and not unknown:
         return False
@@ -298,7 +303,7 @@ def _in_module(matches: object, file: str) -> bool:
     return callable(matches) and bool(matches(file) or matches(file.rpartition("/")[2]))
 
 
-def _decision(place: _Place, entry: Entry | None, variant: Variant, tied: Entry | None) -> Decision:
+def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candidate | None) -> Decision:
     mode = place.file.unlisted_test_mode if entry is None else entry.mode
     reason = UNLISTED_REASON if entry is None and mode != MANDATORY else ""
     line = place.file.line
