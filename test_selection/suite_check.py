@@ -13,7 +13,7 @@ from test_selection.catalog import Catalog, CatalogTest
 from test_selection.suite_meaning import Decider, Decision
 from test_selection.suite_model import MANDATORY, Edit, Entry, Named, Suite, SuiteFile
 from test_selection.suite_names import module_name, op_key, op_keys
-from test_selection.suite_variant import Variant, is_about_module, raw_name
+from test_selection.suite_variant import is_about_module, raw_name, variant_of
 
 Severity = Literal["error", "warning"]
 Subject = Literal["operator", "module"]
@@ -306,10 +306,7 @@ class _Used:
             return
         self._seen.add(key)
         self._templates[test.file].add(f"{test.cls}::{test.template}")
-        variant = Variant(
-            file=test.file, cls=test.cls, template=test.template, raw_cls=raw[0], raw_name=raw[1],
-            op=None, is_module=False, dtype=None,
-        )  # fmt: skip
+        variant = variant_of(test, raw, is_module=False)
         for one in (one for suite in self._suites for one in suite.files):
             if one.pattern.fullmatch(test.file):
                 for entry in one.entries:

@@ -11,7 +11,7 @@ from test_selection.suite_meaning import (
     narrow,
     unmatched_paths,
 )
-from test_selection.suite_model import DEFAULT_UNLISTED, MANDATORY, MODES, Entry, Suite, SuiteFile
+from test_selection.suite_model import DEFAULT_UNLISTED, MANDATORY, MODES, Entry, Root, Suite, SuiteFile
 from test_selection.suite_read import load_suite, parse_suite, suite_paths
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Decider",
     "Decision",
     "Entry",
+    "Root",
     "Suite",
     "SuiteFile",
     "expectations",

@@ -17,7 +17,7 @@ from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation, Precision
 from test_selection.suite_model import MANDATORY, Entry, Named, Root, Rule, Suite, SuiteFile
 from test_selection.suite_names import module_name, op_keys
-from test_selection.suite_variant import PATTERN, Variant, dtypes_of, is_about_module, raw_name
+from test_selection.suite_variant import PATTERN, Variant, dtypes_of, is_about_module, raw_name, variant_of
 
 NOT_IN_SUITE = "not-in-suite"
 EXCLUDED = "suite-excluded"
@@ -130,12 +130,16 @@ class Decider:
         key = (test.file, test.cls, test.template, *raw, test.op, test.dtype, is_module)
         decision = self._decided.get(key)
         if decision is None:
-            variant = Variant(
-                file=test.file, cls=test.cls, template=test.template, raw_cls=raw[0], raw_name=raw[1],
-                op=test.op, is_module=is_module, dtype=test.dtype,
-            )  # fmt: skip
+            variant = variant_of(test, raw, is_module=is_module)
             decision = self._decided[key] = _decide(book.places, self._named(book, variant), variant)
         return decision
+
+    def exact_name(self, entry: Entry, test: CatalogTest) -> str | None:
+        """The name by which an entry names a test exactly, if it does."""
+        raw = raw_name(test, self.exact_methods(test.file))
+        variant = variant_of(test, raw, is_module=is_about_module(test))
+        named = (name.text for name in entry.names if not name.loose and variant.is_named(name))
+        return next(named, None)
 
     def exact_methods(self, file: str) -> frozenset[str]:
         """The methods that entries about a file name exactly."""

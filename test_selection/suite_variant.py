@@ -51,6 +51,20 @@ class Variant:
         return any(map(matches, names)) if name.qualified else matches(self.raw_name) is not None
 
 
+def variant_of(test: CatalogTest, raw: tuple[str, str], *, is_module: bool) -> Variant:
+    """A catalog's test as suites see it; `raw` is its `raw_name`."""
+    return Variant(
+        file=test.file,
+        cls=test.cls,
+        template=test.template,
+        raw_cls=raw[0],
+        raw_name=raw[1],
+        op=test.op,
+        is_module=is_module,
+        dtype=test.dtype,
+    )
+
+
 def raw_name(test: CatalogTest, exact_methods: Collection[str]) -> tuple[str, str]:
     """The class and method as pytest has them, where an entry may mean those; else two empty texts.
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, steps
+from ci.cli import config, steps, suite
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
 from ci.config import load_settings
@@ -56,6 +56,7 @@ app.command()(steps.run)
 app.command()(steps.report)
 app.add_typer(hud_app, name="hud")
 app.add_typer(config.app, name="config")
+app.add_typer(suite.app, name="suite")
 
 
 def run(arguments: list[str]) -> int:

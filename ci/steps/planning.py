@@ -27,7 +27,7 @@ from test_selection.plan import Plan, write_plan
 from test_selection.scope import default_rules, load_rules
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
-from test_selection.suite_config import Suite, for_root, load_suite, suite_paths
+from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> Coll
         return None
     hooks = Path(instantiation.__file__)
     extra = [hooks, hooks.with_name("session.py"), hooks.with_name("collecting.py"), TEST_BASE]
-    suites = suite_files(context, source)
+    suites = suite_files(context, source.where)
     # Where the tree lies does not change what it holds.
     facts = {name: value for name, value in environ.items() if not name.endswith("_ROOT")}
     key = collection_key(facts, device=settings.device.name, extra=[*extra, *suites])
@@ -179,8 +179,8 @@ def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> Coll
     return CollectCache(folder=context.state("cache", "collect"), root=root, tests=source.tests, key=key)
 
 
-def suite_files(context: Context, source: Source) -> list[Path]:
-    """The suite files that speak of a source: those of the settings, else the op suite's own.
+def suite_files(context: Context, where: str | None) -> list[Path]:
+    """The suite files for the tests of `where`: those of the settings, else the op suite's own.
 
     Raises:
         MissingInputError: `pytorch.suite` names nothing that is there.
@@ -191,7 +191,12 @@ def suite_files(context: Context, source: Source) -> list[Path]:
         return suite_paths([context.settings.resolve(one) for one in several], Path.cwd())
     # The op suite's declared gaps are those of the device; the control has none.
     control = context.settings.model.device.name == "cpu"
-    return [OP_SUITE / "suite.yaml"] if source.where is None and not control else []
+    return [OP_SUITE / "suite.yaml"] if where is None and not control else []
+
+
+def root_of(where: str | None) -> Root:
+    """The tree a source stands for: the device's own tests where nobody named one."""
+    return "device" if where is None else "torch"
 
 
 def load_suites(context: Context, source: Source) -> list[Suite]:
@@ -201,8 +206,8 @@ def load_suites(context: Context, source: Source) -> list[Suite]:
         MissingInputError: `pytorch.suite` names nothing that is there.
         SettingsError: a suite file cannot be taken.
     """
-    suites = [load_suite(path) for path in suite_files(context, source)]
-    return for_root(suites, "device" if source.where is None else "torch")
+    suites = [load_suite(path) for path in suite_files(context, source.where)]
+    return for_root(suites, root_of(source.where))
 
 
 def select_step(
