@@ -254,8 +254,10 @@ def _against(suites: Sequence[Suite], catalog: Catalog) -> Iterator[Finding]:
         used.take(test)
     yield from used.dead_names(catalog)
     yield from used.ties()
+    broken = catalog.collect_errors
     for suite in suites:
-        if str(suite.path) not in used.mandatory:
+        told = not any(one.pattern.fullmatch(file) for one in suite.files for file in broken)
+        if told and str(suite.path) not in used.mandatory:
             yield _nothing_mandatory(suite)
 
 

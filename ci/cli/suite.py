@@ -10,6 +10,7 @@ import typer
 
 from ci.cli import options
 from ci.errors import EXIT_OK, EXIT_USAGE
+from ci.report.text import counted
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.suites import check_step, promote_step, write_patch
 
@@ -41,7 +42,7 @@ def check(
     else:
         for one in findings:
             context.say(str(one))
-        context.say(f"{errors} errors, {len(findings) - errors} warnings")
+        context.say(f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}")
     raise typer.Exit(EXIT_USAGE if errors else EXIT_OK)
 
 
@@ -62,8 +63,9 @@ def promote(
     if write:
         write_patch(patch)
     found = patch.promotion
-    files = f"{len(found.texts)} suite files" + (" written" if write and found.texts else "")
-    context.say(f"{len(found.promoted)} tests promoted in {files}; {len(found.left)} that pass are left")
+    files = counted(len(found.texts), "suite file") + (" written" if write and found.texts else "")
+    tests = counted(len(found.promoted), "test")
+    context.say(f"{tests} promoted in {files}; {len(found.left)} more that pass are left")
     for why in sorted(set(found.left.values())):
         names = [name for name, said in found.left.items() if said == why]
         context.say(f"  {len(names)} such as {names[0]}: {why}")

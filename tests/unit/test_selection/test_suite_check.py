@@ -181,6 +181,7 @@ def test_two_suites_at_odds_over_a_test_are_an_error_and_in_accord_a_warning() -
 
 def test_names_of_a_file_that_could_not_be_collected_are_not_called_dead() -> None:
     assert check(suite("{names: [test_view]}") + "    - {path: bad.py, tests: [{names: [test_q]}]}\n") == []
+    assert check(suite("{names: [test_q]}", path="bad.py")) == []
 
 
 def test_what_only_a_catalog_can_tell_is_left_out_without_one() -> None:
