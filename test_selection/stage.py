@@ -15,7 +15,7 @@ from test_selection.keywords import compile_keyword
 from test_selection.patterns import Pattern, compile_pattern
 from test_selection.scope import Rules, apply_scope, file_in_scope
 from test_selection.selection import Expectation, Selection
-from test_selection.suite_config import Suite, expectations, in_suite, narrow
+from test_selection.suite_config import Suites, expectations, in_suite, narrow
 
 # A float holds 53 bits without rounding, so that no place comes out as 1.
 _PLACE_BITS = 53
@@ -81,7 +81,7 @@ def make_selection(
     percent: float,
     files: Sequence[str] = (),
     keyword: str | None = None,
-    suite: Suite | Sequence[Suite] | None = None,
+    suite: Suites | None = None,
     only_ids: Collection[str] | None = None,
     durations: Durations | None = None,
 ) -> Selection:
@@ -180,9 +180,7 @@ def _files_of(ids: Iterable[str]) -> set[str]:
     return {parse_id(name)[0] for name in ids}
 
 
-def _expectations(
-    suite: Suite | Sequence[Suite] | None, tests: Iterable[CatalogTest]
-) -> Mapping[str, Expectation]:
+def _expectations(suite: Suites | None, tests: Iterable[CatalogTest]) -> Mapping[str, Expectation]:
     return {} if suite is None else expectations(suite, tests)
 
 
@@ -190,7 +188,7 @@ def _errors(
     catalog: Catalog,
     rules: Rules,
     files: Sequence[str],
-    suite: Suite | Sequence[Suite] | None,
+    suite: Suites | None,
     only_ids: Collection[str] | None,
 ) -> dict[str, str]:
     patterns = [file_pattern(text) for text in files]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from test_selection.suite_meaning import (
     Decider,
     Decision,
+    Suites,
     expectations,
     for_root,
     in_suite,
@@ -24,6 +25,7 @@ __all__ = [
     "Root",
     "Suite",
     "SuiteFile",
+    "Suites",
     "expectations",
     "for_root",
     "in_suite",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation, Precision
@@ -66,9 +67,9 @@ def for_root(suites: Sequence[Suite], root: Root) -> list[Suite]:
     return [suite for suite in kept if suite.files]
 
 
-def in_suite(suites: Suite | Sequence[Suite], file: str) -> bool:
+def in_suite(suites: Suites, file: str) -> bool:
     """Whether one of the suites names a file."""
-    return any(one.pattern.fullmatch(file) for suite in _several(suites) for one in suite.files)
+    return _decider(suites).names_file(file)
 
 
 def unmatched_paths(suite: Suite, files: Iterable[str]) -> list[str]:
@@ -77,14 +78,12 @@ def unmatched_paths(suite: Suite, files: Iterable[str]) -> list[str]:
     return [one.path for one in suite.files if not any(one.pattern.fullmatch(name) for name in names)]
 
 
-def narrow(
-    suites: Suite | Sequence[Suite], tests: Iterable[CatalogTest]
-) -> tuple[list[CatalogTest], Counter[str]]:
+def narrow(suites: Suites, tests: Iterable[CatalogTest]) -> tuple[list[CatalogTest], Counter[str]]:
     """The tests the suites would instantiate, in their order, and how many each reason code leaves out.
 
     A test that is to be skipped stays: it is planned, and its verdict says so.
     """
-    decider = Decider(suites)
+    decider = _decider(suites)
     kept, out = [], Counter[str]()
     for test in tests:
         code = decider.decide(test).out
@@ -95,13 +94,13 @@ def narrow(
     return kept, out
 
 
-def expectations(suites: Suite | Sequence[Suite], tests: Iterable[CatalogTest]) -> dict[str, Expectation]:
+def expectations(suites: Suites, tests: Iterable[CatalogTest]) -> dict[str, Expectation]:
     """What the suites declare of each test, by canonical id.
 
     Tests the suites leave out are not in it, nor are unlisted ones that have to pass as they are: that is
     what is expected of any test.
     """
-    decider = Decider(suites)
+    decider = _decider(suites)
     found = {}
     for test in tests:
         decision = decider.decide(test)
@@ -112,13 +111,14 @@ def expectations(suites: Suite | Sequence[Suite], tests: Iterable[CatalogTest]) 
 
 
 class Decider:
-    """Decides tests one by one, remembering what variants of one template have in common."""
+    """Decides tests one by one, remembering what they have in common."""
 
     def __init__(self, suites: Suite | Sequence[Suite]) -> None:
-        self._suites = _several(suites)
+        self._suites = (suites,) if isinstance(suites, Suite) else suites
         self._books: dict[str, _Book] = {}
-        self._listed: dict[tuple[str, ...], list[Candidate]] = {}
-        self._decided: dict[tuple[str | bool | None, ...], Decision] = {}
+        self._named: dict[tuple[str, ...], list[Candidate]] = {}
+        self._lists: dict[tuple[int, ...], list[Candidate]] = {}
+        self._decided: dict[tuple[int | str | bool | None, ...], Decision] = {}
 
     def decide(self, test: CatalogTest) -> Decision:
         """What the suites say of a test."""
@@ -127,12 +127,26 @@ class Decider:
             return Decision(out=NOT_IN_SUITE)
         raw = raw_name(test, book.exact_methods)
         is_module = is_about_module(test)
-        key = (test.file, test.cls, test.template, *raw, test.op, test.dtype, is_module)
-        decision = self._decided.get(key)
+        named = self._named.get(key := (test.file, test.cls, test.template, *raw))
+        if named is None:
+            variant = variant_of(test, raw, is_module=is_module)
+            named = self._named[key] = self._shared(_named_by(book.places, variant))
+        # Templates that the same entries name have their decisions in common, unless selectors ask further.
+        asked = (test.template,) if any(one.entry.include or one.entry.exclude for one in named) else ()
+        about = (id(named), id(book.places), test.op, test.dtype, is_module, *asked)
+        decision = self._decided.get(about)
         if decision is None:
             variant = variant_of(test, raw, is_module=is_module)
-            decision = self._decided[key] = _decide(book.places, self._named(book, variant), variant)
+            decision = self._decided[about] = _decide(book.places, named, variant)
         return decision
+
+    def _shared(self, named: list[Candidate]) -> list[Candidate]:
+        key = tuple(part for one in named for part in (id(one.place), id(one.entry), one.loose))
+        return self._lists.setdefault(key, named)
+
+    def names_file(self, file: str) -> bool:
+        """Whether a suite names a file."""
+        return bool(self._book(file).places)
 
     def exact_name(self, entry: Entry, test: CatalogTest) -> str | None:
         """The name by which an entry names a test exactly, if it does."""
@@ -149,12 +163,6 @@ class Decider:
         if file not in self._books:
             self._books[file] = _book(self._suites, file)
         return self._books[file]
-
-    def _named(self, book: _Book, variant: Variant) -> list[Candidate]:
-        key = (variant.file, variant.cls, variant.template, variant.raw_cls, variant.raw_name)
-        if key not in self._listed:
-            self._listed[key] = _named_by(book.places, variant)
-        return self._listed[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +190,11 @@ class Candidate:
     loose: int
 
 
-def _several(suites: Suite | Sequence[Suite]) -> Sequence[Suite]:
-    return (suites,) if isinstance(suites, Suite) else suites
+Suites: TypeAlias = Suite | Sequence[Suite] | Decider
+
+
+def _decider(suites: Suites) -> Decider:
+    return suites if isinstance(suites, Decider) else Decider(suites)
 
 
 def _book(suites: Sequence[Suite], file: str) -> _Book:
@@ -208,7 +219,7 @@ def _named_by(places: Sequence[Place], variant: Variant) -> list[Candidate]:
 def _decide(places: Sequence[Place], listed: Sequence[Candidate], variant: Variant) -> Decision:
     if not listed:
         return _unlisted(places, variant)
-    ranked = sorted(listed, key=lambda one: _rank(one, variant))
+    ranked = listed if len(listed) == 1 else sorted(listed, key=lambda one: _rank(one, variant))
     refused = ""
     for at, one in enumerate(ranked):
         if not (why := _why_not(one.place, one.entry, variant)):

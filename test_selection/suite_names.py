@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from test_selection.patterns import Pattern, compile_glob, has_wildcard
@@ -58,6 +59,7 @@ def op_key(op: str) -> str:
     return op.replace(".", "_")
 
 
+@functools.cache  # a catalog has some hundred operators and a million tests
 def op_keys(op: str) -> tuple[str, ...]:
     """The keys of an operator's name and of the names it is a variant of, the longest first.
 

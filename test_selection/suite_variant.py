@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import functools
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from test_selection.catalog import CatalogTest
@@ -85,6 +86,7 @@ def is_about_module(test: CatalogTest) -> bool:
     return test.op is not None and "op=" not in test.id and "module=" in test.id
 
 
-def dtypes_of(dtype: str | None) -> Sequence[str]:
+@functools.cache  # a catalog has some dozen
+def dtypes_of(dtype: str | None) -> tuple[str, ...]:
     """The dtypes of a test, which may have several (`dtypes=float16+int64`)."""
-    return () if dtype is None else dtype.split("+")
+    return () if dtype is None else tuple(dtype.split("+"))

@@ -27,7 +27,7 @@ from test_selection.plan import Plan, write_plan
 from test_selection.scope import default_rules, load_rules
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
-from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
+from test_selection.suite_config import Decider, Root, Suite, for_root, load_suite, suite_paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +234,7 @@ def select_step(
         percent=share.percent,
         files=share.files,
         keyword=share.keyword,
-        suite=suites or None,
+        suite=Decider(suites) if suites else None,
         only_ids=share.ids or None,
         durations=durations,
     )
