@@ -72,6 +72,10 @@ class SuiteText:
             dash = self.text[at : self._dash(tests.value[0])]
             text = self._entry_text(dash, margin, names)
             return [Change(start=at, end=at, text=text)]
+        if isinstance(tests, yaml.SequenceNode) and not tests.value:  # `tests: []`
+            indent = " " * (node.start_mark.column + 2)
+            text = self._newline + self._entry_text(indent, f"{indent}  ", names)
+            return [Change(start=tests.start_mark.index, end=tests.end_mark.index, text=text.rstrip())]
         if tests is None or (isinstance(tests, yaml.ScalarNode) and not tests.value):
             indent = " " * node.start_mark.column
             last_key, last_value = node.value[-1]

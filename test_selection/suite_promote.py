@@ -59,6 +59,8 @@ def promote(
         passing: ids of tests that were expected to fail and passed.
         root: the tree the tests are of; None where the suites speak of no other.
     """
+    named = Decider(suites)
+    tests = [test for test in tests if named.names_file(test.file)]
     before = _decisions(suites, tests, root)
     promoted: set[str] = set()
     left = {name: _why_left(before[name]) for name in sorted(passing) if name in before}

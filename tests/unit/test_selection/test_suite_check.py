@@ -179,6 +179,11 @@ def test_two_suites_at_odds_over_a_test_are_an_error_and_in_accord_a_warning() -
     assert [one.severity for one in check(first, first)] == ["warning", "warning"]
 
 
+def test_a_path_of_the_other_tree_may_be_meant() -> None:
+    text = suite("{names: [test_view]}") + "    - path: ${TORCH_DEVICE_ROOT}/tests/test_q.py\n"
+    assert shown(check(text)) == [("warning", "s0.yaml:7", "path", "${TORCH_DEVICE_ROOT}/tests/test_q.py")]
+
+
 def test_names_of_a_file_that_could_not_be_collected_are_not_called_dead() -> None:
     assert check(suite("{names: [test_view]}") + "    - {path: bad.py, tests: [{names: [test_q]}]}\n") == []
     assert check(suite("{names: [test_q]}", path="bad.py")) == []

@@ -267,7 +267,8 @@ test_suite_config:
                   tags: [constant, torch.mul.1_spyre]
                   sample_inputs_func: {args: [{tensor: {shape: [1, 41], init: rand}}, {value: null}]}
                 - *one
-            dtypes: {include: [{name: half, precision: {atol: 1e-3, rtol: 0.5}}]}
+            dtypes:
+              include: [{name: half, precision: {atol: 1e-3, rtol: 0.5}}, {name: int8, precision: {atol: }}]
             modules:
               include:
                 - name: GraniteMLP
@@ -302,6 +303,7 @@ test_suite_config:
     assert entry.cpu_move == ("assertEqual", "assertTrue")
     assert [row.written for row in entry.ops.include.values()] == ["torch.mul"]
     assert entry.dtypes.include["float16"].precision == Precision(atol=0.001, rtol=0.5)
+    assert entry.dtypes.include["int8"].precision is None
     assert entry.modules.include["GraniteMLP"].located
     assert (file.line, entry.line, entry.names[0].line) == (4, 7, 7)
 
