@@ -16,17 +16,11 @@ from typing import TypeAlias
 
 from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_model import MANDATORY, Entry, Named, Root, Rule, Suite, SuiteFile
-from test_selection.suite_names import module_name, op_keys
+from test_selection.suite_model import MANDATORY, Entry, Named, Root, Suite, SuiteFile
+from test_selection.suite_rules import Candidate, Place, rank, row_about, why_not
 from test_selection.suite_variant import PATTERN, Variant, dtypes_of, is_about_module, raw_name, variant_of
 
 NOT_IN_SUITE = "not-in-suite"
-EXCLUDED = "suite-excluded"
-UNSUPPORTED_OP = "suite-unsupported-op"
-UNSUPPORTED_MODULE = "suite-unsupported-module"
-UNSUPPORTED_DTYPE = "suite-unsupported-dtype"
-NOT_SELECTED = "suite-selectors"
-
 UNLISTED_REASON = "not listed in the suite"
 # Of two suites that list none of a test's names, the one that asks for more decides.
 _STRENGTH = {MANDATORY: 0, "xfail_strict": 1, "xfail": 2, "skip": 3}
@@ -166,28 +160,11 @@ class Decider:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A file entry about a test's file."""
-
-    suite: Suite
-    file: SuiteFile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Book:
     """The file entries about a file, and the methods they name exactly."""
 
     places: list[Place]
     exact_methods: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """An entry that names a test."""
-
-    place: Place
-    entry: Entry
-    loose: int
 
 
 Suites: TypeAlias = Suite | Sequence[Suite] | Decider
@@ -219,10 +196,10 @@ def _named_by(places: Sequence[Place], variant: Variant) -> list[Candidate]:
 def _decide(places: Sequence[Place], listed: Sequence[Candidate], variant: Variant) -> Decision:
     if not listed:
         return _unlisted(places, variant)
-    ranked = listed if len(listed) == 1 else sorted(listed, key=lambda one: _rank(one, variant))
+    ranked = listed if len(listed) == 1 else sorted(listed, key=lambda one: rank(one, variant))
     refused = ""
     for at, one in enumerate(ranked):
-        if not (why := _why_not(one.place, one.entry, variant)):
+        if not (why := why_not(one.place, one.entry, variant)):
             return _decision(one.place, one.entry, variant, _tied(ranked[at:], variant))
         refused = refused or why
     return Decision(
@@ -233,9 +210,9 @@ def _decide(places: Sequence[Place], listed: Sequence[Candidate], variant: Varia
 def _tied(ranked: Sequence[Candidate], variant: Variant) -> Candidate | None:
     first, found = ranked[0], None
     for one in ranked[1:]:
-        if _rank(one, variant) != _rank(first, variant):
+        if rank(one, variant) != rank(first, variant):
             break
-        if not _why_not(one.place, one.entry, variant):
+        if not why_not(one.place, one.entry, variant):
             if one.entry.mode != first.entry.mode:
                 return one
             found = found or one
@@ -250,72 +227,10 @@ def _unlisted(places: Sequence[Place], variant: Variant) -> Decision:
     ranked = sorted(firsts.values(), key=lambda one: _STRENGTH[one.file.unlisted_test_mode])
     refused = ""
     for one in ranked:
-        if not (why := _why_not(one, plain, variant)):
+        if not (why := why_not(one, plain, variant)):
             return _decision(one, None, variant, None)
         refused = refused or why
     return Decision(out=refused, suite=ranked[0].suite, file=ranked[0].file)
-
-
-def _rank(one: Candidate, variant: Variant) -> tuple[int, int, int]:
-    """Smaller is more specific: misses of the includes, hits of them, how loosely the test is named."""
-    entry, hits, misses = one.entry, 0, 0
-    subject = (entry.modules if variant.is_module else entry.ops).include
-    if subject and variant.op is not None:
-        hit = _subject(subject, variant) is not None
-        hits, misses = hits + hit, misses + (not hit)
-    if entry.dtypes.include and variant.dtype is not None:
-        hit = any(part in entry.dtypes.include for part in dtypes_of(variant.dtype))
-        hits, misses = hits + hit, misses + (not hit)
-    return misses, -hits, one.loose
-
-
-def _why_not(place: Place, entry: Entry, variant: Variant) -> str:
-    """The reason code an entry does not generate a variant for; empty where it does."""
-    support = place.suite.support
-    edit = entry.modules if variant.is_module else entry.ops
-    listed = support.modules if variant.is_module else support.ops
-    supported = None
-    if variant.op is not None:
-        if _subject(edit.exclude, variant) is not None:
-            return EXCLUDED
-        supported = None if listed is None else _subject(listed, variant)
-        if listed is not None and supported is None and _subject(edit.include, variant) is None:
-            return UNSUPPORTED_MODULE if variant.is_module else UNSUPPORTED_OP
-    if variant.dtype is not None:
-        for part in dtypes_of(variant.dtype):
-            if part in entry.dtypes.exclude:
-                return EXCLUDED
-            if part in entry.dtypes.include:
-                continue
-            own = supported.dtypes if supported is not None else {}
-            if (support.dtypes is not None and part not in support.dtypes) or (own and part not in own):
-                return UNSUPPORTED_DTYPE
-    return "" if _selected(place, entry, variant) else NOT_SELECTED
-
-
-def _selected(place: Place, entry: Entry, variant: Variant) -> bool:
-    if entry.include and not any(_holds(rule, place, variant, unknown=True) for rule in entry.include):
-        return False
-    return not any(_holds(rule, place, variant, unknown=False) for rule in entry.exclude)
-
-
-def _holds(rule: Rule, place: Place, variant: Variant, *, unknown: bool) -> bool:
-    """Whether a rule's conditions hold; what cannot be known neither includes nor excludes anything."""
-    if rule.unknown and not unknown:
-        return False
-    has_op = variant.op is not None and not variant.is_module
-    supported = place.suite.support.ops
-    in_supported = has_op and (supported is None or _subject(supported, variant) is not None)
-    return (
-        rule.has_ops in {None, has_op}
-        and rule.ops_in_supported in {None, in_supported}
-        and (not rule.names or any(one.fullmatch(variant.template) for one in rule.names))
-        and (not rule.modules or any(_in_module(one.fullmatch, variant.file) for one in rule.modules))
-    )
-
-
-def _in_module(matches: object, file: str) -> bool:
-    return callable(matches) and bool(matches(file) or matches(file.rpartition("/")[2]))
 
 
 def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candidate | None) -> Decision:
@@ -348,15 +263,15 @@ def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candida
 
 def _reason(entry: Entry, variant: Variant) -> str:
     """Why, from the most special: the operator's description, the dtype's, the entry's."""
-    subject = _subject((entry.modules if variant.is_module else entry.ops).include, variant)
-    rows = [subject, *(entry.dtypes.include.get(part) for part in dtypes_of(variant.dtype))]
+    named = row_about((entry.modules if variant.is_module else entry.ops).include, variant)
+    rows = [named, *(entry.dtypes.include.get(part) for part in dtypes_of(variant.dtype))]
     return next((row.description for row in rows if row is not None and row.description), entry.description)
 
 
 def _forced(suite: Suite, variant: Variant) -> Named | None:
     support = suite.support
     listed = (support.modules if variant.is_module else support.ops) or {}
-    rows = [_subject(listed, variant)]
+    rows = [row_about(listed, variant)]
     rows += [(support.dtypes or {}).get(part) for part in dtypes_of(variant.dtype)]
     return next((row for row in rows if row is not None and row.force_xfail), None)
 
@@ -365,10 +280,10 @@ def _precision(suite: Suite, entry: Entry | None, variant: Variant) -> Precision
     """The most specific tolerances: of the entry's dtype, then of the operator's, then of the dtype."""
     support = suite.support
     listed = (support.modules if variant.is_module else support.ops) or {}
-    subject = _subject(listed, variant)
+    named = row_about(listed, variant)
     levels: list[Mapping[str, Named]] = [
         entry.dtypes.include if entry is not None else {},
-        subject.dtypes if subject is not None else {},
+        named.dtypes if named is not None else {},
         support.dtypes or {},
     ]
     for level in levels:
@@ -376,15 +291,6 @@ def _precision(suite: Suite, entry: Entry | None, variant: Variant) -> Precision
         if (found := next((row.precision for row in rows if row and row.precision), None)) is not None:
             return found
     return None
-
-
-def _subject(listed: Mapping[str, Named], variant: Variant) -> Named | None:
-    """The row of a list that is about the variant's operator or module."""
-    if not listed or variant.op is None:
-        return None
-    if variant.is_module:
-        return listed.get(module_name(variant.op))
-    return next((listed[key] for key in op_keys(variant.op) if key in listed), None)
 
 
 def _plain(expected: Expectation) -> bool:
