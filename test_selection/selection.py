@@ -52,11 +52,64 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """How far results may be off: absolute and relative; None leaves the test's own tolerance."""
+
+    atol: float | None = None
+    rtol: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a suite file says of a test: `mandatory_success`, `xfail`, `xfail_strict` or `skip`, and why."""
+    """What a suite file says of a test.
+
+    Attributes:
+        mode: `mandatory_success`, `xfail`, `xfail_strict` or `skip`.
+        reason: why, in the suite's words.
+        where: `file:line` of what decided.
+        precision: tolerances for this test alone.
+        no_grad: whether it runs without gradients.
+        seed: of its random numbers; None leaves PyTorch's own.
+        cpu_move: assertions whose tensors are compared on the CPU.
+    """
 
     mode: str
     reason: str = ""
+    # Where it is written changes nothing of what is expected.
+    where: str = field(default="", compare=False)
+    precision: Precision | None = None
+    no_grad: bool = False
+    seed: int | None = None
+    cpu_move: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What files and workers are handed; what says nothing is left out."""
+        row: dict[str, Any] = {"mode": self.mode, "reason": self.reason}
+        if self.precision is not None:
+            row["precision"] = {"atol": self.precision.atol, "rtol": self.precision.rtol}
+        rest = {"where": self.where, "no_grad": self.no_grad, "cpu_move": list(self.cpu_move)}
+        row |= {key: value for key, value in rest.items() if value}
+        return row if self.seed is None else row | {"seed": self.seed}
+
+
+def expectation_from_json(row: Mapping[str, Any]) -> Expectation:
+    """The way back from `as_json`.
+
+    Raises:
+        KeyError, TypeError, ValueError: a key is missing or of the wrong kind.
+    """
+    precision = row.get("precision")
+    return Expectation(
+        mode=row["mode"],
+        reason=row.get("reason", ""),
+        where=row.get("where", ""),
+        precision=None
+        if precision is None
+        else Precision(atol=_number(precision.get("atol")), rtol=_number(precision.get("rtol"))),
+        no_grad=bool(row.get("no_grad", False)),
+        seed=None if row.get("seed") is None else int(row["seed"]),
+        cpu_move=tuple(row.get("cpu_move", ())),
+    )
 
 
 def write_selection(path: Path, selection: Selection) -> None:
@@ -77,9 +130,7 @@ def write_selection(path: Path, selection: Selection) -> None:
             "moved": {bucket: dict(ids) for bucket, ids in selection.moved.items()},
             "beyond": dict(selection.beyond),
             "ladder": note_to_json(selection.ladder),
-            "expectations": {
-                name: {"mode": one.mode, "reason": one.reason} for name, one in selection.expectations.items()
-            },
+            "expectations": {name: one.as_json() for name, one in selection.expectations.items()},
             "ids": selection.ids,
         },
     )
@@ -102,8 +153,8 @@ def read_selection(path: Path) -> Selection:
             percent=float(content["percent"]),
             ids=ids,
             in_scope=int(content.get("in_scope", 0)),
-            in_scope_s=_seconds(content.get("in_scope_s")),
-            selected_s=_seconds(content.get("selected_s")),
+            in_scope_s=_number(content.get("in_scope_s")),
+            selected_s=_number(content.get("selected_s")),
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
@@ -112,8 +163,7 @@ def read_selection(path: Path) -> Selection:
             beyond=content.get("beyond", {}),
             ladder=note_from_json(content.get("ladder")),
             expectations={
-                name: Expectation(mode=one["mode"], reason=one.get("reason", ""))
-                for name, one in content.get("expectations", {}).items()
+                name: expectation_from_json(one) for name, one in content.get("expectations", {}).items()
             },
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -124,5 +174,5 @@ def read_selection(path: Path) -> Selection:
         ) from error
 
 
-def _seconds(value: Any) -> float | None:
+def _number(value: Any) -> float | None:
     return None if value is None else float(value)

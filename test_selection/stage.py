@@ -18,7 +18,7 @@ from test_selection.patterns import Pattern, compile_pattern
 from test_selection.places import By, share
 from test_selection.scope import Rules, apply_scope, file_in_scope
 from test_selection.selection import Expectation, Selection
-from test_selection.suite_config import Suite, expectations, in_suite
+from test_selection.suite_config import Suites, expectations, in_suite, narrow
 
 
 def restrict(
@@ -64,7 +64,7 @@ def make_selection(
     by: By = "count",
     files: Sequence[str] = (),
     keyword: str | None = None,
-    suite: Suite | None = None,
+    suite: Suites | None = None,
     only_ids: Collection[str] | None = None,
     durations: Durations | None = None,
     lock: Lock | None = None,
@@ -111,9 +111,10 @@ def make_selection(
         named = set(only_ids)
         rows = [test for test in rows if test.id in named]
     scope = apply_scope(replace(catalog, tests=rows), rules)
-    inside, out = _in_suite(scope.in_scope, suite), Counter(scope.out)
-    if dropped := len(scope.in_scope) - len(inside):
-        out["not-in-suite"] += dropped
+    inside, out = scope.in_scope, Counter(scope.out)
+    if suite is not None:
+        inside, left_out = narrow(suite, inside)
+        out.update(left_out)
     chosen, note = (inside if percent > 0 else []), None
     if only_ids is None and percent > 0:
         if lock is None:
@@ -179,17 +180,15 @@ def lock_of(
 
 
 def _narrowing(
-    files: Sequence[str], keyword: str | None, suite: Suite | None
+    files: Sequence[str], keyword: str | None, suite: Suites | None
 ) -> Callable[[list[CatalogTest]], list[CatalogTest]]:
     """What restricts a ladder as it restricts a catalog; it may look at nothing that an id does not tell."""
-    return lambda tests: _in_suite(restrict(tests, files, keyword)[0], suite)
 
+    def keep(tests: list[CatalogTest]) -> list[CatalogTest]:
+        rows = restrict(tests, files, keyword)[0]
+        return rows if suite is None else narrow(suite, rows)[0]
 
-def _in_suite(tests: list[CatalogTest], suite: Suite | None) -> list[CatalogTest]:
-    if suite is None:
-        return tests
-    known = {name: in_suite(suite, name) for name in {test.file for test in tests}}
-    return [test for test in tests if known[test.file]]
+    return keep
 
 
 def require_tests(selection: Selection) -> None:
@@ -249,7 +248,7 @@ def _files_of(ids: Iterable[str]) -> set[str]:
     return {parse_id(name)[0] for name in ids}
 
 
-def _expectations(suite: Suite | None, tests: Iterable[CatalogTest]) -> Mapping[str, Expectation]:
+def _expectations(suite: Suites | None, tests: Iterable[CatalogTest]) -> Mapping[str, Expectation]:
     return {} if suite is None else expectations(suite, tests)
 
 
@@ -257,7 +256,7 @@ def _errors(
     catalog: Catalog,
     rules: Rules,
     files: Sequence[str],
-    suite: Suite | None,
+    suite: Suites | None,
     only_ids: Collection[str] | None,
 ) -> dict[str, str]:
     patterns = [file_pattern(text) for text in files]

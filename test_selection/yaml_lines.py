@@ -12,6 +12,10 @@ import yaml
 from test_selection.errors import MissingInputError, SettingsError
 
 Path_ = tuple[str, ...]
+# Aliases of aliases make a small file mean billions of values; the largest suite known has 30,000.
+MAX_NODES = 500_000
+# A scalar with a tag it does not fit (`!!bool maybe`) comes out of the constructor as whatever it meets.
+_BROKEN = (yaml.YAMLError, RecursionError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +59,25 @@ def load_document(path: Path) -> Document:
         raise MissingInputError("there is no such file", where=path, remedy="check the path") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"is not UTF-8: {error}", where=path, remedy="save it as UTF-8") from error
+    return parse_document(path, text)
+
+
+def parse_document(path: Path, text: str) -> Document:
+    """Read one YAML mapping from its text; `path` is what errors name.
+
+    Raises:
+        SettingsError: it is not YAML, not a mapping, or a key stands twice.
+    """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is None:
             return Document.empty(path)
-        lines: dict[Path_, int] = {}
-        _walk(node, (), lines, path)
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+        walk = _Walk(path)
+        walk.read(node, ())
+        content = yaml.constructor.SafeConstructor().construct_document(node)
+    except SettingsError:
+        raise
+    except _BROKEN as error:
         raise _not_yaml(error, path) from error
     if not isinstance(content, dict):
         raise SettingsError(
@@ -70,28 +85,44 @@ def load_document(path: Path) -> Document:
             where=f"{path}:1",
             remedy="start it with `key: value` lines",
         )
-    return Document(path=path, content=content, lines=lines)
+    return Document(path=path, content=content, lines=walk.lines)
 
 
-def _walk(node: yaml.Node, at: Path_, lines: dict[Path_, int], path: Path) -> None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            here = (*at, str(key.value))
-            line = key.start_mark.line + 1
-            if here in lines:
-                # YAML lets the last one win in silence, and the first would be lost.
-                raise SettingsError(
-                    f"key {'.'.join(here)!r} stands twice, first on line {lines[here]}",
-                    where=f"{path}:{line}",
-                    remedy="keep one of them",
-                )
-            lines[here] = line
-            _walk(value, here, lines, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            here = (*at, str(index))
-            lines[here] = value.start_mark.line + 1
-            _walk(value, here, lines, path)
+class _Walk:
+    """Notes the line of every key and item."""
+
+    def __init__(self, path: Path) -> None:
+        self.lines: dict[Path_, int] = {}
+        self._path = path
+
+    def read(self, node: yaml.Node, at: Path_) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                here = (*at, str(key.value))
+                line = key.start_mark.line + 1
+                if here in self.lines:
+                    # YAML lets the last one win in silence, and the first would be lost.
+                    raise SettingsError(
+                        f"key {'.'.join(here)!r} stands twice, first on line {self.lines[here]}",
+                        where=f"{self._path}:{line}",
+                        remedy="keep one of them",
+                    )
+                self._note(here, line)
+                self.read(value, here)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                here = (*at, str(index))
+                self._note(here, value.start_mark.line + 1)
+                self.read(value, here)
+
+    def _note(self, here: Path_, line: int) -> None:
+        if len(self.lines) >= MAX_NODES:
+            raise SettingsError(
+                f"holds more than {MAX_NODES:,} values, aliases counted each time",
+                where=f"{self._path}:{line}",
+                remedy="split the file, or name fewer aliases of aliases",
+            )
+        self.lines[here] = line
 
 
 def _not_yaml(error: Exception, path: Path) -> SettingsError:

@@ -101,7 +101,7 @@ class Reader:
         """The `precision` of this table as numbers: YAML 1.1 takes `1e-3` (no dot) for text."""
         row = self.table("precision")
         row.known("atol", "rtol")
-        return {key: row.number(key) for key in row.content}
+        return {key: row.number(key) for key, value in row.content.items() if value is not None}
 
     def number(self, key: str) -> float:
         """A finite number of 0 or more, also one that YAML took for text."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, history, scope, select, simulate, steps
+from ci.cli import config, history, scope, select, simulate, steps, suite
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
@@ -62,6 +62,7 @@ app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
 app.add_typer(history.app, name="history")
 app.add_typer(config.app, name="config")
+app.add_typer(suite.app, name="suite")
 
 
 def run(arguments: list[str]) -> int:

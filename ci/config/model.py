@@ -78,8 +78,9 @@ class PyTorch(Section):
         default_factory=list,
         description="globs of test files, relative to the tests' root; empty: all of them",
     )
-    suite: Path | None = Field(
-        default=None, description="a test_suite_config file that declares expected outcomes"
+    suite: Path | list[Path] | None = Field(
+        default=None,
+        description="test_suite_config files that declare expected outcomes: a path, folder, glob or list",
     )
     rules: Path | None = Field(default=None, description="scope rules; none: the ones shipped with spyre-ci")
     ladder: Path = Field(

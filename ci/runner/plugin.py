@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
 from ci.runner.journal import JournalWriter
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
@@ -62,7 +63,8 @@ class RunPlugin:
         for item, (name, _parts) in zip(items, named, strict=True):
             if name in self._wanted:
                 self._ids[item.nodeid] = name
-                _expect(item, self._expectations.get(name))
+                if (expected := self._expectations.get(name)) is not None:
+                    mark(item, expected)
                 kept.append(item)
         items[:] = kept
 
@@ -76,6 +78,16 @@ class RunPlugin:
             if gone:
                 reason = "the file no longer holds this test; collect again"
                 self._write("not_run", ids=gone, message=reason)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Run a test as its suite file has it."""
+        with enforced(getattr(item, "instance", None), self._expected(item.nodeid)):
+            return (yield)
+
+    def _expected(self, nodeid: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._expectations.get(self._ids[nodeid], {})
+        return found
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
@@ -91,7 +103,11 @@ class RunPlugin:
     def pytest_runtest_logfinish(self) -> None:
         """A test ended: one event with its outcome."""
         if self._running is not None:
-            self._ended(self._running, *outcome_of(self._running.reports))
+            outcome, message, detail = outcome_of(self._running.reports)
+            mode = self._expectations.get(self._running.id, {}).get("mode")
+            if outcome == "skipped" and mode == "mandatory_success":
+                message = f"{SKIPPED_ITSELF}{message}"
+            self._ended(self._running, outcome, message, detail)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """A test, or the file itself, ended the session with Ctrl-C's exception or `pytest.exit`."""
@@ -161,16 +177,6 @@ def run_group(spec: Mapping[str, Any]) -> int:
         message, detail = plugin.error
         journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
     return 0
-
-
-def _expect(item: pytest.Item, expectation: Mapping[str, str] | None) -> None:
-    if expectation is None:
-        return
-    mode, reason = expectation["mode"], expectation.get("reason", "")
-    if mode == "skip":
-        item.add_marker(pytest.mark.skip(reason=reason or "declared in the suite file"))
-    elif mode in {"xfail", "xfail_strict"}:
-        item.add_marker(pytest.mark.xfail(reason=reason, strict=mode == "xfail_strict"))
 
 
 def _trim_log() -> int:

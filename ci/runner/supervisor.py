@@ -195,11 +195,7 @@ class _Supervisor:
             "attempt": running.attempt,
             "card": running.card.name,
             "groups": [{"file": group.file, "ids": list(group.ids)} for group in running.groups],
-            "expectations": {
-                name: {"mode": one.mode, "reason": one.reason}
-                for name, one in self._expectations.items()
-                if name in ids
-            },
+            "expectations": {name: one.as_json() for name, one in self._expectations.items() if name in ids},
             "tests": str(options.tests),
             "device": options.device,
             "threads": options.threads,

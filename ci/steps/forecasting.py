@@ -138,7 +138,7 @@ def check_out(out: Path | None) -> None:
 
 
 def stage_tests(what: InScope, places: Places, row: Stage) -> list[CatalogTest]:
-    """The tests of a row of the roll-out: what is in scope, and of that what the ladder has below its share."""
+    """The tests of a row of the roll-out: those in scope that the ladder has below its share."""
     inside = apply_scope(what.catalog, what.rules).in_scope
     return members(inside, places.lock, percent=row.percent, by=row.by, must_run=what.must_run)
 

@@ -11,7 +11,7 @@ import ci
 from ci.addresses import without_credentials
 from ci.config.model import Run
 from ci.device.environment import TEST_BASE, device_environment
-from ci.errors import MissingInputError, NothingToRunError, PlanMismatchError, UsageError
+from ci.errors import NothingToRunError, PlanMismatchError, UsageError
 from ci.progress import bar
 from ci.runner import instantiation
 from ci.runner.child import default_start_method
@@ -44,7 +44,7 @@ from test_selection.plan import Plan, write_plan
 from test_selection.rules import rules_version
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
-from test_selection.suite_config import Suite, load_suite
+from test_selection.suite_config import Decider, Root, Suite, for_root, load_suite, suite_paths
 from test_selection.timeouts import file_timeouts
 
 
@@ -213,24 +213,43 @@ def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> Coll
         return None
     hooks = Path(instantiation.__file__)
     extra = [hooks, hooks.with_name("session.py"), hooks.with_name("collecting.py"), TEST_BASE]
-    suite = _suite_path(context, source)
+    suites = suite_files(context, source.where)
     # Where the tree lies does not change what it holds.
     facts = {name: value for name, value in environ.items() if not name.endswith("_ROOT")}
-    key = collection_key(facts, device=settings.device.name, extra=[*extra, *([suite] if suite else [])])
+    key = collection_key(facts, device=settings.device.name, extra=[*extra, *suites])
     root = source.tests.parent
     return CollectCache(folder=context.state("cache", "collect"), root=root, tests=source.tests, key=key)
 
 
-def _suite_path(context: Context, source: Source) -> Path | None:
+def suite_files(context: Context, where: str | None) -> list[Path]:
+    """The suite files for the tests of `where`: those of the settings, else the op suite's own.
+
+    Raises:
+        MissingInputError: `pytorch.suite` names nothing that is there.
+    """
     named = context.settings.model.pytorch.suite
     if named is not None:
-        path = context.settings.resolve(named)
-        if not path.is_file():
-            raise MissingInputError("there is no such suite file", where=path, remedy="check pytorch.suite")
-        return path
+        several = named if isinstance(named, list) else [named]
+        return suite_paths([context.settings.resolve(one) for one in several], Path.cwd())
     # The op suite's declared gaps are those of the device; the control has none.
     control = context.settings.model.device.name == "cpu"
-    return OP_SUITE / "suite.yaml" if source.where is None and not control else None
+    return [OP_SUITE / "suite.yaml"] if where is None and not control else []
+
+
+def root_of(where: str | None) -> Root:
+    """The tree a source stands for: the device's own tests where nobody named one."""
+    return "device" if where is None else "torch"
+
+
+def load_suites(context: Context, source: Source) -> list[Suite]:
+    """The suites of a source, as they speak of its tree.
+
+    Raises:
+        MissingInputError: `pytorch.suite` names nothing that is there.
+        SettingsError: a suite file cannot be taken.
+    """
+    suites = [load_suite(path) for path in suite_files(context, source.where)]
+    return for_root(suites, root_of(source.where))
 
 
 def select_step(
@@ -319,9 +338,7 @@ def choose(
     Raises:
         SettingsError: the suite file cannot be taken.
     """
-    suite: Suite | None = None
-    if source is not None and (path := _suite_path(context, source)) is not None:
-        suite = load_suite(path)
+    suites = load_suites(context, source) if source is not None else []
     selection = make_selection(
         what.catalog,
         what.rules,
@@ -330,7 +347,7 @@ def choose(
         by=share.by,
         files=share.files,
         keyword=share.keyword,
-        suite=suite,
+        suite=Decider(suites) if suites else None,
         only_ids=share.ids or None,
         durations=what.durations,
         lock=None if places is None else places.lock,

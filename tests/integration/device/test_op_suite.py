@@ -75,7 +75,8 @@ def declared() -> list[dict[str, Any]]:
     (file,) = suite["files"]
     assert file["path"] == "${TORCH_DEVICE_ROOT}/test_op_suite.py"
     assert file["unlisted_test_mode"] == "mandatory_success"
-    tests: list[dict[str, Any]] = file["tests"]
+    tests: list[dict[str, Any]] = [one for one in file["tests"] if "edits" in one]
+    assert len(tests) == len(file["tests"]) - 1
     return tests
 
 

@@ -8,8 +8,16 @@ import pytest
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import MissingInputError, SettingsError
-from test_selection.selection import Expectation
-from test_selection.suite_config import Suite, expectations, in_suite, load_suite, unmatched_paths
+from test_selection.selection import Expectation, Precision
+from test_selection.suite_config import (
+    Suite,
+    expectations,
+    in_suite,
+    load_suite,
+    narrow,
+    suite_paths,
+    unmatched_paths,
+)
 
 
 def make_test(
@@ -19,9 +27,11 @@ def make_test(
     file: str = "test_x.py",
     op: str | None = None,
     dtype: str | None = None,
+    node: str = "",
 ) -> CatalogTest:
     name = f"{file}::{cls}::{template}-{op}-{dtype}"
-    return CatalogTest(id=name, node=name, file=file, cls=cls, template=template, op=op, dtype=dtype)
+    node = node or f"{file}::{cls}::{template}"
+    return CatalogTest(id=name, node=node, file=file, cls=cls, template=template, op=op, dtype=dtype)
 
 
 def load(tmp_path: Path, text: str) -> Suite:
@@ -56,6 +66,14 @@ def mode_of(suite: Suite, test: CatalogTest) -> str | None:
         ("${TORCH_ROOT}/test/test_*.py", "nn/test_x.py", False),
         ("${TORCH_ROOT}/test/**/test_x.py", "nn/test_x.py", True),
         ("test_x.py", "test_x.py", True),
+        ("${PYTORCH}/test/test_x.py", "test_x.py", True),
+        ("${TORCH_SPYRE}/tests/inductor/test_x.py", "inductor/test_x.py", True),
+        ("${TORCH_DEVICE_ROOT}/tests/inductor/test_x.py", "inductor/test_x.py", True),
+        ("${TORCH_ROOT}/test/.*py", "nn/test_x.py", True),
+        ("${TORCH_ROOT}/test/test_(x|z).py", "test_z.py", True),
+        ("${TORCH_ROOT}/test/test_(x|z).py", "test_zz.py", False),
+        ("${TORCH_ROOT}/test/**/*.py", "nn/test_x.py", True),
+        ("${TORCH_ROOT}/test/*.py", "nn/test_x.py", False),
     ],
 )
 def test_a_path_names_files_from_the_root_of_the_tests(
@@ -83,6 +101,24 @@ def test_a_path_names_files_from_the_root_of_the_tests(
         ("TestX::test_(a|b)", make_test("test_bb"), False),
         ("Test.::test_y", make_test("test_y"), True),
         ("test_.+", make_test("test_y"), True),
+        ("*TestX*::test_y", make_test("test_y", cls="MyTestXs"), True),
+        ("*TestX*::test_.*", make_test("test_y", cls="MyTestXs"), True),
+        ("*TestX*::test_.*", make_test("test_y", cls="MyTest"), False),
+        ("Lx.*::test_(a|b).*_wrap_(c|d)", make_test("test_b1_wrap_c", cls="LxTwo"), True),
+        ("generate_not_implemented_tests", make_test("test___add___not_implemented"), True),
+        ("TestX::generate_not_implemented_tests", make_test("test___add___not_implemented"), True),
+        ("TestZ::generate_not_implemented_tests", make_test("test___add___not_implemented"), False),
+        ("generate_not_implemented_tests", make_test("test_add"), False),
+        ("generate_not_implemented_tests", make_test("generate_not_implemented_tests"), True),
+        ("generate_tensor_like_override_tests", make_test("test_torch_add"), True),
+        ("generate_tensor_like_override_tests", make_test("test_precedence_semantics"), False),
+        ("TestX::test_from_float32", make_test("test_from", node="f.py::TestX::test_from_float32"), True),
+        ("test_from_float32", make_test("test_from", node="f.py::TestX::test_from_float32"), True),
+        ("TestX::test_from_.*", make_test("test_from", node="f.py::TestX::test_from_float32"), True),
+        ("TestX::test_y_cpu", make_test("test_y", node="f.py::TestXCPU::test_y_cpu"), True),
+        ("TestXCPU::test_y_cpu", make_test("test_y", node="f.py::TestXCPU::test_y_cpu"), True),
+        # A pattern means templates: it must not take the variants of test_y for tests named test_y_….
+        ("TestX::test_y_.*", make_test("test_y", node="f.py::TestXCPU::test_y_cpu"), False),
     ],
 )
 def test_a_name_is_a_name_a_glob_or_a_regex(
@@ -143,23 +179,40 @@ INCLUDES = (
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype", "expected"),
+    ("op", "dtype", "reason"),
     [
-        ("add", "float32", Expectation(mode="xfail", reason="no kernel")),
-        ("add", "int8", Expectation(mode="xfail", reason="no kernel")),
-        ("mul", "int8", Expectation(mode="xfail", reason="narrow")),
-        ("mul", "float32", Expectation(mode="xfail", reason="the entry")),
-        ("mul", "float64", None),
-        ("sub", "float32", None),
-        ("add", None, None),
-        (None, "float32", None),
+        ("add", "float32", "no kernel"),
+        ("add", "int8", "no kernel"),
+        ("mul", "int8", "narrow"),
+        ("mul", "float32", "the entry"),
+        ("sub", "float64", "the entry"),
+        (None, None, "the entry"),
     ],
 )
-def test_an_xfail_is_about_the_ops_and_dtypes_it_includes(
-    tmp_path: Path, op: str | None, dtype: str | None, expected: Expectation | None
+def test_the_mode_of_the_only_entry_is_that_of_every_variant(
+    tmp_path: Path, op: str | None, dtype: str | None, reason: str
 ) -> None:
     test = make_test("test_op", op=op, dtype=dtype)
-    assert expectations(suite_of(tmp_path, INCLUDES), [test]).get(test.id) == expected
+    found = expectations(suite_of(tmp_path, INCLUDES), [test])
+    assert found == {test.id: Expectation(mode="xfail", reason=reason)}
+
+
+@pytest.mark.parametrize("entries", [INCLUDES + "\n{names: [test_op]}", "{names: [test_op]}\n" + INCLUDES])
+@pytest.mark.parametrize(
+    ("op", "dtype", "mode"),
+    [
+        ("add", "float32", "xfail"),
+        ("sub", "int8", "mandatory_success"),
+        ("add", "float64", "mandatory_success"),
+        ("sub", "float64", "mandatory_success"),
+        ("add", None, "xfail"),
+        (None, "float32", "xfail"),
+    ],
+)
+def test_of_several_entries_the_one_that_includes_the_variant_decides(
+    tmp_path: Path, entries: str, op: str | None, dtype: str | None, mode: str
+) -> None:
+    assert mode_of(suite_of(tmp_path, entries), make_test("test_op", op=op, dtype=dtype)) == mode
 
 
 def test_what_one_entry_is_not_about_goes_to_the_next(tmp_path: Path) -> None:
@@ -169,17 +222,15 @@ def test_what_one_entry_is_not_about_goes_to_the_next(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["mandatory_success", "xfail"])
-def test_an_excluded_op_or_dtype_is_not_run(tmp_path: Path, mode: str) -> None:
+def test_an_excluded_op_or_dtype_is_none_of_the_suites_tests(tmp_path: Path, mode: str) -> None:
     entry = (
         f"{{names: [test_op], mode: {mode}, description: entry, edits: "
         "{ops: {exclude: [{name: gcd, description: crashes}]}, dtypes: {exclude: [float64]}}}"
     )
     suite = suite_of(tmp_path, entry)
     tests = [make_test("test_op", op="gcd", dtype="int8"), make_test("test_op", op="add", dtype="float64")]
-    assert list(expectations(suite, tests).values()) == [
-        Expectation(mode="skip", reason="crashes"),
-        Expectation(mode="skip", reason="entry"),
-    ]
+    assert expectations(suite, tests) == {}
+    assert narrow(suite, tests) == ([], {"suite-excluded": 2})
     assert mode_of(suite, make_test("test_op", op="add", dtype="int8")) == mode
 
 
@@ -193,7 +244,7 @@ def test_an_op_named_like_a_module_keeps_its_prefix(tmp_path: Path) -> None:
     assert mode_of(suite_of(tmp_path, entry), make_test("test_op", op="torch.ops.aten.relu")) == "xfail"
 
 
-def test_what_is_not_interpreted_is_kept_and_precisions_become_numbers(tmp_path: Path) -> None:
+def test_every_key_of_the_schema_is_read(tmp_path: Path) -> None:
     suite = load(
         tmp_path,
         """\
@@ -205,40 +256,56 @@ test_suite_config:
       tests:
         - names: test_y
           tags: [model_1]
+          labels: [trunk]
           no_grad: true
           edits:
-            dtypes: {include: [{name: float16, precision: {atol: 1e-3, rtol: 0.5}}]}
-            modules: {include: [{name: torch.nn.Linear}]}
-            functions: {cpu_move: [copy_]}
+            ops:
+              include:
+                - &one
+                  name: torch.mul
+                  description:
+                  tags: [constant, torch.mul.1_spyre]
+                  sample_inputs_func: {args: [{tensor: {shape: [1, 41], init: rand}}, {value: null}]}
+                - *one
+            dtypes:
+              include: [{name: half, precision: {atol: 1e-3, rtol: 0.5}}, {name: int8, precision: {atol: }}]
+            modules:
+              include:
+                - name: GraniteMLP
+                  module_path: transformers.models.granite.GraniteMLP
+                  constructor_inputs: {args: [{value: 4096}], kwargs: {}}
+                  forward_inputs: [{args: [], kwargs: {}}]
+            functions: {cpu_move: [{name: assertEqual, description: why}, assertTrue]}
   global:
-    supported_dtypes: [{name: float16, precision: {atol: 1e-3}}]
-    supported_ops: [{name: add, force_xfail: true, dtypes: [{name: int64, precision: {rtol: 2e-2}}]}]
+    devices: [cpu, spyre]
+    supported_dtypes: [{name: float16, precision: {atol: 1e-3}, force_xfail: true}]
+    supported_ops: [{name: add, force_xfail: true, dtypes: [{name: int64, precision: {rtol: 2e-2}}]}, mul]
     supported_modules: [{name: torch.nn.Linear, description: why}]
-    input_config: {seed: 0}
+    input_config: {seed: 123}
 """,
     )
-    assert suite.kept == {
-        "labels": ["nightly"],
-        "global": {
-            "input_config": {"seed": 0},
-            "supported_dtypes": [{"name": "float16", "precision": {"atol": 0.001}}],
-            "supported_ops": [
-                {
-                    "name": "add",
-                    "force_xfail": True,
-                    "dtypes": [{"name": "int64", "precision": {"rtol": 0.02}}],
-                }
-            ],
-            "supported_modules": [{"name": "torch.nn.Linear", "description": "why"}],
-        },
-    }
-    assert suite.files[0].kept == {"labels": ["slow"]}
-    assert suite.files[0].entries[0].kept == {
-        "tags": ["model_1"],
-        "no_grad": True,
-        "modules": {"include": [{"name": "torch.nn.Linear"}]},
-        "functions": {"cpu_move": ["copy_"]},
-    }
+    assert suite.kept == {"labels": ["nightly"]}
+    assert suite.support.seed == 123
+    assert suite.support.kept == {"devices": ["cpu", "spyre"]}
+    assert suite.support.dtypes is not None
+    assert suite.support.dtypes["float16"].precision == Precision(atol=0.001)
+    assert suite.support.dtypes["float16"].force_xfail
+    assert suite.support.ops is not None
+    assert suite.support.ops["add"].dtypes["int64"].precision == Precision(rtol=0.02)
+    assert list(suite.support.ops) == ["add", "mul"]
+    assert suite.support.modules is not None
+    assert suite.support.modules["nn.Linear"].description == "why"
+    (file,) = suite.files
+    (entry,) = file.entries
+    assert file.kept == {"labels": ["slow"]}
+    assert entry.kept == {"tags": ["model_1"], "labels": ["trunk"]}
+    assert entry.no_grad
+    assert entry.cpu_move == ("assertEqual", "assertTrue")
+    assert [row.written for row in entry.ops.include.values()] == ["torch.mul"]
+    assert entry.dtypes.include["float16"].precision == Precision(atol=0.001, rtol=0.5)
+    assert entry.dtypes.include["int8"].precision is None
+    assert entry.modules.include["GraniteMLP"].located
+    assert (file.line, entry.line, entry.names[0].line) == (4, 7, 7)
 
 
 TOP = "test_suite_config:\n  files:\n    - path: test_x.py\n"
@@ -322,6 +389,26 @@ EDITS = ENTRY + "          edits:\n"
             "did you mean 'atol'?",
         ),
         (
+            EDITS + "            dtypes: {include: [flot16]}\n",
+            "suite.yaml:7: name is 'flot16'",
+            "did you mean 'float16'?",
+        ),
+        (
+            ENTRY + "          no_grad: 'yes'\n",
+            "suite.yaml:6: no_grad is 'yes', not true or false",
+            "no_grad: true",
+        ),
+        (
+            ENTRY + "          selectors: {include: [{has_op: true}]}\n",
+            "suite.yaml:6: unknown key 'has_op'",
+            "did you mean 'has_ops'?",
+        ),
+        (
+            TOP + "  global: {input_config: {seed: x}}\n",
+            "suite.yaml:4: seed is 'x', not a whole number",
+            "write it as 123",
+        ),
+        (
             TOP + "  global: {supported_op: []}\n",
             "suite.yaml:4: unknown key 'supported_op'",
             "'supported_ops'?",
@@ -347,3 +434,23 @@ def test_a_precision_is_a_finite_number_of_0_or_more(tmp_path: Path, value: str)
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no such file"):
         load_suite(tmp_path / "none.yaml")
+
+
+def test_files_folders_and_globs_name_suites_and_each_is_read_once(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yaml", "sub/c.yml", "sub/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    named = {
+        ("b.yaml", "."): ["b.yaml", "a.yaml", "sub/c.yml"],
+        ("*.yaml",): ["a.yaml", "b.yaml"],
+        ("**/*.y*ml", str(tmp_path / "a.yaml")): ["a.yaml", "b.yaml", "sub/c.yml"],
+    }
+    for paths, expected in named.items():
+        assert suite_paths(paths, tmp_path) == [tmp_path / one for one in expected]
+
+
+@pytest.mark.parametrize("name", ["none.yaml", "*.none", "sub", "[", "***/x"])
+def test_a_name_without_a_suite_behind_it_is_an_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(MissingInputError, match="there is no such suite file"):
+        suite_paths([name], tmp_path)

@@ -1,0 +1,71 @@
+"""`spyre-ci suite`: check torch-spyre's suite files, and promote what passes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.cli import options
+from ci.errors import EXIT_OK, EXIT_USAGE
+from ci.report.text import counted
+from ci.steps.folder import RunFolder, find_run
+from ci.steps.suites import check_step, promote_step, write_patch
+
+RESULTS = "results.jsonl.gz"
+
+app = typer.Typer(help="torch-spyre's suite files.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Suite files, folders or globs; default: pytorch.suite.")
+    ] = None,
+    run_dir: options.RunDir = None,
+    catalog: Annotated[Path | None, typer.Option(help="Catalog to check against.")] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Find what suite files say twice, of nothing, of the unknown or against themselves.
+
+    Example: spyre-ci suite check tests/configs --run-dir runs/nightly
+    """
+    context = options.make_context(ctx, {}, json_output=json_output)
+    folder = RunFolder(path=run_dir.resolve()) if run_dir is not None else None
+    findings = check_step(context, files or (), folder=folder, catalog=catalog)
+    errors = sum(one.severity == "error" for one in findings)
+    if json_output:
+        typer.echo(json.dumps([one.as_json() for one in findings], indent=1))
+    else:
+        for one in findings:
+            context.say(str(one))
+        context.say(f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}")
+    raise typer.Exit(EXIT_USAGE if errors else EXIT_OK)
+
+
+@app.command()
+def promote(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")],
+    write: Annotated[bool, typer.Option("--write", help="Change the suite files, too.")] = False,
+) -> None:
+    """Print a patch by which what was expected to fail and passed in RUN has to pass from now on.
+
+    Example: spyre-ci suite promote latest > promote.patch
+    """
+    context = options.make_context(ctx, {}, json_output=True)
+    runs = context.settings.resolve(context.settings.model.runs)
+    patch = promote_step(context, find_run(runs, run, holding=RESULTS))
+    typer.echo(patch.diff, nl=False)
+    if write:
+        write_patch(patch)
+    found = patch.promotion
+    files = counted(len(found.texts), "suite file") + (" written" if write and found.texts else "")
+    tests = counted(len(found.promoted), "test")
+    context.say(f"{tests} promoted in {files}; {len(found.left)} more that pass are left")
+    for why in sorted(set(found.left.values())):
+        names = [name for name, said in found.left.items() if said == why]
+        context.say(f"  {len(names)} such as {names[0]}: {why}")

@@ -1,0 +1,164 @@
+"""Suite files as a step: check them, and promote what passes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.errors import BadFileError, CommandError, SettingsError, UsageError
+from ci.process import run_command
+from ci.report.results import read_results
+from ci.report.verdict import Result, Verdict
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder, read_source
+from ci.steps.planning import root_of, suite_files
+from test_selection.catalog import Catalog, read_catalog
+from test_selection.files import write_text
+from test_selection.selection import Selection, read_selection
+from test_selection.suite_check import Finding, Known, check_suites, known_of
+from test_selection.suite_config import Suite, for_root, load_suite, parse_suite, suite_paths
+from test_selection.suite_promote import PROMOTABLE, Promotion, promote
+
+# Importing torch's lists of operators and modules takes some seconds, on a busy machine a minute.
+TORCH_TIMEOUT_S = 180
+# What pytest says of a strict xfail that passed.
+XPASS_STRICT = "[XPASS(strict)]"
+
+_NAMES = """
+import json, sys
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_modules import module_db
+ops = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name for op in op_db}
+json.dump({"ops": sorted(ops), "modules": sorted(one.name for one in module_db)}, sys.stdout)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A promotion and the unified diff that makes it, of paths relative to where it was asked for."""
+
+    promotion: Promotion
+    diff: str
+
+
+def check_step(
+    context: Context, named: Sequence[Path], *, folder: RunFolder | None, catalog: Path | None
+) -> list[Finding]:
+    """Check suite files against a catalog where one is named, else against torch's lists.
+
+    Args:
+        context: the outside world.
+        named: files, folders or globs; none stands for those of the settings.
+        folder: the run whose catalog is meant.
+        catalog: a catalog file.
+
+    Raises:
+        MissingInputError: a file that was named is not there.
+        UsageError: neither a file is named nor a suite is set.
+    """
+    where = read_source(folder)[0] if folder is not None and folder.source.is_file() else ""
+    paths = suite_paths(named, Path.cwd()) if named else suite_files(context, where)
+    if not paths:
+        raise UsageError("there is no suite file to check", remedy="name some, or set pytorch.suite")
+    suites, broken = _readable(paths)
+    file = catalog or (folder.catalog if folder is not None else None)
+    if file is None:
+        return [*broken, *check_suites(suites, None, _known_to_torch(context))]
+    tests = read_catalog(file)
+    # A catalog is of one tree; what suites say of the other it cannot tell.
+    ours = suites if where == "" else for_root(suites, root_of(where))
+    return [*broken, *check_suites(ours, tests, known_of(tests))]
+
+
+def promote_step(context: Context, folder: RunFolder) -> Patch:
+    """Propose to expect success of what a run's suites expected to fail and what passed in it.
+
+    Raises:
+        SpyreCiError: a file of the run is missing or broken, or a suite cannot be taken.
+        UsageError: the run has no suite.
+    """
+    where = read_source(folder)[0]
+    texts = {path: _text(path) for path in suite_files(context, where)}
+    if not texts:
+        raise UsageError("the run has no suite file", remedy="set pytorch.suite to the files it ran with")
+    suites = [parse_suite(path, text) for path, text in texts.items()]
+    passing = passing_xfails(read_results(folder.results), read_selection(folder.selection))
+    catalog: Catalog = read_catalog(folder.catalog)
+    found = promote(suites, texts, catalog.tests, passing, root=root_of(where))
+    return Patch(promotion=found, diff="".join(_diff(texts, found.texts, Path.cwd())))
+
+
+def write_patch(patch: Patch) -> None:
+    """Write the changed suite files, each whole or not at all."""
+    for path, text in patch.promotion.texts.items():
+        write_text(path, text, mode=path.stat().st_mode & 0o777)
+
+
+def passing_xfails(results: Iterable[Result], selection: Selection) -> set[str]:
+    """Ids that a suite expected to fail and that passed; a strict one comes as failed."""
+    found = set()
+    for one in results:
+        expected = selection.expectations.get(one.id)
+        strict = one.verdict is Verdict.FAILED and one.message.startswith(XPASS_STRICT)
+        if expected and expected.mode in PROMOTABLE and (one.verdict is Verdict.XPASSED or strict):
+            found.add(one.id)
+    return found
+
+
+def _readable(paths: Sequence[Path]) -> tuple[list[Suite], list[Finding]]:
+    """The suites that can be read, and of the others why not."""
+    suites, broken = [], []
+    for path in paths:
+        try:
+            suites.append(load_suite(path))
+        except SettingsError as error:
+            broken.append(_finding(error, path))
+    return suites, broken
+
+
+def _finding(error: SettingsError, path: Path) -> Finding:
+    where = error.where if error.where and re.search(r":\d+$", error.where) else f"{path}:1"
+    return Finding(
+        severity="error",
+        where=where,
+        key="file",
+        value=path.name,
+        message=f"cannot be taken: {error.what}",
+        remedy=error.remedy or "mend it",
+    )
+
+
+def _known_to_torch(context: Context) -> Known:
+    """Torch's operators and modules, asked of another process; where it has none, nobody checks them."""
+    try:
+        told = json.loads(run_command([sys.executable, "-c", _NAMES], timeout_s=TORCH_TIMEOUT_S))
+    except (CommandError, ValueError):
+        context.say("torch cannot be asked for its operators, so their names are not checked")
+        return Known()
+    return Known(ops=set(told["ops"]), modules=set(told["modules"]), whole=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadFileError(f"is not UTF-8: {error}", where=path, remedy="save it as UTF-8") from error
+
+
+def _diff(before: Mapping[Path, str], after: Mapping[Path, str], base: Path) -> Iterator[str]:
+    for path, text in after.items():
+        name = path.resolve()
+        name = name.relative_to(base.resolve()) if name.is_relative_to(base.resolve()) else name
+        label = name.as_posix().removeprefix("/")
+        for line in difflib.unified_diff(_lines(before[path]), _lines(text), f"a/{label}", f"b/{label}"):
+            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as patch has them: ended by a line feed and by nothing else."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

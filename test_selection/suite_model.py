@@ -1,0 +1,178 @@
+"""What a suite file of torch-spyre says, as values: files, entries, edits, support lists, and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from test_selection.patterns import Pattern
+from test_selection.selection import Precision
+
+MANDATORY = "mandatory_success"
+MODES = (MANDATORY, "xfail", "xfail_strict", "skip")
+# torch-spyre's text says skip, its reader xfail; the reader is what its files were written against.
+DEFAULT_UNLISTED = "xfail"
+
+Root = Literal["torch", "device"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """A name of an entry: what it says, what it matches, how exactly, and where it stands.
+
+    Attributes:
+        text: as written.
+        pattern: matches `Class::method`, or the method alone where the name lacks its class.
+        qualified: whether the name has its class.
+        loose: 0 an exact name, 1 a pattern of classes with an exact method, 2 a pattern of methods.
+        line: from 1.
+    """
+
+    text: str
+    pattern: Pattern
+    qualified: bool
+    loose: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """An operator, dtype or module of a list.
+
+    Attributes:
+        name: what catalogs are asked for: an operator by its key, a dtype by its full name (`half` is
+            float16), a module without `torch.`.
+        written: as it stands in the file.
+        line: from 1.
+        description: why, in the suite's words.
+        precision: tolerances its variants are compared with.
+        force_xfail: whether what has to pass may fail for it.
+        dtypes: of an operator or module: the dtypes it has, empty where it does not say.
+        located: of a module: whether the row says where it is imported from.
+    """
+
+    name: str
+    written: str
+    line: int
+    description: str = ""
+    precision: Precision | None = None
+    force_xfail: bool = False
+    dtypes: Mapping[str, Named] = field(default_factory=dict)
+    located: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What an entry includes beside the support lists, and what it excludes whatever they say."""
+
+    include: Mapping[str, Named] = field(default_factory=dict)
+    exclude: Mapping[str, Named] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule of a selector: every condition that is set has to hold.
+
+    Attributes:
+        has_ops: whether the test has an operator.
+        ops_in_supported: whether its operator is in the supported ones.
+        names: patterns of the method; one has to match.
+        modules: patterns of the file; one has to match.
+        unknown: conditions no catalog can answer, such as `markers`.
+        line: from 1.
+    """
+
+    has_ops: bool | None = None
+    ops_in_supported: bool | None = None
+    names: tuple[Pattern, ...] = ()
+    modules: tuple[Pattern, ...] = ()
+    unknown: tuple[str, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Some tests of a file and what is expected of them.
+
+    Attributes:
+        names: which tests.
+        line: of the entry, from 1.
+        mode: `mandatory_success`, `xfail`, `xfail_strict` or `skip`.
+        description: why, in the suite's words.
+        ops: edits by operator.
+        dtypes: edits by dtype.
+        modules: edits by module.
+        cpu_move: assertions whose tensors are compared on the CPU.
+        no_grad: whether the test runs without gradients.
+        include: selector rules of which one has to hold, where there are any.
+        exclude: selector rules of which none may hold.
+        kept: what nothing here interprets: labels and tags.
+    """
+
+    names: tuple[Name, ...]
+    line: int
+    mode: str = MANDATORY
+    description: str = ""
+    ops: Edit = field(default_factory=Edit)
+    dtypes: Edit = field(default_factory=Edit)
+    modules: Edit = field(default_factory=Edit)
+    cpu_move: tuple[str, ...] = ()
+    no_grad: bool = False
+    include: tuple[Rule, ...] = ()
+    exclude: tuple[Rule, ...] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteFile:
+    """A file, or a pattern of files, of a suite.
+
+    Attributes:
+        path: as written.
+        root: which tree the path starts in; None where it does not say.
+        pattern: of files relative to the tests' root.
+        exact: whether it can match one file only.
+        line: from 1.
+        unlisted_test_mode: what is expected of its tests that no entry names.
+        entries: in order.
+        kept: labels, tags and description.
+    """
+
+    path: str
+    root: Root | None
+    pattern: Pattern
+    exact: bool
+    line: int
+    unlisted_test_mode: str = DEFAULT_UNLISTED
+    entries: tuple[Entry, ...] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """What a suite says its device can do; None is a list that is not there and filters nothing."""
+
+    dtypes: Mapping[str, Named] | None = None
+    ops: Mapping[str, Named] | None = None
+    modules: Mapping[str, Named] | None = None
+    seed: int | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A suite file as read.
+
+    Attributes:
+        path: where it was read from.
+        files: in order.
+        support: its `global`.
+        kept: labels and description.
+    """
+
+    path: Path
+    files: tuple[SuiteFile, ...]
+    support: Support = field(default_factory=Support)
+    kept: Mapping[str, Any] = field(default_factory=dict)

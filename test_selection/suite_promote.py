@@ -1,0 +1,234 @@
+"""Promotion: tests that were expected to fail and pass now become tests that have to pass. Pure.
+
+Every proposal is tried on paper before it is made: the changed file is read again and decides every test of
+the catalog, and what would decide another test differently is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from test_selection.catalog import CatalogTest
+from test_selection.errors import SettingsError
+from test_selection.selection import Expectation
+from test_selection.suite_edit import Change, SuiteText
+from test_selection.suite_meaning import Decider, Decision, for_root
+from test_selection.suite_model import MANDATORY, Root, Suite
+from test_selection.suite_read import parse_suite
+
+PROMOTABLE = frozenset({"xfail", "xfail_strict"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """What is proposed.
+
+    Attributes:
+        texts: the changed files, by path.
+        promoted: ids that have to pass then.
+        left: ids that pass and are not promoted, with the reason.
+    """
+
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    promoted: frozenset[str] = frozenset()
+    left: Mapping[str, str] = field(default_factory=dict)
+
+
+# File, entry and name; of what no entry names, the method.
+_Key = tuple[int, int, str]
+_UNLISTED = -1
+
+
+def promote(
+    suites: Sequence[Suite],
+    texts: Mapping[Path, str],
+    tests: Sequence[CatalogTest],
+    passing: Collection[str],
+    *,
+    root: Root | None = None,
+) -> Promotion:
+    """Propose changes of the suites for tests that pass.
+
+    Args:
+        suites: as they were read from `texts`.
+        texts: the files, by the suites' paths.
+        tests: every test of the catalog: what was not run blocks what would speak for it.
+        passing: ids of tests that were expected to fail and passed.
+        root: the tree the tests are of; None where the suites speak of no other.
+    """
+    named = Decider(suites)
+    tests = [test for test in tests if named.names_file(test.file)]
+    before = _decisions(suites, tests, root)
+    promoted: set[str] = set()
+    left = {name: _why_left(before[name]) for name in sorted(passing) if name in before}
+    changed = dict(texts)
+    now = list(suites)
+    for at, suite in enumerate(suites):
+        proposal = _Proposal(
+            suite, texts[suite.path], tests=tests, before=before, passing=frozenset(passing), root=root
+        )
+        others = [*now[:at], None, *now[at + 1 :]]
+        text, ids = proposal.settle(others)
+        if ids:
+            changed[suite.path] = text
+            now[at] = parse_suite(suite.path, text)
+            promoted |= ids
+    return Promotion(
+        texts={path: text for path, text in changed.items() if text != texts[path]},
+        promoted=frozenset(promoted),
+        left={name: why for name, why in left.items() if name not in promoted},
+    )
+
+
+def _decisions(
+    suites: Sequence[Suite], tests: Sequence[CatalogTest], root: Root | None
+) -> dict[str, Decision]:
+    decider = Decider(suites if root is None else for_root(suites, root))
+    return {test.id: decider.decide(test) for test in tests}
+
+
+def _why_left(decision: Decision) -> str:
+    if decision.expected is None or decision.expected.mode not in PROMOTABLE:
+        return "its suite no longer expects it to fail"
+    if decision.forced is not None:
+        where = decision.expected.where
+        return (
+            f"{decision.forced.written} is marked force_xfail at {where}: take that out when all of it passes"
+        )
+    return "other variants of its name do not pass or were not run, or its lines cannot be changed alone"
+
+
+class _Proposal:
+    """The changes of one suite."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        text: str,
+        *,
+        tests: Sequence[CatalogTest],
+        before: Mapping[str, Decision],
+        passing: frozenset[str],
+        root: Root | None,
+    ) -> None:
+        self._root = root
+        self._suite = suite
+        self._text = SuiteText(suite.path, text)
+        self._tests = tests
+        self._before = before
+        self._passing = passing
+        self._dropped: set[_Key] = set()
+        self._of_entry: dict[tuple[int, int], set[str]] = defaultdict(set)
+        self._of_name: dict[_Key, set[str]] = defaultdict(set)
+        self._read()
+
+    def settle(self, others: Sequence[Suite | None]) -> tuple[str, frozenset[str]]:
+        """The changed text and the ids it promotes, after whatever would do harm was dropped.
+
+        Args:
+            others: all suites, with None in this one's place.
+        """
+        base = self._decided(self._suite, others)
+        while chosen := self._chosen():
+            text = self._text.applied(self._changes(chosen))
+            wrong = self._wrong(text, chosen, others, base)
+            if not wrong:
+                return text, frozenset().union(*(self._of_name[key] for key in chosen))
+            self._dropped |= wrong
+        return self._text.text, frozenset()
+
+    def _decided(self, suite: Suite, others: Sequence[Suite | None]) -> dict[str, Decision]:
+        return _decisions([suite if one is None else one for one in others], self._tests, self._root)
+
+    def _read(self) -> None:
+        """Whose tests are whose: by entry, and by entry and name (of a pattern's tests, the method)."""
+        decider = Decider([self._suite])
+        files = {id(one): at for at, one in enumerate(self._suite.files)}
+        entries = {
+            id(entry): (at, number)
+            for at, one in enumerate(self._suite.files)
+            for number, entry in enumerate(one.entries)
+        }
+        for test in self._tests:
+            decision = self._before[test.id]
+            mine = decision.suite is not None and decision.suite.path == self._suite.path
+            if not mine or decision.expected is None:
+                continue
+            unlisted = (files[id(decision.file)], _UNLISTED)
+            place = unlisted if decision.entry is None else entries[id(decision.entry)]
+            self._of_entry[place].add(test.id)
+            name = _method(test) if decision.entry is None else decider.exact_name(decision.entry, test)
+            self._of_name[(*place, name or _method(test))].add(test.id)
+
+    def _chosen(self) -> list[_Key]:
+        """Names of which every variant passes."""
+        self._dropped |= {key for key, ids in self._of_name.items() if not self._promotable(ids)}
+        return sorted(key for key in self._of_name if key not in self._dropped)
+
+    def _promotable(self, ids: Collection[str]) -> bool:
+        return all(
+            name in self._passing
+            and (expected := self._before[name].expected) is not None
+            and expected.mode in PROMOTABLE
+            and self._before[name].forced is None
+            for name in ids
+        )
+
+    def _changes(self, chosen: Sequence[_Key]) -> list[Change]:
+        by_place: dict[tuple[int, int], list[_Key]] = defaultdict(list)
+        for key in chosen:
+            by_place[key[:2]].append(key)
+        changes = []
+        for (file, entry), keys in by_place.items():
+            names = [key[2] for key in keys]
+            whole = set().union(*(self._of_name[key] for key in keys)) == self._of_entry[file, entry]
+            if entry == _UNLISTED:
+                changes += self._text.add(file, names)
+            elif whole:
+                changes += self._text.flip(file, entry)
+            else:
+                changes += self._text.move(file, entry, names)
+        return changes
+
+    def _wrong(
+        self,
+        text: str,
+        chosen: Sequence[_Key],
+        others: Sequence[Suite | None],
+        base: Mapping[str, Decision],
+    ) -> set[_Key]:
+        """What of the chosen does other than promote its own tests."""
+        try:
+            after = self._decided(parse_suite(self._suite.path, text), others)
+        except SettingsError:
+            return set(chosen)
+        owner = {name: key for key in chosen for name in self._of_name[key]}
+        wrong: set[_Key] = set()
+        harmed = False
+        for test in self._tests:
+            key, wanted = owner.get(test.id), base[test.id].expected
+            if key is not None and wanted is not None:
+                wanted = replace(wanted, mode=MANDATORY)
+            if not _same(after[test.id].expected, wanted):
+                harmed = True
+                wrong |= {key} if key is not None else {one for one in chosen if _may_mean(one[2], test)}
+        return wrong or set(chosen[-1:] if harmed else ())
+
+
+def _may_mean(name: str, test: CatalogTest) -> bool:
+    method = name.rpartition("::")[2]
+    return method == test.template or method in test.node
+
+
+def _same(one: Expectation | None, other: Expectation | None) -> bool:
+    """Whether two expectations ask for the same; the words of their reasons do not count."""
+    if one is None or other is None:
+        return one is other
+    return replace(one, reason="") == replace(other, reason="")
+
+
+def _method(test: CatalogTest) -> str:
+    return f"{test.cls}::{test.template}" if test.cls else test.template
