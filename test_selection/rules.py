@@ -13,6 +13,7 @@ from test_selection.buckets import BucketRule, read_bucket
 from test_selection.capabilities import KINDS, Capabilities, Undeclared
 from test_selection.matching import FIELDS, Masks, Patterns, Wanted, read_code, read_line, read_patterns
 from test_selection.must_run import MustRun, read_must_run
+from test_selection.ordering import OrderRule, read_order
 from test_selection.yaml_reader import Reader
 
 MATCHERS = (*FIELDS, "device")
@@ -58,6 +59,7 @@ class Rules:
         rules: in order, the first that matches decides; the last one matches everything.
         buckets: what needs a later lane.
         must_run: what releases depend on.
+        order: what runs alone or in order.
         capabilities: what the device declares.
     """
 
@@ -65,6 +67,7 @@ class Rules:
     rules: tuple[Rule, ...]
     buckets: tuple[BucketRule, ...] = ()
     must_run: tuple[MustRun, ...] = ()
+    order: tuple[OrderRule, ...] = ()
     capabilities: Capabilities = field(default_factory=Capabilities)
     # Filled while deciding: a million tests have few values.
     _masks: list[Masks] = field(default_factory=list, repr=False, compare=False)
@@ -101,7 +104,7 @@ def load_rules(path: Path) -> Rules:
         SettingsError: a key or value that cannot be taken, with file, line, key and remedy.
     """
     root = Reader.load(path)
-    root.known("rules", "buckets", "must_run")
+    root.known("rules", "buckets", "must_run", "order")
     rows = root.rows("rules")
     if not rows:
         raise root.error("rules", "rules is empty", "list at least one rule")
@@ -112,6 +115,7 @@ def load_rules(path: Path) -> Rules:
         rules=tuple(rule for _, rule in found),
         buckets=tuple(read_bucket(row) for row in root.rows("buckets")),
         must_run=tuple(read_must_run(row) for row in root.rows("must_run")),
+        order=tuple(read_order(row) for row in root.rows("order")),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from test_selection.buckets import BucketRule
 from test_selection.capabilities import declared_names
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.matching import Masks, bits
 from test_selection.must_run import must_run_tests
+from test_selection.ordering import OrderRule
 from test_selection.rules import Rules
 from test_selection.scope import deciding_rules, file_rule
 
@@ -79,7 +81,8 @@ def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
         reasons=_reasons(rules, pairs),
         idle=[
             *_idle_rules(rules, {rule for _, rule in pairs}, matched),
-            *_idle_buckets(rules, tests),
+            *_idle_entries("buckets", rules.buckets, tests),
+            *_idle_entries("order", rules.order, tests),
             *(
                 Idle(section="must_run", line=one.line, name=one.serves, why="matches no test in scope")
                 for one, count in zip(rules.must_run, counts, strict=True)
@@ -153,13 +156,15 @@ def _idle_rules(rules: Rules, used: set[int], matched: int) -> Iterable[Idle]:
         yield Idle(section="rules", line=rule.line, name=rule.code, why=why)
 
 
-def _idle_buckets(rules: Rules, tests: Iterable[CatalogTest]) -> Iterable[Idle]:
+def _idle_entries(
+    section: str, entries: Sequence[BucketRule | OrderRule], tests: Iterable[CatalogTest]
+) -> list[Idle]:
     matched = 0
-    for mask in Masks([one.patterns for one in rules.buckets]).each(tests):
+    for mask in Masks([one.patterns for one in entries]).each(tests):
         matched |= mask
     used = set(bits(matched))
     return [
-        Idle(section="buckets", line=one.line, name=one.code, why="matches no test")
-        for index, one in enumerate(rules.buckets)
+        Idle(section=section, line=one.line, name=one.code, why="matches no test")
+        for index, one in enumerate(entries)
         if index not in used
     ]

@@ -10,10 +10,12 @@ import typer
 
 from ci.cli import options
 from ci.errors import UsageError
+from ci.steps.collecting import resolve_source
 from ci.steps.comparing import Desk, find_side
 from ci.steps.folder import read_source
-from ci.steps.planning import refuse_nothing, resolve_source, select_step, selected_lines, share_of
 from ci.steps.reporting import past_durations
+from ci.steps.selecting import refuse_nothing, select_step, selected_lines
+from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.difference import compare, difference_json, difference_lines
 

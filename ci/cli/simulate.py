@@ -13,6 +13,7 @@ from rich.table import Table
 from ci.cli import options
 from ci.errors import UsageError
 from ci.report.text import span
+from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, read_source
 from ci.steps.forecasting import (
@@ -25,8 +26,8 @@ from ci.steps.forecasting import (
     simulate_step,
 )
 from ci.steps.ladder import find_lock
-from ci.steps.planning import in_scope, resolve_source
 from ci.steps.reporting import past_durations
+from ci.steps.selecting import in_scope
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.plan import read_plan

@@ -10,12 +10,16 @@ import typer
 
 from ci.cli import options
 from ci.errors import EXIT_INTERRUPTED, PlanMismatchError, UsageError
+from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
 from ci.steps.main_job import start_run
-from ci.steps.planning import collect_step, plan_step, refuse_nothing, resolve_source, share_of
+from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
 from ci.steps.running import choose_shards, run_step
+from ci.steps.scoping import scope_rules
+from ci.steps.selecting import refuse_nothing
+from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import read_json
@@ -103,7 +107,8 @@ def plan(
         plan_file=out or folder.plan,
         # A plan with a name of its own comes alone: what lies beside it is not ours to write.
         durations_file=None if out else folder.durations,
-        run=context.settings.model.run,
+        settings=context.settings.model,
+        rules=scope_rules(context),
         say=context.say,
     )
     context.say(

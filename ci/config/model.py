@@ -119,6 +119,16 @@ class Collect(Section):
     cache: bool = Field(default=True, description="whether collections are kept and reused")
 
 
+class Plan(Section):
+    """How the planner splits tests over cards."""
+
+    max_files: int | None = Field(default=None, ge=1, description="files a shard may hold; none: any number")
+    speeds: list[Annotated[float, Field(gt=0, le=1000)]] = Field(
+        default_factory=list,
+        description="one factor a card, 0.5 for one that takes twice as long; none: all are equal",
+    )
+
+
 class Run(Section):
     """The runner."""
 
@@ -219,6 +229,7 @@ class SettingsModel(Section):
     pytorch: PyTorch = Field(default_factory=PyTorch)
     device: Device = Field(default_factory=Device)
     collect: Collect = Field(default_factory=Collect)
+    plan: Plan = Field(default_factory=Plan)
     run: Run = Field(default_factory=Run)
     matrix: Matrix = Field(default_factory=Matrix)
     report: Report = Field(default_factory=Report)

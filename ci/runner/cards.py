@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.errors import DeviceError, UsageError
@@ -18,6 +18,15 @@ class Card:
 
     name: str
     environment: Mapping[str, str]
+
+
+def together(cards: Sequence[Card]) -> Card:
+    """Several cards as one, for tests that need them at once."""
+    if len(cards) == 1:
+        return cards[0]
+    named = [one.environment[CARDS_VARIABLE] for one in cards if CARDS_VARIABLE in one.environment]
+    environment = {CARDS_VARIABLE: ",".join(named)} if named else {}
+    return Card(name="+".join(one.name for one in cards), environment=environment)
 
 
 def inventory(environ: Mapping[str, str], *, device: str, wanted: int, cores: int) -> list[Card]:

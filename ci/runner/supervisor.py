@@ -13,14 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ci.errors import CommandError
+from ci.errors import CommandError, UsageError
 from ci.interrupts import noted
 from ci.process import kill_group, signal_name
-from ci.runner.cards import Card
+from ci.runner.cards import Card, together
 from ci.runner.journal import JournalWriter, journal_path, next_attempt
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import JournalTail, read_file
@@ -75,7 +75,7 @@ class _Running:
 
     shard: Shard
     attempt: int
-    card: Card
+    cards: list[Card]
     process: subprocess.Popen[bytes]
     mark: str
     heard: float
@@ -85,6 +85,11 @@ class _Running:
     ended: set[str] = field(default_factory=set)
     current: str | None = None
     finished: bool = False
+
+    @property
+    def card(self) -> Card:
+        """The card, or all of them as one."""
+        return together(self.cards)
 
 
 def run_plan(
@@ -127,12 +132,20 @@ class _Supervisor:
         self._running: list[_Running] = []
 
     def run(self, shards: Sequence[Shard]) -> bool:
-        waiting = [shard for shard in shards if shard.groups][::-1]
+        waiting = [shard for shard in shards if shard.groups]
+        for shard in waiting:
+            if shard.cards > len(self._free):
+                raise UsageError(
+                    f"shard {shard.index} needs {shard.cards} cards at once, and here are {len(self._free)}",
+                    remedy="give the run more cards (--cards), or plan for as many as there are",
+                )
         try:
             with noted() as interrupts:
                 while (waiting or self._running) and not interrupts:
-                    while waiting and self._free:
-                        shard = waiting.pop()
+                    # The longest shard comes first; one that must wait for cards lets nobody pass, or
+                    # narrow ones would keep it waiting to the end.
+                    while waiting and waiting[0].cards <= len(self._free):
+                        shard = waiting.pop(0)
                         self._start(shard, list(shard.groups), restarts=0)
                     self._step()
                     time.sleep(POLL_S)
@@ -154,7 +167,8 @@ class _Supervisor:
 
     def _try_start(self, shard: Shard, groups: list[Group], restarts: int) -> None:
         options = self._options
-        card = self._free.pop()
+        cards = [self._free.pop() for _ in range(shard.cards)]
+        card = together(cards)
         attempt = next_attempt(options.run_dir, shard.index)
         journal = journal_path(options.run_dir, shard.index, attempt)
         journal.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +187,7 @@ class _Supervisor:
         running = _Running(
             shard=shard,
             attempt=attempt,
-            card=card,
+            cards=cards,
             process=process,
             mark=mark,
             heard=time.monotonic(),
@@ -194,7 +208,10 @@ class _Supervisor:
             "shard": running.shard.index,
             "attempt": running.attempt,
             "card": running.card.name,
-            "groups": [{"file": group.file, "ids": list(group.ids)} for group in running.groups],
+            "groups": [
+                {"file": group.file, "ids": list(group.ids), "timeout_s": group.timeout_s}
+                for group in running.groups
+            ],
             "expectations": {name: one.as_json() for name, one in self._expectations.items() if name in ids},
             "tests": str(options.tests),
             "device": options.device,
@@ -220,7 +237,7 @@ class _Supervisor:
                 code = running.process.wait()
             if code is not None:
                 self._running.remove(running)
-                self._free.append(running.card)
+                self._free += running.cards[::-1]
                 if not running.finished:
                     self._replace(running, code)
 
@@ -298,5 +315,5 @@ def without(groups: Sequence[Group], ids: set[str]) -> list[Group]:
     for group in groups:
         kept = tuple(one for one in group.ids if one not in ids)
         if kept:
-            left.append(Group(file=group.file, ids=kept))
+            left.append(replace(group, ids=kept))
     return left

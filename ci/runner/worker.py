@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,19 @@ class Worker:
         """Run every group, then say so."""
         for group in self._task["groups"]:
             if not self._stopped:
-                self._run_group(group["file"], list(group["ids"]))
+                self._run_group(group["file"], list(group["ids"]), self._limits_of(group["timeout_s"]))
         self._journal.write("shard_end", status="interrupted" if self._stopped else "done")
 
-    def _run_group(self, file: str, ids: list[str]) -> None:
+    def _limits_of(self, timeout_s: float | None) -> Limits:
+        """The plan's own time-out of a group is from its file's history; the settings' is the ceiling."""
+        if timeout_s is None:
+            return self._limits
+        return replace(self._limits, test_s=min(timeout_s, self._limits.test_s))
+
+    def _run_group(self, file: str, ids: list[str], limits: Limits) -> None:
         self._journal.write("group_start", file=file, tests=len(ids))
         while ids and not self._stopped:
-            watch = Watch(self._journal, self._limits, time.monotonic)
+            watch = Watch(self._journal, limits, time.monotonic)
             code = self._run_child(file, ids, watch)
             ids = self._left(file, ids, watch, code)
 

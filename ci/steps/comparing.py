@@ -7,11 +7,13 @@ from pathlib import Path
 
 from ci.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.runner.source import Source
+from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from ci.steps.ladder import find_lock
-from ci.steps.planning import choose, in_scope, resolve_source, share_of
 from ci.steps.reporting import past_durations
+from ci.steps.selecting import choose, in_scope
+from ci.steps.share import share_of
 from test_selection.catalog import KIND as CATALOG
 from test_selection.catalog import read_catalog
 from test_selection.difference import Side

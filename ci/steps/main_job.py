@@ -11,21 +11,15 @@ from ci.report.results import RESULTS_FILE, read_results
 from ci.report.verdict import Verdict
 from ci.runner.installed import installed_torch
 from ci.runner.source import Source
+from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
-from ci.steps.planning import (
-    Share,
-    collect_step,
-    plan_step,
-    refuse_nothing,
-    refuse_part,
-    resolve_source,
-    select_step,
-    selected_lines,
-    share_of,
-)
+from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
 from ci.steps.running import cards_of, run_step
+from ci.steps.scoping import scope_rules
+from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
+from ci.steps.share import Share, share_of
 from test_selection.plan import Plan
 from test_selection.selection import Selection
 from test_selection.stage import file_pattern
@@ -177,7 +171,8 @@ def plan_run(
         shards=shards,
         plan_file=folder.plan,
         durations_file=folder.durations,
-        run=context.settings.model.run,
+        settings=context.settings.model,
+        rules=scope_rules(context),
         say=context.say,
     )
     for line in selected_lines(selection):

@@ -13,9 +13,9 @@ from ci.runner.cards import Card, inventory
 from ci.runner.child import default_start_method
 from ci.runner.source import Source
 from ci.runner.supervisor import RunOptions, run_plan
+from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.planning import worker_environment
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
 

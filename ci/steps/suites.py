@@ -14,9 +14,9 @@ from ci.errors import BadFileError, CommandError, SettingsError, UsageError
 from ci.process import run_command
 from ci.report.results import read_results
 from ci.report.verdict import Result, Verdict
+from ci.steps.collecting import root_of, suite_files
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
-from ci.steps.planning import root_of, suite_files
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.files import write_text
 from test_selection.selection import Selection, read_selection

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import ci
 from ci.device.environment import device_environment
-from ci.errors import CommandError
+from ci.errors import CommandError, UsageError
 from ci.runner import supervisor
 from ci.runner.cards import Card
 from ci.runner.journal import read_journals
@@ -271,6 +272,28 @@ def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
     assert {event["fingerprint"] for event in starts} == {plan.fingerprint}
     assert sorted(path.name for path in (runner.run_dir / "journal").iterdir()) == ["0-1.jsonl", "1-1.jsonl"]
     assert all(event["setup_s"] > 0 for event in runner.named("group_ready"))
+
+
+def test_a_shard_that_needs_two_cards_holds_two_and_runs_nowhere_with_fewer(runner: Runner) -> None:
+    cls = "test_outcomes.py::TestOutcomes::"
+    narrow, wide = make_plan(
+        {"test_outcomes.py": [f"{cls}test_fails"]}, {"test_outcomes.py": [f"{cls}test_passes"]}
+    ).shards
+    made = (narrow, replace(wide, cards=2))
+    plan = Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="balance", shards=made)
+    with pytest.raises(UsageError, match="shard 1 needs 2 cards at once, and here are 1"):
+        runner.run(plan, cards=1)
+    runner.run(plan, cards=2)
+    assert sorted(event["card"] for event in runner.named("shard_start")) == ["cpu:0", "cpu:0+cpu:1"]
+    assert set(runner.outcomes().values()) == {"passed", "failed"}
+
+
+def test_a_group_whose_history_says_so_hangs_sooner(runner: Runner) -> None:
+    (shard,) = make_plan({"test_process_faults.py": [f"{FAULTS}test_g_hang"]}).shards
+    made = (replace(shard, groups=(replace(shard.groups[0], timeout_s=1.0),)),)
+    plan = Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="balance", shards=made)
+    runner.run(plan, test_timeout_s=3600)
+    assert set(runner.outcomes().values()) == {"hang"}
 
 
 def test_a_worker_that_never_speaks_is_replaced_and_then_given_up(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ci.errors import DeviceError, UsageError
-from ci.runner.cards import inventory
+from ci.runner.cards import CARDS_VARIABLE, Card, inventory, together
 
 
 def names(environ: dict[str, str], *, device: str = "spyre", wanted: int = 0, cores: int = 2) -> list[str]:
@@ -40,3 +40,12 @@ def test_more_cards_than_there_are_is_an_error_with_both_numbers() -> None:
 def test_a_negative_number_is_refused() -> None:
     with pytest.raises(UsageError, match="--cards is -1"):
         names({}, wanted=-1)
+
+
+def test_cards_together_are_named_and_given_together() -> None:
+    one, two = (Card(name=name, environment={CARDS_VARIABLE: name}) for name in ("0000:01", "0000:02"))
+    both = together([one, two])
+    assert (both.name, both.environment) == ("0000:01+0000:02", {CARDS_VARIABLE: "0000:01,0000:02"})
+    assert together([one]) is one
+    emulated = [Card(name=f"emulated:{index}", environment={}) for index in range(2)]
+    assert together(emulated) == Card(name="emulated:0+emulated:1", environment={})

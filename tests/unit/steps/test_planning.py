@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ci.config.model import Run
+from ci.config.model import Plan as PlanSettings
+from ci.config.model import Run, SettingsModel
 from ci.steps import planning
 from ci.steps.planning import plan_step
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
@@ -15,6 +16,7 @@ from test_selection.durations import Durations
 from test_selection.limits import Limits
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
+from test_selection.rules import load_rules
 from test_selection.selection import Selection
 
 
@@ -57,13 +59,42 @@ def test_time_outs_from_history_are_handed_to_the_planner(
     catalog = Catalog(
         pytorch="p", device="d", files={"a.py": FileRecord(), "b.py": FileRecord()}, tests=tests
     )
-    for run in (None, Run(timeout_factor=4, timeout_floor_s=10, test_timeout_s=50)):
+    run = Run(timeout_factor=4, timeout_floor_s=10, test_timeout_s=50)
+    plan = PlanSettings(max_files=2, speeds=[0.5])
+    for settings in (None, SettingsModel(run=run, plan=plan)):
         plan_step(
             catalog,
             Selection(stage=None, percent=100, ids=names),
             Durations(tests={names[0]: 1.0, names[1]: 3.0}, spread={names[1]: 6.0}),
             shards=1,
             plan_file=tmp_path / "plan.json",
-            run=run,
+            settings=settings,
         )
     assert [limits.timeouts for limits in handed] == [{}, {"a.py": 24}]
+    assert [(limits.max_files, limits.speeds) for limits in handed] == [(None, ()), (2, (0.5,))]
+
+
+@pytest.mark.parametrize(("shards", "widths"), [(1, [1]), (2, [2])])
+def test_a_test_that_needs_more_cards_than_there_are_is_planned_on_one_and_said(
+    tmp_path: Path, shards: int, widths: list[int]
+) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(
+        "rules:\n  - {code: all, text: everything, verdict: in}\n"
+        "buckets:\n  - {code: w, text: two at once, template: wide, needs: {cards: 2}}\n",
+        encoding="utf-8",
+    )
+    test = CatalogTest(id="a.py::T::wide", node="", file="a.py", cls="T", template="wide")
+    said: list[str] = []
+    plan = plan_step(
+        Catalog(pytorch="p", device="d", files={"a.py": FileRecord()}, tests=[test]),
+        Selection(stage=None, percent=100, ids=[test.id]),
+        Durations(),
+        shards=shards,
+        plan_file=tmp_path / "plan.json",
+        rules=load_rules(path),
+        say=said.append,
+    )
+    assert [shard.cards for shard in plan.shards if shard.groups] == widths
+    told = ["1 tests need up to 2 cards, and here are 1: they are planned on one card"]
+    assert said[:-1] == (told if shards == 1 else [])

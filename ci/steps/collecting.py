@@ -1,0 +1,143 @@
+"""Collect: from a source of tests to a catalog, without a card."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import ci
+from ci.addresses import without_credentials
+from ci.device.environment import TEST_BASE, device_environment
+from ci.progress import bar
+from ci.runner import instantiation
+from ci.runner.child import default_start_method
+from ci.runner.collect import Collection, CollectOptions, collect, find_files
+from ci.runner.collect_cache import CollectCache, collection_key
+from ci.runner.installed import installed_torch
+from ci.runner.source import OP_SUITE, Source, fetch, op_suite
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder
+from ci.steps.share import Share
+from test_selection.catalog import write_catalog
+from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
+
+
+def resolve_source(context: Context, where: str | None) -> Source:
+    """The tests that are asked for: a PyTorch tree, or the embedded op suite.
+
+    Raises:
+        SpyreCiError: of `ci.runner.source.fetch`, or torch is not installed.
+    """
+    named = where if where is not None else context.settings.model.pytorch.source
+    torch = installed_torch()
+    if named is None:
+        return op_suite(torch.git_sha or torch.version)
+    if named.startswith("git+"):
+        context.say(f"fetching {without_credentials(named)}")
+    return fetch(named, context.state("sources"))
+
+
+def worker_environment(context: Context, source: Source) -> dict[str, str]:
+    """The environment of every process that imports tests."""
+    device = context.settings.model.device
+    project = str(Path(ci.__file__).parent.parent)
+    path = [project, *filter(None, [context.environ.get("PYTHONPATH")])]
+    return {
+        **context.environ,
+        **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),
+        "PYTHONPATH": os.pathsep.join(path),
+        "TORCH_ROOT": str(source.tests.parent),
+        # Plugins of the user's environment would run inside PyTorch's tests.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        # Sets of text have the same order in every process, and so have the ids made from them.
+        "PYTHONHASHSEED": "0",
+    }
+
+
+def collect_step(context: Context, source: Source, share: Share, folder: RunFolder) -> Collection:
+    """Collect the wanted files and write the catalog.
+
+    Raises:
+        MissingInputError: a glob that matches no file.
+        CommandError: the collecting process could not work.
+    """
+    settings = context.settings.model
+    wanted = [name.partition("::")[0] for name in share.ids] if share.ids else share.files
+    files = find_files(source.tests, wanted)
+    environ = worker_environment(context, source)
+    options = CollectOptions(
+        device=settings.device.name,
+        environ=environ,
+        workers=settings.collect.workers or context.cores,
+        threads=1,
+        timeout_s=settings.collect.file_timeout_s,
+        method=default_start_method(),
+    )
+    with bar(context.console, context.monotonic, "collecting", len(files)) as shown:
+        found = collect(
+            source.tests,
+            files,
+            version=installed_torch().version,
+            options=options,
+            cache=_cache(context, source, environ),
+            progress=lambda file, _count: shown.advance(file),
+        )
+    write_catalog(folder.catalog, found.catalog)
+    tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)
+    empty = len(set(files) - {test.file for test in found.catalog.tests}) - errors
+    context.say(
+        f"collected {tests:,} tests of {len(files)} files"
+        + (f", {found.cached} of them from the cache" if found.cached else "")
+        + (f"; {errors} could not be collected" if errors else "")
+        + (f"; {empty} hold no test for {settings.device.name}" if empty else "")
+    )
+    clashing = sum(len(names) for names in found.clashes.values())
+    if clashing:
+        context.say(f"{clashing} ids name more than one test; the later ones got #2 and up")
+    return found
+
+
+def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> CollectCache | None:
+    settings = context.settings.model
+    if not settings.collect.cache:
+        return None
+    hooks = Path(instantiation.__file__)
+    extra = [hooks, hooks.with_name("session.py"), hooks.with_name("collecting.py"), TEST_BASE]
+    suites = suite_files(context, source.where)
+    # Where the tree lies does not change what it holds.
+    facts = {name: value for name, value in environ.items() if not name.endswith("_ROOT")}
+    key = collection_key(facts, device=settings.device.name, extra=[*extra, *suites])
+    root = source.tests.parent
+    return CollectCache(folder=context.state("cache", "collect"), root=root, tests=source.tests, key=key)
+
+
+def suite_files(context: Context, where: str | None) -> list[Path]:
+    """The suite files for the tests of `where`: those of the settings, else the op suite's own.
+
+    Raises:
+        MissingInputError: `pytorch.suite` names nothing that is there.
+    """
+    named = context.settings.model.pytorch.suite
+    if named is not None:
+        several = named if isinstance(named, list) else [named]
+        return suite_paths([context.settings.resolve(one) for one in several], Path.cwd())
+    # The op suite's declared gaps are those of the device; the control has none.
+    control = context.settings.model.device.name == "cpu"
+    return [OP_SUITE / "suite.yaml"] if where is None and not control else []
+
+
+def root_of(where: str | None) -> Root:
+    """The tree a source stands for: the device's own tests where nobody named one."""
+    return "device" if where is None else "torch"
+
+
+def load_suites(context: Context, source: Source) -> list[Suite]:
+    """The suites of a source, as they speak of its tree.
+
+    Raises:
+        MissingInputError: `pytorch.suite` names nothing that is there.
+        SettingsError: a suite file cannot be taken.
+    """
+    suites = [load_suite(path) for path in suite_files(context, source.where)]
+    return for_root(suites, root_of(source.where))

@@ -1,0 +1,181 @@
+"""Select: from a catalog to the tests of a stage, on the places of the ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ci.errors import NothingToRunError, UsageError
+from ci.runner.source import Source
+from ci.steps.collecting import load_suites
+from ci.steps.context import Context
+from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
+from ci.steps.scoping import hold_to_lane, scope_rules
+from ci.steps.share import Share
+from test_selection.catalog import Catalog
+from test_selection.durations import (
+    Durations,
+)
+from test_selection.ladder_note import note_lines
+from test_selection.lock import FILE as LADDER_FILE
+from test_selection.lock import write_lock
+from test_selection.must_run import must_run_ids
+from test_selection.rules import rules_version
+from test_selection.selection import Selection, write_selection
+from test_selection.stage import make_selection, require_tests
+from test_selection.suite_config import Decider
+
+
+def select_step(
+    context: Context,
+    catalog: Catalog,
+    share: Share,
+    *,
+    out: Path,
+    source: Source | None,
+    durations: Durations,
+    relocking: bool = False,
+) -> Selection:
+    """Restrict, scope and take the share; write `selection.json` to `out`.
+
+    Args:
+        context: the outside world.
+        catalog: every collected test.
+        share: what part of them is wanted.
+        out: the file to write; a lock that is made for this run goes beside it.
+        source: where the tests come from, where that is known.
+        durations: what earlier runs took.
+        relocking: whether the lock is written anew first.
+
+    Raises:
+        SettingsError: the rules or the suite file cannot be taken.
+        BadFileError: the lock cannot be read.
+        UsageError: a relock of a part of the tests.
+    """
+    what = in_scope(context, catalog, source, durations)
+    places: Places | None = None
+    if relocking:
+        refuse_part(share, context.settings.model.pytorch.files)
+        places = relock(context, what)
+    elif share.percent > 0 and not share.ids:
+        places = find_lock(context, what)
+        beside = out.with_name(LADDER_FILE)
+        # A lock made for one run never becomes the kept one unasked.
+        if places.fresh and beside.resolve() != lock_path(context):
+            write_lock(beside, places.lock)
+    selection = choose(context, what, share, source=source, places=places)
+    if not share.ids:  # what is named one by one runs, whatever the lane
+        seconds = lane_seconds(places, durations)
+        selection = hold_to_lane(
+            context, selection, catalog, lane=share.lane, seconds=seconds, rules=what.rules
+        )
+    write_selection(out, selection)
+    if selection.missing:
+        context.say(
+            f"{len(selection.missing)} of the named tests are not there any more: {selection.missing[0]}"
+            + (" …" if len(selection.missing) > 1 else "")
+        )
+    return selection
+
+
+def lane_seconds(places: Places | None, durations: Durations) -> Mapping[str, float]:
+    """What each test takes, for the lanes: as the lock has it, so that it stays, else as measured."""
+    if places is None or places.fresh:
+        return durations.tests
+    lock = places.lock
+    kept = {test.id: seconds for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True)}
+    return {**durations.tests, **kept}
+
+
+def in_scope(context: Context, catalog: Catalog, source: Source | None, durations: Durations) -> InScope:
+    """A catalog with the scope of the settings.
+
+    Raises:
+        SettingsError: the rules cannot be taken.
+    """
+    rules = scope_rules(context)
+    return InScope(
+        catalog=catalog,
+        rules=rules,
+        tree=tree_of(source, catalog),
+        durations=durations,
+        must_run=must_run_ids(catalog.tests, rules.must_run),
+        scope_version=rules_version(rules),
+    )
+
+
+def choose(
+    context: Context, what: InScope, share: Share, *, source: Source | None, places: Places | None
+) -> Selection:
+    """Take a share on the places of a lock; writes nothing.
+
+    Raises:
+        SettingsError: the suite file cannot be taken.
+    """
+    suites = load_suites(context, source) if source is not None else []
+    selection = make_selection(
+        what.catalog,
+        what.rules,
+        stage=share.stage,
+        percent=share.percent,
+        by=share.by,
+        files=share.files,
+        keyword=share.keyword,
+        suite=Decider(suites) if suites else None,
+        only_ids=share.ids or None,
+        durations=what.durations,
+        lock=None if places is None else places.lock,
+        lock_source="" if places is None else places.source,
+        must_run=what.must_run,
+        scope_version=what.scope_version,
+    )
+    if selection.ladder is None or places is None:
+        return selection
+    note = replace(selection.ladder, remarks=places.remarks + selection.ladder.remarks)
+    return replace(selection, ladder=note)
+
+
+def selected_lines(selection: Selection) -> list[str]:
+    """What was selected, for people: by count, by seconds, and how the ladder comes to it."""
+    seconds = ""
+    if selection.in_scope_s and selection.selected_s is not None:
+        seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
+    count = f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests"
+    lines = [f"{count} ({selection.percent:g} %{seconds})"]
+    return lines + (note_lines(selection.ladder) if selection.ladder else [])
+
+
+def refuse_part(share: Share, files: Sequence[str]) -> None:
+    """Refuse to lock a part of the tests: the lock gives every test in scope its place.
+
+    Args:
+        share: what was asked for.
+        files: globs of the settings; what they leave out is not part of this checkout's tests.
+
+    Raises:
+        UsageError: --files, -k or --id was given.
+    """
+    flags = {"--files": share.files != tuple(files), "-k": share.keyword is not None, "--id": bool(share.ids)}
+    if given := [flag for flag, is_given in flags.items() if is_given]:
+        raise UsageError(
+            f"--relock is given with {', '.join(given)}, which leaves tests out",
+            remedy="relock all tests in scope, then select a part of them",
+        )
+
+
+def refuse_nothing(selection: Selection) -> None:
+    """Refuse to go on with nothing; files that could not be collected are something to report.
+
+    Raises:
+        NothingToRunError: no test was selected although a share above 0 % was asked for.
+    """
+    if selection.collect_errors:
+        return
+    if selection.moved and not selection.ids:
+        moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
+        raise NothingToRunError(
+            f"nothing to run in lane {selection.lane}: every selected test moves ({moved})",
+            remedy="name a later lane with --lane, or raise its limits (lanes in the settings)",
+        )
+    require_tests(selection)

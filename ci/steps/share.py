@@ -1,0 +1,95 @@
+"""What part of the tests is wanted, resolved against the roll-out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ci.errors import UsageError
+from ci.steps.context import Context
+from ci.steps.scoping import DEFAULT_LANE, known_lane
+from test_selection.places import By
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What part of the tests is wanted.
+
+    Attributes:
+        stage: the row of the roll-out, or None where a percentage was asked for by itself.
+        percent: of the in-scope tests, 0 to 100.
+        by: what the share is of, `count` or `seconds`.
+        files: globs of test files.
+        keyword: an expression of pytest's `-k`.
+        ids: canonical ids; when given, these and no others.
+        lane: whose limits hold for what is not named by id.
+    """
+
+    stage: int | None
+    percent: float
+    by: By = "count"
+    files: tuple[str, ...] = ()
+    keyword: str | None = None
+    ids: tuple[str, ...] = ()
+    lane: str = DEFAULT_LANE
+
+    @property
+    def label(self) -> str:
+        """What a run of it is called."""
+        return f"stage{self.stage}" if self.stage is not None else f"{self.percent:g}pct"
+
+
+def share_of(
+    context: Context,
+    *,
+    stage: int | None,
+    percent: float | None,
+    files: Sequence[str],
+    keyword: str | None,
+    ids: Sequence[str],
+    lane: str | None = None,
+    by: str | None = None,
+) -> Share:
+    """Resolve what was asked for against the roll-out.
+
+    Raises:
+        UsageError: a stage the roll-out does not have, a percentage there cannot be, both of them, or a share
+            of something else than count or seconds.
+    """
+    model = context.settings.model
+    asked = known_lane(lane) if lane is not None else None
+    if by not in {None, "count", "seconds"}:
+        raise UsageError(f"--by is {by!r}", remedy="give count or seconds")
+    if stage is not None and percent is not None:
+        raise UsageError(
+            f"both --stage {stage} and --percent {percent:g} are given", remedy="give one of them"
+        )
+    if percent is not None and not 0 <= percent <= 100:  # noqa: PLR2004  # per cent
+        raise UsageError(f"--percent is {percent:g}", remedy="give a number from 0 to 100")
+    if ids:
+        if stage is not None or percent is not None:
+            context.say("tests that are named one by one all run, whatever --stage or --percent says")
+        return Share(stage=None, percent=100, files=tuple(files), keyword=keyword, ids=tuple(ids))
+    globs = tuple(files) or tuple(model.pytorch.files)
+    if percent is not None:
+        return Share(
+            stage=None, percent=percent, by=_by(by), files=globs, keyword=keyword, lane=asked or DEFAULT_LANE
+        )
+    number = model.stage if stage is None else stage
+    if number not in model.stages:
+        known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
+        where = "--stage" if stage is not None else "stage (settings)"
+        raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {known}")
+    row = model.stages[number]
+    return Share(
+        stage=number,
+        percent=row.percent,
+        by=_by(by or row.by),
+        files=globs,
+        keyword=keyword,
+        lane=asked or row.lane,
+    )
+
+
+def _by(text: str | None) -> By:
+    return "seconds" if text == "seconds" else "count"
