@@ -24,7 +24,8 @@ class Selection:
         ids: canonical ids, in the order of the catalog.
         in_scope: how many tests the share is taken of.
         in_scope_s: what those are expected to take, in seconds; None where nobody estimated it.
-        selected_s: what the tests of `ids` are expected to take; None where nobody estimated it.
+        selected_s: what the selected tests, those of `ids` and those moved, are expected to take; None
+            where nobody estimated it.
         out_of_scope: how many tests each reason code left out.
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
@@ -49,6 +50,11 @@ class Selection:
     moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     beyond: Mapping[str, str] = field(default_factory=dict)
     ladder: LadderNote | None = None
+
+    @property
+    def selected(self) -> int:
+        """How many tests were selected: those that run here and those that move to a later lane."""
+        return len(self.ids) + sum(len(ids) for ids in self.moved.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

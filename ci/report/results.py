@@ -15,6 +15,7 @@ from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
 from test_selection.files import read_json, read_lines, write_json, write_lines
 from test_selection.ladder_note import note_from_json, note_to_json
+from test_selection.lane_note import lane_note_from_json, lane_note_to_json
 
 RESULTS_KIND, RESULTS_FILE = "results", "results.jsonl.gz"
 SUMMARY_KIND, SUMMARY_FILE = "summary", "summary.json"
@@ -74,6 +75,7 @@ def write_summary(path: Path, summary: Summary) -> None:
         "interrupted": summary.interrupted,
         "allow_collect_errors": summary.allow_collect_errors,
         "ladder": note_to_json(summary.ladder),
+        "lane": lane_note_to_json(summary.lane),
     }
     write_json(path, SUMMARY_KIND, content)
 
@@ -107,6 +109,7 @@ def read_summary(path: Path) -> Summary:
             interrupted=bool(content["interrupted"]),
             allow_collect_errors=bool(content["allow_collect_errors"]),
             ladder=note_from_json(content.get("ladder")),
+            lane=lane_note_from_json(content.get("lane")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(path, error) from error

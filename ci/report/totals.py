@@ -10,6 +10,7 @@ from ci.report.reconcile import Account
 from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
 from test_selection.ladder_note import LadderNote
+from test_selection.lane_note import LaneNote, lane_note
 from test_selection.selection import Selection
 
 MAX_LISTED = 100
@@ -73,6 +74,7 @@ class Summary:
         interrupted: whether the run was ended early.
         allow_collect_errors: whether files may fail to collect.
         ladder: how the share came about; None where none was taken.
+        lane: which of the selected tests its limits let run; None where none held.
     """
 
     identity: RunIdentity
@@ -94,6 +96,7 @@ class Summary:
     interrupted: bool = False
     allow_collect_errors: bool = False
     ladder: LadderNote | None = None
+    lane: LaneNote | None = None
 
     @property
     def wall_s(self) -> float:
@@ -136,7 +139,7 @@ def summarize(
         reasons=status.reasons,
         completed_at=max(identity.started_at, account.ended_at or 0.0),
         in_scope=selection.in_scope,
-        shares=_shares(account.results, selection.in_scope, estimates),
+        shares=_shares(account.results, selection, estimates),
         seconds=round(sum(result.seconds for result in account.results), 3),
         torn=account.torn,
         missing_shards=account.missing_shards,
@@ -150,6 +153,7 @@ def summarize(
         interrupted=account.interrupted,
         allow_collect_errors=allow_collect_errors,
         ladder=selection.ladder,
+        lane=lane_note(selection),
     )
 
 
@@ -157,19 +161,35 @@ def _collect_error(file: str, text: str) -> CollectError:
     return CollectError(file=file, error=last_line(text) or "no error was told", detail=text)
 
 
-def _shares(results: Iterable[Result], in_scope: int, estimates: Estimates | None) -> dict[str, Share]:
+def _shares(results: Iterable[Result], selection: Selection, estimates: Estimates | None) -> dict[str, Share]:
     """What was selected, what came to an outcome of its own, and what passed, against what is in scope."""
     results = list(results)
     ran = [one for one in results if one.verdict not in NO_OUTCOME | {Verdict.HARDWARE}]
     passed = [one for one in ran if one.verdict is Verdict.PASSED]
     parts = {"selected": results, "run": ran, "passed": passed}
-    return {name: _share(part, in_scope, estimates) for name, part in parts.items()}
+    shares = {name: _share(part, selection.in_scope, estimates) for name, part in parts.items()}
+    return shares | {"selected": _with_moved(shares["selected"], selection, estimates)}
 
 
 def _share(results: list[Result], in_scope: int, estimates: Estimates | None) -> Share:
-    of_count = len(results) / in_scope if in_scope else None
-    if estimates is None:
-        return Share(count=len(results), of_count=of_count)
-    seconds = sum(estimates.tests.get(one.id, 0.0) for one in results)
-    of_seconds = seconds / estimates.in_scope_s if estimates.in_scope_s > 0 else None
-    return Share(count=len(results), of_count=of_count, seconds=seconds, of_seconds=of_seconds)
+    seconds = None if estimates is None else sum(estimates.tests.get(one.id, 0.0) for one in results)
+    return _part(len(results), seconds, in_scope, estimates)
+
+
+def _with_moved(share: Share, selection: Selection, estimates: Estimates | None) -> Share:
+    """A share with the tests that were selected and that the lane leaves to a later one."""
+    away = sum(len(ids) for ids in selection.moved.values())
+    if not away:
+        return share
+    seconds = None if estimates is None else selection.selected_s
+    return _part(share.count + away, seconds, selection.in_scope, estimates)
+
+
+def _part(count: int, seconds: float | None, in_scope: int, estimates: Estimates | None) -> Share:
+    whole = 0.0 if estimates is None else estimates.in_scope_s
+    return Share(
+        count=count,
+        of_count=count / in_scope if in_scope else None,
+        seconds=seconds,
+        of_seconds=seconds / whole if seconds is not None and whole > 0 else None,
+    )

@@ -14,10 +14,9 @@ from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_
 from ci.steps.scoping import hold_to_lane, scope_rules
 from ci.steps.share import Share
 from test_selection.catalog import Catalog
-from test_selection.durations import (
-    Durations,
-)
+from test_selection.durations import Durations
 from test_selection.ladder_note import note_lines
+from test_selection.lane_note import lane_note, lane_note_lines
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import write_lock
 from test_selection.must_run import must_run_ids
@@ -141,8 +140,8 @@ def selected_lines(selection: Selection) -> list[str]:
     seconds = ""
     if selection.in_scope_s and selection.selected_s is not None:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
-    count = f"selected {len(selection.ids):,} of {selection.in_scope:,} in-scope tests"
-    lines = [f"{count} ({selection.percent:g} %{seconds})"]
+    count = f"selected {selection.selected:,} of {selection.in_scope:,} in-scope tests"
+    lines = [f"{count} ({selection.percent:g} %{seconds})", *lane_note_lines(lane_note(selection))]
     return lines + (note_lines(selection.ladder) if selection.ladder else [])
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from ci.errors import BadFileError, MissingInputError
+from ci.report.html import render_html
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary
-from ci.report.totals import Share, Summary, summarize
+from ci.report.summary import render_markdown
+from ci.report.terminal import ending_lines
+from ci.report.totals import Estimates, Share, Summary, summarize
 from ci.report.verdict import Verdict
 
 from .conftest import CRASH, identity, selection
@@ -139,3 +142,20 @@ def test_a_summary_without_a_key_is_refused(tmp_path: Path, summary: Summary) ->
 def test_a_missing_summary_is_a_missing_input(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no summary file"):
         read_summary(tmp_path / "summary.json")
+
+
+def test_what_the_lane_moves_counts_as_selected_and_is_told_everywhere(
+    tmp_path: Path, account: Account
+) -> None:
+    moved = {"nightly": {f"test_far.py::T::test_{number}": "needs 2 cards" for number in range(33)}}
+    split = replace(selection(), lane="pr", moved=moved, in_scope_s=440.0, selected_s=110.0)
+    summary = summarize(account, identity(), split, estimates=Estimates(in_scope_s=440.0, tests={}))
+    selected = summary.shares["selected"]
+    assert selected == Share(count=44, of_count=44 / 220, seconds=110.0, of_seconds=110 / 440)
+    assert summary.planned == 11
+    write_summary(tmp_path / "summary.json", summary)
+    assert read_summary(tmp_path / "summary.json").lane == summary.lane
+    said = "lane pr: 11 of 44 selected tests run, 33 move to the nightly bucket"
+    assert said in "\n".join(ending_lines(summary, account))
+    assert said in render_html(summary, account)
+    assert said in render_markdown(summary, account)
