@@ -104,7 +104,7 @@ def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> Coll
         return None
     hooks = Path(instantiation.__file__)
     extra = [hooks, hooks.with_name("session.py"), hooks.with_name("collecting.py"), TEST_BASE]
-    suites = suite_files(context, source.where)
+    suites = suite_files(context, is_op_suite=source.where is None)
     # Where the tree lies does not change what it holds.
     facts = {name: value for name, value in environ.items() if not name.endswith("_ROOT")}
     key = collection_key(facts, device=settings.device.name, extra=[*extra, *suites])
@@ -112,8 +112,8 @@ def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> Coll
     return CollectCache(folder=context.state("cache", "collect"), root=root, tests=source.tests, key=key)
 
 
-def suite_files(context: Context, where: str | None) -> list[Path]:
-    """The suite files for the tests of `where`: those of the settings, else the op suite's own.
+def suite_files(context: Context, *, is_op_suite: bool) -> list[Path]:
+    """The suite files for some tests: those of the settings, else the op suite's own for its tests.
 
     Raises:
         MissingInputError: `pytorch.suite` names nothing that is there.
@@ -124,20 +124,20 @@ def suite_files(context: Context, where: str | None) -> list[Path]:
         return suite_paths([context.settings.resolve(one) for one in several], Path.cwd())
     # The op suite's declared gaps are those of the device; the control has none.
     control = context.settings.model.device.name == "cpu"
-    return [OP_SUITE / "suite.yaml"] if where is None and not control else []
+    return [OP_SUITE / "suite.yaml"] if is_op_suite and not control else []
 
 
-def root_of(where: str | None) -> Root:
-    """The tree a source stands for: the device's own tests where nobody named one."""
-    return "device" if where is None else "torch"
+def root_of(*, is_op_suite: bool) -> Root:
+    """The tree that tests are of: the op suite is the device's own."""
+    return "device" if is_op_suite else "torch"
 
 
-def load_suites(context: Context, source: Source) -> list[Suite]:
-    """The suites of a source, as they speak of its tree.
+def load_suites(context: Context, *, is_op_suite: bool) -> list[Suite]:
+    """The suites for some tests, as they speak of their tree.
 
     Raises:
         MissingInputError: `pytorch.suite` names nothing that is there.
         SettingsError: a suite file cannot be taken.
     """
-    suites = [load_suite(path) for path in suite_files(context, source.where)]
-    return for_root(suites, root_of(source.where))
+    suites = [load_suite(path) for path in suite_files(context, is_op_suite=is_op_suite)]
+    return for_root(suites, root_of(is_op_suite=is_op_suite))

@@ -93,8 +93,8 @@ def _stage(desk: Desk, number: int) -> Side:
     share = share_of(context, stage=number, percent=None, files=(), keyword=None, ids=())
     what = in_scope(context, catalog, source, past_durations(context, catalog.device))
     places = find_lock(context, what)
-    inside = choose(context, what, replace(share, percent=100), source=source, places=places)
-    chosen = choose(context, what, share, source=source, places=places)
+    inside = choose(context, what, replace(share, percent=100), places=places)
+    chosen = choose(context, what, share, places=places)
     return Side(name=f"stage {number}", known=inside.ids, selected={"": chosen.ids})
 
 

@@ -18,7 +18,7 @@ from test_selection.durations import Durations
 from test_selection.ladder_note import note_lines
 from test_selection.lane_note import lane_note, lane_note_lines
 from test_selection.lock import FILE as LADDER_FILE
-from test_selection.lock import write_lock
+from test_selection.lock import OP_SUITE, write_lock
 from test_selection.must_run import must_run_ids
 from test_selection.rules import rules_version
 from test_selection.selection import Selection, write_selection
@@ -63,7 +63,7 @@ def select_step(
         # A lock made for one run never becomes the kept one unasked.
         if places.fresh and beside.resolve() != lock_path(context):
             write_lock(beside, places.lock)
-    selection = choose(context, what, share, source=source, places=places)
+    selection = choose(context, what, share, places=places)
     if not share.ids:  # what is named one by one runs, whatever the lane
         seconds = lane_seconds(places, durations)
         selection = hold_to_lane(
@@ -104,15 +104,13 @@ def in_scope(context: Context, catalog: Catalog, source: Source | None, duration
     )
 
 
-def choose(
-    context: Context, what: InScope, share: Share, *, source: Source | None, places: Places | None
-) -> Selection:
+def choose(context: Context, what: InScope, share: Share, *, places: Places | None) -> Selection:
     """Take a share on the places of a lock; writes nothing.
 
     Raises:
         SettingsError: the suite file cannot be taken.
     """
-    suites = load_suites(context, source) if source is not None else []
+    suites = load_suites(context, is_op_suite=what.tree == OP_SUITE)
     selection = make_selection(
         what.catalog,
         what.rules,

@@ -62,7 +62,7 @@ def check_step(
         UsageError: neither a file is named nor a suite is set.
     """
     where = read_source(folder)[0] if folder is not None and folder.source.is_file() else ""
-    paths = suite_paths(named, Path.cwd()) if named else suite_files(context, where)
+    paths = suite_paths(named, Path.cwd()) if named else suite_files(context, is_op_suite=where is None)
     if not paths:
         raise UsageError("there is no suite file to check", remedy="name some, or set pytorch.suite")
     suites, broken = _readable(paths)
@@ -71,7 +71,7 @@ def check_step(
         return [*broken, *check_suites(suites, None, _known_to_torch(context))]
     tests = read_catalog(file)
     # A catalog is of one tree; what suites say of the other it cannot tell.
-    ours = suites if where == "" else for_root(suites, root_of(where))
+    ours = suites if where == "" else for_root(suites, root_of(is_op_suite=where is None))
     return [*broken, *check_suites(ours, tests, known_of(tests))]
 
 
@@ -83,13 +83,13 @@ def promote_step(context: Context, folder: RunFolder) -> Patch:
         UsageError: the run has no suite.
     """
     where = read_source(folder)[0]
-    texts = {path: _text(path) for path in suite_files(context, where)}
+    texts = {path: _text(path) for path in suite_files(context, is_op_suite=where is None)}
     if not texts:
         raise UsageError("the run has no suite file", remedy="set pytorch.suite to the files it ran with")
     suites = [parse_suite(path, text) for path, text in texts.items()]
     passing = passing_xfails(read_results(folder.results), read_selection(folder.selection))
     catalog: Catalog = read_catalog(folder.catalog)
-    found = promote(suites, texts, catalog.tests, passing, root=root_of(where))
+    found = promote(suites, texts, catalog.tests, passing, root=root_of(is_op_suite=where is None))
     return Patch(promotion=found, diff="".join(_diff(texts, found.texts, Path.cwd())))
 
 

@@ -256,3 +256,19 @@ def test_options_before_diff_are_refused_and_not_dropped(call: Call) -> None:
     code, said = call("select", "--run-dir", "r", "diff", "1", "2")
     assert code == 2
     assert "run_dir given before `diff`" in said
+
+
+def test_the_suite_of_the_settings_holds_for_a_catalog_whose_source_nobody_noted(call: Call) -> None:
+    Path("spyre-ci.yaml").write_text("pytorch: {suite: suite.yaml}\n", encoding="utf-8")
+    code, said = call("select", "--run-dir", "r", "--percent", "100")
+    assert code == 2
+    assert "suite.yaml: there is no such suite file" in said
+    Path("suite.yaml").write_text(
+        "test_suite_config:\n  files:\n    - path: ${TORCH_ROOT}/test/test_a.py\n"
+        "      unlisted_test_mode: skip\n      tests:\n        - names: [TestA::test_1]\n",
+        encoding="utf-8",
+    )
+    assert call("select", "--run-dir", "r", "--percent", "100")[0] == 0
+    content = json.loads(Path("r/selection.json").read_text(encoding="utf-8"))
+    modes = {one["mode"] for one in content["expectations"].values()}
+    assert modes == {"skip", "mandatory_success"}
