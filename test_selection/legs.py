@@ -6,8 +6,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from test_selection.durations_file import is_seconds
-from test_selection.errors import BadFileError, NothingToRunError, UsageError
+from test_selection.errors import NothingToRunError, UsageError
 from test_selection.plan import Plan
 
 
@@ -40,7 +39,6 @@ def loads_of(plan: Plan) -> list[Load]:
 
     Raises:
         NothingToRunError: none has.
-        BadFileError: a shard's seconds are none.
     """
     found = [
         Load(index=shard.index, expected_s=shard.expected_s, cards=shard.cards)
@@ -49,11 +47,6 @@ def loads_of(plan: Plan) -> list[Load]:
     ]
     if not found:
         raise NothingToRunError("the plan holds no test", remedy="select a share above 0 %, then plan again")
-    if bad := next((one for one in found if not is_seconds(one.expected_s)), None):
-        raise BadFileError(
-            f"shard {bad.index} of the plan expects {bad.expected_s!r} seconds",
-            remedy="plan again with `spyre-ci plan`",
-        )
     return found
 
 

@@ -6,16 +6,20 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from test_selection.collector import collector_paused
 from test_selection.errors import BadFileError
 from test_selection.files import read_json, write_json
 
 KIND = "plan"
+# Far beyond any sum of seconds that were measured, and sums of it are finite.
+MAX_S = 1e100
+Made = TypeVar("Made")
+_REMEDY = "the file was changed by hand or cut; plan again with `spyre-ci plan`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,22 +113,21 @@ def read_plan(path: Path) -> Plan:
 
     Raises:
         MissingInputError: there is no such file.
-        BadFileError: a key is missing, an id is planned twice, or shards are not numbered from 0.
+        BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice, or
+            shards are not numbered from 0.
     """
     content = read_json(path, KIND)
     try:
         plan = Plan(
-            fingerprint=str(content["fingerprint"]),
-            bound_s=float(content["bound_s"]),
-            makespan_s=float(content["makespan_s"]),
-            binds=str(content["binds"]),
-            shards=_read_shards(content["shards"]),
+            fingerprint=_text(content, "fingerprint"),
+            bound_s=_seconds(content, "bound_s"),
+            makespan_s=_seconds(content, "makespan_s"),
+            binds=_text(content, "binds"),
+            shards=_read_shards(content),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError) as error:
         raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}",
-            where=path,
-            remedy="plan again with `spyre-ci plan`",
+            f"a key is missing or of the wrong kind: {error}", where=path, remedy=_REMEDY
         ) from error
     _check(plan, path)
     return plan
@@ -150,16 +153,21 @@ def _group_row(group: Group) -> dict[str, Any]:
     return row
 
 
-def _read_shards(rows: Any) -> tuple[Shard, ...]:
+def _read_shards(content: dict[str, Any]) -> tuple[Shard, ...]:
     with collector_paused():
-        return tuple(_shard(row) for row in rows)
+        return tuple(
+            _at(f"shards[{number}]", _shard, row) for number, row in enumerate(_rows(content, "shards"))
+        )
 
 
 def _shard(row: dict[str, Any]) -> Shard:
+    if type(row["index"]) is not int:
+        raise TypeError(f"index is {row['index']!r}, not a whole number")
+    groups = _rows(row, "groups")
     return Shard(
-        index=int(row["index"]),
-        expected_s=float(row["expected_s"]),
-        groups=tuple(_group(one) for one in row["groups"]),
+        index=row["index"],
+        expected_s=_seconds(row, "expected_s"),
+        groups=tuple(_at(f"groups[{number}]", _group, one) for number, one in enumerate(groups)),
         cards=_positive(row, "cards", 1, int),
         speed=_positive(row, "speed", 1.0, int, float),
     )
@@ -169,8 +177,42 @@ def _group(row: dict[str, Any]) -> Group:
     alone = row.get("alone", False)
     if not isinstance(alone, bool):
         raise TypeError(f"alone is {alone!r}, neither true nor false")
+    ids = _rows(row, "ids")
+    if not set(map(type, ids)) <= {str}:
+        raise TypeError("ids holds something else than text")
     timeout_s = _positive(row, "timeout_s", 1.0, int, float) if row.get("timeout_s") is not None else None
-    return Group(file=row["file"], ids=tuple(row["ids"]), alone=alone, timeout_s=timeout_s)
+    return Group(file=_text(row, "file"), ids=tuple(ids), alone=alone, timeout_s=timeout_s)
+
+
+def _at(where: str, make: Callable[[dict[str, Any]], Made], row: object) -> Made:
+    """`make(row)`; what it does not like is told with its place."""
+    try:
+        if not isinstance(row, dict):
+            raise TypeError(f"is {type(row).__name__}, not a table")
+        return make(row)
+    except (KeyError, TypeError) as error:
+        raise TypeError(f"{where}: {error}") from error
+
+
+def _rows(row: dict[str, Any], key: str) -> list[Any]:
+    value: Any = row[key]
+    if not isinstance(value, list):
+        raise TypeError(f"{key} is {type(value).__name__}, not a list")
+    return value
+
+
+def _text(row: dict[str, Any], key: str) -> str:
+    value: Any = row[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is {value!r}, not text")
+    return value
+
+
+def _seconds(row: dict[str, Any], key: str) -> float:
+    value: Any = row[key]
+    if type(value) not in (int, float) or not 0 <= value <= MAX_S:
+        raise TypeError(f"{key} is {value!r}, not seconds of 0 or more")
+    return float(value)
 
 
 def _positive(row: dict[str, Any], key: str, default: Any, *kinds: type) -> Any:
@@ -181,10 +223,9 @@ def _positive(row: dict[str, Any], key: str, default: Any, *kinds: type) -> Any:
 
 
 def _check(plan: Plan, path: Path) -> None:
-    remedy = "the file was changed by hand or cut; plan again with `spyre-ci plan`"
     ids = plan.ids
     if len(set(ids)) != len(ids):
         twice = next(one for one, count in Counter(ids).items() if count > 1)
-        raise BadFileError(f"the id {twice!r} is planned twice", where=path, remedy=remedy)
+        raise BadFileError(f"the id {twice!r} is planned twice", where=path, remedy=_REMEDY)
     if [shard.index for shard in plan.shards] != list(range(len(plan.shards))):
-        raise BadFileError("shard indices do not count up from 0", where=path, remedy=remedy)
+        raise BadFileError("shard indices do not count up from 0", where=path, remedy=_REMEDY)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from test_selection.errors import BadFileError, NothingToRunError, UsageError
+from test_selection.errors import NothingToRunError, UsageError
 from test_selection.legs import Leg, Load, choose_cards, deal, loads_of
 from test_selection.plan import Group, Plan, Shard
 
@@ -39,12 +39,6 @@ def test_empty_shards_get_no_leg() -> None:
 def test_a_plan_of_nothing_is_refused() -> None:
     with pytest.raises(NothingToRunError, match="the plan holds no test"):
         loads_of(plan(shard(0, empty=True)))
-
-
-@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e300])
-def test_seconds_that_are_none_are_refused(seconds: float) -> None:
-    with pytest.raises(BadFileError, match=r"shard 1 of the plan expects .* seconds"):
-        loads_of(plan(shard(0), shard(1, seconds)))
 
 
 def test_a_shards_cards_are_those_the_plan_says() -> None:

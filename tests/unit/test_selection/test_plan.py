@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,46 @@ def test_a_missing_plan_is_named(tmp_path: Path) -> None:
 def test_shards_of_the_wrong_kind_are_a_bad_file(tmp_path: Path, shards: Any) -> None:
     with pytest.raises(BadFileError, match="missing or of the wrong kind"):
         read_plan(changed(tmp_path, shards=shards))
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "7", 1e300, 10**400])
+@pytest.mark.parametrize("key", ["bound_s", "makespan_s", "expected_s"])
+def test_seconds_that_are_none_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+    content = {"shards": [{**shard_row(0, "x"), key: value}]} if key == "expected_s" else {key: value}
+    with pytest.raises(BadFileError, match=rf"{key} is .*, not seconds of 0 or more"):
+        read_plan(changed(tmp_path, **content))
+
+
+def test_seconds_greater_than_any_measured_come_back(tmp_path: Path) -> None:
+    write_plan(tmp_path / "p.json", replace(PLAN, makespan_s=5e9))
+    assert read_plan(tmp_path / "p.json").makespan_s == 5e9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"file": 5}, "shards[0]: groups[0]: file is 5, not text"),
+        ({"file": None}, "shards[0]: groups[0]: file is None, not text"),
+        ({"ids": "abc"}, "shards[0]: groups[0]: ids is str, not a list"),
+        ({"ids": [1]}, "shards[0]: groups[0]: ids holds something else than text"),
+        ({"ids": [{}]}, "shards[0]: groups[0]: ids holds something else than text"),
+    ],
+)
+def test_a_group_of_the_wrong_kind_is_told_with_its_place(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    row = {"index": 0, "expected_s": 1, "groups": [{"file": "a", "ids": ["x"], **change}]}
+    with pytest.raises(BadFileError, match=re.escape(message)):
+        read_plan(changed(tmp_path, shards=[row]))
+
+
+@pytest.mark.parametrize("content", [{"fingerprint": 5}, {"binds": None}, {"shards": {}}])
+def test_plans_of_the_wrong_kind_are_refused(tmp_path: Path, content: dict[str, Any]) -> None:
+    with pytest.raises(BadFileError, match="missing or of the wrong kind"):
+        read_plan(changed(tmp_path, **content))
+
+
+@pytest.mark.parametrize("index", [0.5, True, "0"])
+def test_an_index_that_is_no_whole_number_is_refused(tmp_path: Path, index: object) -> None:
+    with pytest.raises(BadFileError, match="not a whole number"):
+        read_plan(changed(tmp_path, shards=[{**shard_row(0, "x"), "index": index}]))
