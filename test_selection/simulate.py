@@ -316,6 +316,7 @@ class _Floor:
 
     def next_piece(self, card: int, now: float) -> None:
         """Go where cards are wanted if this one can be spared, else claim its own next piece, else steal."""
+        self.started[card] = True
         own = not self.left_own[card] and bool(self.queues[card])
         if own and self.comes_late(card, now):
             self.left_own[card], own = True, False
