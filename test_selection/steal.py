@@ -130,7 +130,13 @@ def cut(group: Group, test_s: Mapping[str, float], seconds: float) -> list[Piece
         total -= negated
     if ids:
         pieces.append(Piece(file=group.file, ids=tuple(ids), expected_s=total))
-    return pieces
+    return _with_probe(pieces, seconds)
+
+
+def _with_probe(pieces: list[Piece], seconds: float) -> list[Piece]:
+    """Where a long test would come first, a short piece before it: by then how far off the file is shows."""
+    short = next((number for number, piece in enumerate(pieces) if piece.expected_s <= seconds), 0)
+    return [pieces[short], *pieces[:short], *pieces[short + 1 :]] if short else pieces
 
 
 def cut_plan(plan: Plan, test_s: Mapping[str, float], seconds: float | None = None) -> list[list[Piece]]:

@@ -164,6 +164,13 @@ def test_what_a_card_that_never_comes_up_was_to_do_is_done_by_others() -> None:
     assert across.makespan_s < first + 500
 
 
+def test_a_card_that_works_is_not_taken_for_one_that_has_not_started() -> None:
+    # Else everybody pays set-ups to help shards that need no help.
+    work = planned({f"f{n:02}.py": (15.0, [1.0] * 60) for n in range(40)}, 48)
+    across = days(work, World(sigma_file=0.3, sigma_speed=0.1))[-1]
+    assert across.ratio < 1.25
+
+
 def test_a_crash_pays_the_set_up_again_unless_nothing_follows() -> None:
     work = planned({"a.py": (7.0, [1.0, 1.0, 1.0])}, 1)
     assert days(work, World(crash_rate=1.0))[0].makespan_s == pytest.approx(7 + 1 + 7 + 1 + 7 + 1)
