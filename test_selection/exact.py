@@ -52,7 +52,8 @@ class _Search:
 
     def run(self, at: int = 0, low: float = 0.0, last: int = -1) -> None:
         """Place the tests from `at` on; `low` is the makespan so far, `last` where the one before went."""
-        if self.peak <= self._bound:
+        # The peak may have fallen since the caller weighed its choices.
+        if self.peak <= self._bound or low >= self.peak * (1 - ROUNDING) > 0:
             return
         if at == len(self._order):
             self.peak, self.best = low, self._copy()

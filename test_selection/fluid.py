@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from test_selection.bound import ROUNDING, least
 from test_selection.cards import Cards
+from test_selection.grain import whole_grains
 from test_selection.loads import FileLoad
 
 # Where a limit stands is found this exactly; whole tests are rarely finer.
@@ -53,7 +54,7 @@ class Packing:
 
     def close(self) -> None:
         """Open a shard on every card that is left, with nothing to do."""
-        while self._left.count:
+        while self._left.count > 0:
             self._open(1)
 
     def _pack_width(self, width: int, numbers: Sequence[int]) -> bool:
@@ -63,7 +64,7 @@ class Packing:
             left = load.total_s
             while True:
                 speed = self._left.best_speed(width)
-                capacity = self.limit * speed - load.setup_s
+                capacity = whole_grains(load, self.limit * speed - load.setup_s)
                 if left <= capacity * (1 + ROUNDING) or capacity <= 0:
                     break
                 self._open(width)
@@ -81,7 +82,8 @@ class Packing:
 
     def _place(self, number: int, left: float, width: int) -> bool:
         """Put what is left of a file where it fits best; cut it only where no shard takes it whole."""
-        setup = self.loads[number].setup_s
+        load = self.loads[number]
+        setup = load.setup_s
         slack = ROUNDING * self.limit
         rooms = self._rooms
         while True:
@@ -90,14 +92,14 @@ class Packing:
             fresh = self._left.best_speed(width) * self.limit
             if at < len(rooms):
                 room, shard = rooms.pop(at)
-            elif fresh >= setup + left - slack:
+            elif fresh > 0 and fresh >= setup + left - slack:
                 room, shard = self._open(width), len(self.shares) - 1
-            elif fresh - setup > slack and (not rooms or fresh >= rooms[-1][0]):
+            elif whole_grains(load, fresh - setup) > slack and (not rooms or fresh >= rooms[-1][0]):
                 room, shard = self._open(width), len(self.shares) - 1
-                taken = room - setup
-            elif rooms and rooms[-1][0] - setup > slack:
+                taken = whole_grains(load, room - setup)
+            elif rooms and whole_grains(load, rooms[-1][0] - setup) > slack:
                 room, shard = rooms.pop()
-                taken = room - setup
+                taken = whole_grains(load, room - setup)
             else:
                 return False
             self.shares[shard].append((number, taken))
@@ -150,7 +152,7 @@ def fill(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing | Non
     packing = Packing(loads, cards, limit)
     pieces = []
     for number, load in enumerate(loads):
-        capacity, left = limit - load.setup_s, load.total_s
+        capacity, left = whole_grains(load, limit - load.setup_s), load.total_s
         if capacity <= 0 < left:
             return None
         while left > capacity * (1 + ROUNDING):
@@ -182,7 +184,7 @@ def _fill_one(
         shares.append((number, whole - loads[number].setup_s))
     if pieces:
         whole, number = pieces[-1]
-        seconds = room - loads[number].setup_s
+        seconds = whole_grains(loads[number], room - loads[number].setup_s)
         if slack < seconds < whole - loads[number].setup_s:
             pieces.pop()
             insort(pieces, (whole - seconds, number))

@@ -10,16 +10,19 @@ above the plain lower bound (`bound`), sharper ones are tried (`sharper`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from test_selection.balance import Layout, deal_greedily, deal_shares, relieve
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
+from test_selection.dive import grouped
 from test_selection.errors import UsageError
+from test_selection.even import even
 from test_selection.exact import improve, is_small
-from test_selection.fluid import pack, spread
+from test_selection.fluid import Packing, pack, spread
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
@@ -30,6 +33,10 @@ from test_selection.whole import deal_whole_files
 GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
+# A split so much worse than the best one so far is not worth relieving.
+NEARLY = 1.03
+# Groups are sought for limits so far above the bound.
+ABOVE = (1.002, 1.004, 1.007)
 # Dealing test by test looks at every test anew; past so many, shares are fine enough.
 MAX_GREEDY = 50_000
 # A plan this far above its bound was kept there by a limit, where there is one.
@@ -83,7 +90,11 @@ def _make_plan(
     cards = Cards(count=shards, speeds=speeds if any(speed != 1 for speed in speeds) else ())
     _check_room(loads, shards, limits.max_files)
     bound = plain = lower_bound(loads, shards, cards)
-    layout = _best_layout(loads, cards, bound, limits.max_files)
+    layout = _first_layout(loads, cards, bound, limits.max_files)
+    plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
+    if plainly and layout.makespan > bound * GOOD and not is_small(loads):
+        bound = sharper_bound(loads, shards, bound, layout.makespan)
+        layout = _better_layout(layout, cards, bound)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
     if is_small(loads) or makespan <= bound:
@@ -117,22 +128,39 @@ def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -
         )
 
 
-def _best_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_files: int | None) -> Layout:
+def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_files: int | None) -> Layout:
     packing = pack(loads, cards, bound, max_files)
     layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
     if layout.makespan > bound * GOOD:
         relieve(layout, goal=bound * GOOD)
-    even = cards.equal and all(load.cards == 1 for load in loads)
-    if packing is not None and layout.makespan > bound * FAIR and max_files is None and even:
-        other = deal_shares(spread(loads, cards, bound))
-        relieve(other, goal=bound * GOOD)
-        layout = min(layout, other, key=lambda one: one.makespan)
     coarse = sum(len(load.ids) for load in loads) <= MAX_GREEDY
     if packing is not None and layout.makespan > bound * GOOD and max_files is None and coarse:
         other = deal_greedily(packing)
         relieve(other, goal=bound * GOOD)
         layout = min(layout, other, key=lambda one: one.makespan)
     return improve(layout, bound) if is_small(loads) else layout
+
+
+def _better_layout(layout: Layout, cards: Cards, bound: float) -> Layout:
+    """Other ways of packing, one after the other while there is something to win."""
+    loads = layout.loads
+    ways: tuple[Callable[[], Packing | None], ...] = (
+        lambda: pack(loads, cards, bound),
+        lambda: spread(loads, cards, bound),
+        *(partial(grouped, loads, cards, bound * above) for above in ABOVE),
+    )
+    for way in ways:
+        if layout.makespan <= bound * FAIR:
+            break
+        packing = way()
+        if packing is None:
+            continue
+        even(packing, bound * GOOD)
+        other = deal_shares(packing)
+        if other.makespan <= layout.makespan * NEARLY:
+            relieve(other, goal=bound * GOOD)
+            layout = min(layout, other, key=lambda one: one.makespan)
+    return layout
 
 
 def _shards(layout: Layout, chains: Chains, timeouts: Mapping[str, float]) -> tuple[Shard, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from test_selection.bound import ROUNDING
+from test_selection.groups import grouped_bound
 from test_selection.loads import FileLoad
 
 # The gap between what is proved and what is reached is halved so often.
@@ -40,6 +41,7 @@ def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: floa
             low = middle
         else:
             high = middle
+    low = grouped_bound(loads, shards, low, reached)
     return min(on_grid(loads, low), reached)
 
 

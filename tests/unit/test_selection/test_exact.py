@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
 from test_selection.catalog import CatalogTest
+from test_selection.groups import needs_more
 from test_selection.limits import Limits
 from test_selection.loads import FileLoad, file_loads
 from test_selection.pack import make_plan
@@ -68,6 +69,7 @@ def tried_out(draw: st.DrawFn) -> tuple[Files, int]:
 
 @settings(max_examples=200, deadline=None)
 @given(tried_out())
+@example(([(4.0, [0.5, 2.0]), (0.0, [0.5, 4.0, 4.0])], 3))
 def test_no_split_of_up_to_ten_tests_is_better(case: tuple[Files, int]) -> None:
     best = best_of_all(*case)
     plan = plan_of(*case)
@@ -99,6 +101,7 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
     assert on_grid(loads, best) <= best * (1 + 1e-9)
     for limit in (best, best * 1.01, best * 1.2, best * 2):
         assert not is_out_of_reach(loads, shards, limit * (1 + 1e-9))
+        assert not needs_more(loads, shards, limit * (1 + 1e-9))
 
 
 @settings(max_examples=60, deadline=None)
