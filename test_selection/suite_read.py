@@ -182,7 +182,7 @@ def _names(row: Reader) -> tuple[Name, ...]:
         found.append(
             Name(
                 text=text,
-                pattern=_compiled(row, "names", partial(compile_name, text)),
+                pattern=_compiled(row, "names", partial(compile_name, text), text),
                 qualified="::" in text,
                 loose=loose(text),
                 line=row.document.line(at) or 0,
@@ -268,7 +268,7 @@ def _seed(row: Reader) -> int | None:
 def _rule(row: Reader) -> Rule:
     row.known("has_ops", "ops_in_supported", "markers", "name_patterns", "module_patterns", "decorators")
     patterns = {
-        key: tuple(_compiled(row, key, partial(compile_glob, text)) for text in row.texts(key))
+        key: tuple(_compiled(row, key, partial(compile_glob, text), text) for text in row.texts(key))
         for key in ("name_patterns", "module_patterns")
     }
     return Rule(
@@ -303,8 +303,11 @@ def _line(row: Reader, key: str) -> int:
     return row.document.line((*row.at, key)) or 0
 
 
-def _compiled(row: Reader, key: str, compiled: Callable[[], _Row]) -> _Row:
+def _compiled(row: Reader, key: str, compiled: Callable[[], _Row], seen: str | None = None) -> _Row:
     try:
         return compiled()
     except (re.error, RecursionError, OverflowError) as error:
-        raise row.error(key, f"{key} holds a pattern that cannot be read: {error}", "mend it") from error
+        written = row.content.get(key) if seen is None else seen
+        raise row.error(
+            key, f"{key} holds {written!r}, a pattern that cannot be read: {error}", "mend it"
+        ) from error
