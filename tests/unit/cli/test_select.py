@@ -291,3 +291,14 @@ def test_the_suite_of_the_settings_holds_for_a_catalog_whose_source_nobody_noted
     content = json.loads(Path("r/selection.json").read_text(encoding="utf-8"))
     modes = {one["mode"] for one in content["expectations"].values()}
     assert modes == {"skip", "mandatory_success"}
+
+
+def test_a_lock_that_could_not_be_read_again_is_not_written(call: Call) -> None:
+    put(
+        Path("r"),
+        [*rows(3), CatalogTest(id="test_a.py::T::[x", node="", file="test_a.py", cls="T", template="x")],
+    )
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert code == 2
+    assert "'test_a.py::T::[x' is not a canonical id" in said
+    assert not Path(KEPT).exists()
