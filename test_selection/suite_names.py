@@ -28,26 +28,6 @@ _REGEX_PATH = re.compile(r"\.[*+]|[\\()|^$+{}]")
 _GENERATORS = {"generate_tensor_like_override_tests": "test_(?:torch|Tensor|_).*"}
 _GENERATOR = re.compile(r"generate_(\w+)_tests")
 
-DTYPES = frozenset(
-    [
-        *("bfloat16", "bool", "complex32", "complex64", "complex128", "float16", "float32", "float64"),
-        *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "qint8", "qint32", "quint8"),
-        *("quint2x4", "quint4x2", "float4_e2m1fn_x2", "float8_e4m3fn", "float8_e4m3fnuz"),
-        *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64)),
-    ]
-)
-DTYPE_ALIASES = {
-    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
-    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
-}  # fmt: skip
-
-
-def dtype_name(written: str) -> str:
-    """A dtype by the name catalogs have: `torch.half` is `float16`."""
-    bare = written.removeprefix("torch.")
-    return DTYPE_ALIASES.get(bare, bare)
-
 
 def module_name(written: str) -> str:
     """A module by the name catalogs have: `torch.nn.Linear` is `nn.Linear`."""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from test_selection.dtypes import ALIASES, DTYPES, dtype_name
 from test_selection.errors import MissingInputError
 from test_selection.patterns import compile_glob
 from test_selection.selection import Precision
@@ -25,11 +26,8 @@ from test_selection.suite_model import (
     Support,
 )
 from test_selection.suite_names import (
-    DTYPE_ALIASES,
-    DTYPES,
     compile_name,
     compile_path,
-    dtype_name,
     loose,
     module_name,
     op_key,
@@ -232,7 +230,7 @@ def _named(
 def _refuse_strange_dtype(row: Reader) -> None:
     name = row.text("name")
     if dtype_name(name) not in DTYPES:
-        row.choice("name", sorted(DTYPES | DTYPE_ALIASES.keys()))
+        row.choice("name", sorted({*DTYPES, *ALIASES}))
 
 
 def _support(row: Reader) -> Support:
