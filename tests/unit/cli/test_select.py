@@ -302,3 +302,10 @@ def test_a_lock_that_could_not_be_read_again_is_not_written(call: Call) -> None:
     assert code == 2
     assert "'test_a.py::T::[x' is not a canonical id" in said
     assert not Path(KEPT).exists()
+
+
+def test_files_in_scope_that_could_not_be_collected_are_told(call: Call) -> None:
+    put(Path("r"), rows(40), error="ImportError: x")
+    code, said = call("select", "--run-dir", "r", "--percent", "5")
+    assert code == 0
+    assert "1 file in scope could not be collected, such as broken.py" in said.splitlines()
