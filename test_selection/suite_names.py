@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from test_selection.patterns import Pattern, compile_glob, has_wildcard
+from test_selection.patterns import Pattern, compile_glob, compile_regex, has_wildcard
 from test_selection.suite_model import Root
 
 # What a path starts with, and the tree it stands for. The last two are what older files say.
@@ -58,16 +58,16 @@ def compile_name(text: str) -> Pattern:
     cls, sign, method = text.rpartition("::")
     if found := _GENERATOR.fullmatch(method):
         made = _GENERATORS.get(method, f"test_.*_{found[1]}")
-        return re.compile(rf"{_part(cls)}{sign}(?:{made}|{method})")
+        return compile_regex(rf"{_part(cls)}{sign}(?:{made}|{method})")
     if not _REGEX_SIGNS.search(text):
         return compile_glob(text)
     try:
-        return re.compile(text)
+        return compile_regex(text)
     except re.error:
         # `*TestX*::test_.*`: a glob of classes beside a regular expression of methods.
         if not sign:
             raise
-        return re.compile(f"{_part(cls)}::{_part(method)}")
+        return compile_regex(f"{_part(cls)}::{_part(method)}")
 
 
 def loose(text: str) -> int:
@@ -96,7 +96,7 @@ def compile_path(root: Root | None, rest: str) -> tuple[Pattern, bool]:
     if folder:
         rest = rest.removeprefix(folder)
     if _REGEX_PATH.search(rest):
-        return re.compile(rest), False
+        return compile_regex(rest), False
     return compile_glob(rest), not has_wildcard(rest)
 
 
@@ -104,7 +104,7 @@ def _part(text: str) -> str:
     if not text:
         return ""
     if _REGEX_SIGNS.search(text):
-        return f"(?:{re.compile(text).pattern})"
+        return f"(?:{compile_regex(text).pattern})"
     return compile_glob(text).pattern.removeprefix(r"\A").removesuffix(r"\Z")
 
 
