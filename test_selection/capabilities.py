@@ -6,22 +6,10 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-# torch's dtypes by the names catalogs use; `torch.half` and its like are names for one of these.
-DTYPES = (
-    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-    "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",
-    "int1", "int2", "int3", "int4", "int5", "int6", "int7",
-    "float16", "bfloat16", "float32", "float64",
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "float4_e2m1fn_x2", "complex32", "complex64", "complex128",
-    "quint8", "qint8", "qint32", "quint4x2", "quint2x4",
-    "bits1x8", "bits2x4", "bits4x2", "bits8", "bits16",
-)  # fmt: skip
-ALIASES = {
-    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
-    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
-    "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64",
-}  # fmt: skip
+from test_selection.dtypes import ALIASES, DTYPES, dtype_name
+
+# What people write and torch does not know.
+_SHORT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
 _KNOWN = frozenset(DTYPES)
 KINDS = ("op", "dtype")
@@ -72,10 +60,10 @@ def known_dtype(name: str) -> str:
     """
     if name in _KNOWN:
         return name
-    bare = name.removeprefix("torch.")
-    close = [ALIASES.get(bare, bare)] if ALIASES.get(bare, bare) in _KNOWN else []
-    close = close or difflib.get_close_matches(bare, (*DTYPES, *ALIASES), n=1)
-    hint = f", did you mean {ALIASES.get(close[0], close[0])!r}?" if close else ""
+    bare = dtype_name(name)
+    meant = _SHORT.get(bare, bare)
+    close = [meant] if meant in _KNOWN else difflib.get_close_matches(bare, (*DTYPES, *ALIASES, *_SHORT), n=1)
+    hint = f", did you mean {_SHORT.get(close[0], dtype_name(close[0]))!r}?" if close else ""
     raise ValueError(f"there is no dtype {name!r}{hint}")
 
 

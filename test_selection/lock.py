@@ -174,7 +174,11 @@ def torch_pin(version: str) -> str:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write a lock: a header line, then id and seconds of each test in the order of the ladder."""
+    """Write a lock: a header line, then id and seconds of each test in the order of the ladder.
+
+    Raises:
+        UsageError: an id of a test is no canonical one; nothing is written.
+    """
     ladder = lock.ladder
     header = {
         "torch": lock.torch,
@@ -277,6 +281,7 @@ def locked_test(name: str, bases: dict[str, tuple[str, str, str]]) -> CatalogTes
 
 def _rows(lock: Lock) -> Iterator[dict[str, Any]]:
     for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True):
+        parse_id(test.id)  # what could not be read again is not written
         row = {"id": test.id, "seconds": seconds}
         if test.id in lock.history:
             row["failed"] = lock.history[test.id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 Pattern = re.Pattern[str]
 
@@ -14,10 +15,22 @@ def compile_pattern(text: str) -> Pattern:
         ValueError: the regular expression, or a set of the glob, cannot be compiled.
     """
     try:
-        return re.compile(text[1:-1]) if is_regex(text) else compile_glob(text)
+        return compile_regex(text[1:-1]) if is_regex(text) else compile_glob(text)
     except (re.error, RecursionError) as error:
         kind = "regular expression" if is_regex(text) else "glob"
         raise ValueError(f"{text!r} is not a {kind}: {error}") from error
+
+
+def compile_regex(text: str) -> Pattern:
+    """Compile a regular expression of a user's file.
+
+    Raises:
+        re.error, RecursionError, OverflowError: it cannot be compiled.
+    """
+    with warnings.catch_warnings():
+        # What Python may one day read otherwise (`[[a]`) is no user's mistake today.
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(text)
 
 
 def is_regex(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from test_selection.patterns import Pattern, compile_glob, has_wildcard
+from test_selection.patterns import Pattern, compile_glob, compile_regex, has_wildcard
 from test_selection.suite_model import Root
 
 # What a path starts with, and the tree it stands for. The last two are what older files say.
@@ -27,26 +27,6 @@ _REGEX_PATH = re.compile(r"\.[*+]|[\\()|^$+{}]")
 # PyTorch makes some tests in a function while a class is defined; suites name that function.
 _GENERATORS = {"generate_tensor_like_override_tests": "test_(?:torch|Tensor|_).*"}
 _GENERATOR = re.compile(r"generate_(\w+)_tests")
-
-DTYPES = frozenset(
-    [
-        *("bfloat16", "bool", "complex32", "complex64", "complex128", "float16", "float32", "float64"),
-        *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "qint8", "qint32", "quint8"),
-        *("quint2x4", "quint4x2", "float4_e2m1fn_x2", "float8_e4m3fn", "float8_e4m3fnuz"),
-        *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64)),
-    ]
-)
-DTYPE_ALIASES = {
-    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
-    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
-}  # fmt: skip
-
-
-def dtype_name(written: str) -> str:
-    """A dtype by the name catalogs have: `torch.half` is `float16`."""
-    bare = written.removeprefix("torch.")
-    return DTYPE_ALIASES.get(bare, bare)
 
 
 def module_name(written: str) -> str:
@@ -78,16 +58,16 @@ def compile_name(text: str) -> Pattern:
     cls, sign, method = text.rpartition("::")
     if found := _GENERATOR.fullmatch(method):
         made = _GENERATORS.get(method, f"test_.*_{found[1]}")
-        return re.compile(rf"{_part(cls)}{sign}(?:{made}|{method})")
+        return compile_regex(rf"{_part(cls)}{sign}(?:{made}|{method})")
     if not _REGEX_SIGNS.search(text):
         return compile_glob(text)
     try:
-        return re.compile(text)
+        return compile_regex(text)
     except re.error:
         # `*TestX*::test_.*`: a glob of classes beside a regular expression of methods.
         if not sign:
             raise
-        return re.compile(f"{_part(cls)}::{_part(method)}")
+        return compile_regex(f"{_part(cls)}::{_part(method)}")
 
 
 def loose(text: str) -> int:
@@ -116,7 +96,7 @@ def compile_path(root: Root | None, rest: str) -> tuple[Pattern, bool]:
     if folder:
         rest = rest.removeprefix(folder)
     if _REGEX_PATH.search(rest):
-        return re.compile(rest), False
+        return compile_regex(rest), False
     return compile_glob(rest), not has_wildcard(rest)
 
 
@@ -124,7 +104,7 @@ def _part(text: str) -> str:
     if not text:
         return ""
     if _REGEX_SIGNS.search(text):
-        return f"(?:{re.compile(text).pattern})"
+        return f"(?:{compile_regex(text).pattern})"
     return compile_glob(text).pattern.removeprefix(r"\A").removesuffix(r"\Z")
 
 

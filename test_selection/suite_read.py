@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from test_selection.dtypes import ALIASES, DTYPES, dtype_name
 from test_selection.errors import MissingInputError
 from test_selection.patterns import compile_glob
 from test_selection.selection import Precision
@@ -25,11 +26,8 @@ from test_selection.suite_model import (
     Support,
 )
 from test_selection.suite_names import (
-    DTYPE_ALIASES,
-    DTYPES,
     compile_name,
     compile_path,
-    dtype_name,
     loose,
     module_name,
     op_key,
@@ -182,7 +180,7 @@ def _names(row: Reader) -> tuple[Name, ...]:
         found.append(
             Name(
                 text=text,
-                pattern=_compiled(row, "names", partial(compile_name, text)),
+                pattern=_compiled(row, "names", partial(compile_name, text), text),
                 qualified="::" in text,
                 loose=loose(text),
                 line=row.document.line(at) or 0,
@@ -232,7 +230,7 @@ def _named(
 def _refuse_strange_dtype(row: Reader) -> None:
     name = row.text("name")
     if dtype_name(name) not in DTYPES:
-        row.choice("name", sorted(DTYPES | DTYPE_ALIASES.keys()))
+        row.choice("name", sorted({*DTYPES, *ALIASES}))
 
 
 def _support(row: Reader) -> Support:
@@ -268,7 +266,7 @@ def _seed(row: Reader) -> int | None:
 def _rule(row: Reader) -> Rule:
     row.known("has_ops", "ops_in_supported", "markers", "name_patterns", "module_patterns", "decorators")
     patterns = {
-        key: tuple(_compiled(row, key, partial(compile_glob, text)) for text in row.texts(key))
+        key: tuple(_compiled(row, key, partial(compile_glob, text), text) for text in row.texts(key))
         for key in ("name_patterns", "module_patterns")
     }
     return Rule(
@@ -303,8 +301,11 @@ def _line(row: Reader, key: str) -> int:
     return row.document.line((*row.at, key)) or 0
 
 
-def _compiled(row: Reader, key: str, compiled: Callable[[], _Row]) -> _Row:
+def _compiled(row: Reader, key: str, compiled: Callable[[], _Row], seen: str | None = None) -> _Row:
     try:
         return compiled()
     except (re.error, RecursionError, OverflowError) as error:
-        raise row.error(key, f"{key} holds a pattern that cannot be read: {error}", "mend it") from error
+        written = row.content.get(key) if seen is None else seen
+        raise row.error(
+            key, f"{key} holds {written!r}, a pattern that cannot be read: {error}", "mend it"
+        ) from error

@@ -10,6 +10,7 @@ import typer
 
 from ci.cli import options
 from ci.errors import UsageError
+from ci.report.text import counted
 from ci.steps.collecting import resolve_source
 from ci.steps.comparing import Desk, find_side
 from ci.steps.folder import read_source
@@ -71,6 +72,8 @@ def select(
     )
     for line in selected_lines(selection):
         context.say(line)
+    if errors := selection.collect_errors:
+        context.say(f"{counted(len(errors), 'file')} in scope could not be collected, such as {min(errors)}")
     context.say(f"{sum(selection.out_of_scope.values()):,} are out of scope")
     for code, count in selection.out_of_scope.items():
         context.say(f"  {count:>9,} {code}")

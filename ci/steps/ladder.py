@@ -15,7 +15,7 @@ from test_selection.catalog import Catalog
 from test_selection.difference import Moves, Side, compare, few
 from test_selection.durations import Durations
 from test_selection.lock import OP_SUITE, PYTORCH, Lock, members, mismatch, read_lock, write_lock
-from test_selection.scope import Rules
+from test_selection.scope import Rules, file_in_scope
 from test_selection.stage import lock_of
 
 
@@ -87,9 +87,15 @@ def relock(context: Context, what: InScope) -> Places:
     before = _lock_before(context, path)
     write_lock(path, lock)
     context.say(f"relocked {len(lock.ladder.tests):,} tests: {path}")
-    if missing := len(what.catalog.collect_errors):
-        context.say(f"files that could not be collected, so that their tests have no place: {missing}")
+    device, rules = what.catalog.device, what.rules
+    if missing := sum(file_in_scope(file, device, rules) for file in what.catalog.collect_errors):
+        context.say(
+            f"files in scope that could not be collected, so that their tests have no place: {missing}"
+        )
     if before is not None:
+        if why := mismatch(before, torch=what.catalog.pytorch, device=device, tree=what.tree):
+            context.say(f"the lock before was of {why}")
+        context.say(_places_changed(before, lock))
         for line in _moves(context, what, before, lock):
             context.say(line)
     return Places(lock=lock, source=f"{path.name}, just relocked")
@@ -108,6 +114,16 @@ def _lock_before(context: Context, path: Path) -> Lock | None:
     except SpyreCiError as error:
         context.say(f"the lock before could not be read, so who moves is not known: {error}")
         return None
+
+
+def _places_changed(before: Lock, after: Lock) -> str:
+    """Who gets a place and who loses it: a catalog of some files alone costs all others theirs."""
+    old, new = ({test.id for test in lock.ladder.tests} for lock in (before, after))
+    if old == new:
+        return "places: the same tests have one"
+    came, went = sorted(new - old), sorted(old - new)
+    parts = [f"{len(ids):,} {what} ({few(ids)})" for what, ids in (("come", came), ("go", went)) if ids]
+    return f"places: {'; '.join(parts)}"
 
 
 def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> list[str]:

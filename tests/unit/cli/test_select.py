@@ -114,16 +114,35 @@ def test_a_relock_shows_who_moves_in_and_out_of_each_stage(call: Call) -> None:
     code, said = call("select", "--run-dir", "r", "--relock")
     assert f"relocked 400 tests: {Path(KEPT).resolve()}" in said
     assert " move in " not in said
+    assert "places: " not in said
     put(Path("r"), rows(440)[10:], error="ImportError: x")
     code, said = call("select", "--run-dir", "r", "--relock")
     assert code == 0
     lines = said.splitlines()
-    assert "files that could not be collected, so that their tests have no place: 1" in lines
+    assert "files in scope that could not be collected, so that their tests have no place: 1" in lines
+    (places,) = [line for line in lines if line.startswith("places: ")]
+    assert "places: 40 come (test_a.py::" in places
+    assert "; 10 go (test_a.py::" in places
     (first,) = [line for line in lines if line.startswith("stage 1 (5 % by count): ")]
     assert " move in (test_a.py::" in first or " move out (test_a.py::" in first
     assert len([line for line in lines if line.startswith("stage ")]) == 5
     code, said = call("select", "--run-dir", "r", "--relock")
     assert said.count("nobody moves") == 5
+    assert "places: the same tests have one" in said
+    put(Path("r"), rows(440), device="cpu", error="ImportError: x")
+    said = call("select", "--run-dir", "r", "--relock")[1]
+    assert "the lock before was of device spyre and not cpu" in said
+
+
+def test_a_relock_does_not_tell_of_files_out_of_scope(call: Call) -> None:
+    Path("rules.yaml").write_text(
+        "rules:\n  - {code: broken, text: x, verdict: out, file: broken.py}\n"
+        "  - {code: rest, text: x, verdict: in}\n",
+        encoding="utf-8",
+    )
+    Path("spyre-ci.yaml").write_text("pytorch: {rules: rules.yaml}\n", encoding="utf-8")
+    put(Path("r"), rows(440), error="ImportError: x")
+    assert "could not be collected" not in call("select", "--run-dir", "r", "--relock")[1]
 
 
 @pytest.mark.parametrize("words", [("--files", "*"), ("-k", "test"), ("--id", rows(1)[0].id)])
@@ -272,3 +291,21 @@ def test_the_suite_of_the_settings_holds_for_a_catalog_whose_source_nobody_noted
     content = json.loads(Path("r/selection.json").read_text(encoding="utf-8"))
     modes = {one["mode"] for one in content["expectations"].values()}
     assert modes == {"skip", "mandatory_success"}
+
+
+def test_a_lock_that_could_not_be_read_again_is_not_written(call: Call) -> None:
+    put(
+        Path("r"),
+        [*rows(3), CatalogTest(id="test_a.py::T::[x", node="", file="test_a.py", cls="T", template="x")],
+    )
+    code, said = call("select", "--run-dir", "r", "--relock")
+    assert code == 2
+    assert "'test_a.py::T::[x' is not a canonical id" in said
+    assert not Path(KEPT).exists()
+
+
+def test_files_in_scope_that_could_not_be_collected_are_told(call: Call) -> None:
+    put(Path("r"), rows(40), error="ImportError: x")
+    code, said = call("select", "--run-dir", "r", "--percent", "5")
+    assert code == 0
+    assert "1 file in scope could not be collected, such as broken.py" in said.splitlines()

@@ -18,6 +18,13 @@ def test_what_is_written_arrives(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text(encoding="utf-8") == "héllo"
 
 
+@pytest.mark.parametrize(("encoding", "arrives"), [("utf-8", "é \\ud800\n"), ("ascii", "\\xe9 \\ud800\n")])
+def test_what_the_encoding_lacks_is_escaped(tmp_path: Path, encoding: str, arrives: str) -> None:
+    with (tmp_path / "out").open("w", encoding=encoding) as stream:
+        LastingStream(stream).write("é \ud800\n")
+    assert (tmp_path / "out").read_text(encoding=encoding) == arrives
+
+
 def test_a_reader_that_left_ends_the_text_and_nothing_else() -> None:
     reading, writing = os.pipe()
     os.close(reading)

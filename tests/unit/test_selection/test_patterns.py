@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from test_selection.patterns import compile_pattern, has_wildcard, is_regex
+from test_selection.patterns import compile_pattern, compile_regex, has_wildcard, is_regex
+from test_selection.suite_names import compile_name
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,10 @@ def test_any_glob_compiles_or_is_refused_and_stars_cross_no_folder(glob: str, va
     assume(not is_regex(glob) and "**" not in glob)
     with contextlib.suppress(ValueError):  # a set the wrong way round
         assert not compile_pattern(glob).search(value) or value.count("/") <= glob.count("/")
+
+
+@pytest.mark.parametrize("text", ["[[a]", "[a~~b]", "[a||b]"])
+def test_what_python_may_read_otherwise_one_day_is_taken_without_a_warning(text: str) -> None:
+    assert compile_regex(text).pattern == text
+    assert compile_pattern(f"/{text}/").pattern == text
+    assert compile_name(f"test_.*{text}").pattern == f"test_.*{text}"

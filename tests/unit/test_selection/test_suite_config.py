@@ -342,7 +342,7 @@ EDITS = ENTRY + "          edits:\n"
         (TOP.replace("test_x.py", "../x.py"), "suite.yaml:3: path '../x.py' does not start", "relative"),
         (
             TOP.replace("test_x.py", "'test_[z-a].py'"),
-            "suite.yaml:3: path holds a pattern that cannot be read: bad character range z-a",
+            "suite.yaml:3: path holds 'test_[z-a].py', a pattern that cannot be read: bad character",
             "mend it",
         ),
         (
@@ -356,7 +356,7 @@ EDITS = ENTRY + "          edits:\n"
         (ENTRY.replace("[test_y]", "[3]"), "suite.yaml:5: names is 3, not text", "quoted if need be"),
         (
             ENTRY.replace("[test_y]", "['test_(']"),
-            "suite.yaml:5: names holds a pattern that cannot be read: missing )",
+            "suite.yaml:5: names holds 'test_(', a pattern that cannot be read: missing )",
             "mend it",
         ),
         (EDITS + "            op: {}\n", "suite.yaml:7: unknown key 'op'", "did you mean 'ops'?"),
