@@ -68,7 +68,7 @@ def _table(rows: object, table: str, path: Path) -> dict[str, float]:
     for name, value in rows.items():
         if not is_seconds(value):
             raise BadFileError(
-                f"{table}[{name!r}] is {value!r}, not seconds of 0 or more",
+                f"{table}[{name!r}] is {value!r}, not seconds from 0 to {MAX_S:,.0f}",
                 where=path,
                 remedy="mend that value or export the durations again",
             )

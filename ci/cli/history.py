@@ -113,7 +113,8 @@ def show(ctx: typer.Context) -> None:
         table.add_column(column, justify="left" if column == "device" else "right")
     for row in rows:
         table.add_row(*_cells(row, context.clock()))
-    context.console.print(table)
+    if rows or not classes:
+        context.console.print(table)
     if classes:
         context.say(f"{classes:,} classes with imported times")
 

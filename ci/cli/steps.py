@@ -111,8 +111,11 @@ def plan(
         rules=scope_rules(context),
         say=context.say,
     )
+    cards = sum(shard.cards for shard in made.shards)
+    # A shard of several cards leaves fewer shards than were asked for.
+    held = f" ({cards:,} cards)" if cards != len(made.shards) else ""
     context.say(
-        f"{len(made.ids):,} tests on {len(made.shards)} shards: about {made.makespan_s:.1f} s "
+        f"{len(made.ids):,} tests on {len(made.shards):,} shards{held}: about {made.makespan_s:.1f} s "
         f"(bound {made.bound_s:.1f} s, bound by {made.binds})"
     )
 

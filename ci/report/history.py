@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci.report.history_imports import imported_durations
-from ci.report.history_store import must_exist, open_store, original, stored
+from ci.report.history_store import must_exist, open_store, original, read_store, stored
 from ci.report.identity import RunIdentity
 from ci.report.verdict import Result
 from test_selection.durations import SPREAD_AT, Durations, quantile
@@ -96,8 +96,7 @@ def export_durations(path: Path, *, device: str | None = None) -> Durations:
         BadFileError: the file is no history, or one of a newer version.
         SpyreCiError: another process holds the file for too long.
     """
-    must_exist(path)
-    with open_store(path) as store:
+    with read_store(path) as store:
         wanted = {"device": device, "last": LAST_RUNS}
         tests = _by_name(store.execute(_LAST_TESTS, wanted))
         files = _by_name(store.execute(_LAST_SETUPS, wanted))
@@ -124,8 +123,7 @@ def failure_shares(path: Path, *, device: str) -> dict[str, float]:
         BadFileError: the file is no history, or one of a newer version.
         SpyreCiError: another process holds the file for too long.
     """
-    must_exist(path)
-    with open_store(path) as store:
+    with read_store(path) as store:
         return {original(name): share for name, share in store.execute(_FAILURES, {"device": device})}
 
 
@@ -146,11 +144,12 @@ def prune(path: Path, keep_days: int, now: float, *, dry_run: bool = False) -> i
         BadFileError: the file is no history, or one of a newer version.
         SpyreCiError: another process holds the file for too long.
     """
-    must_exist(path)
     old = (now - keep_days * DAY_S,)
-    with open_store(path) as store:
-        if dry_run:
+    if dry_run:
+        with read_store(path) as store:
             return int(store.execute("SELECT count(*) FROM runs WHERE started_at < ?", old).fetchone()[0])
+    must_exist(path)
+    with open_store(path) as store:
         gone = store.execute("DELETE FROM runs WHERE started_at < ?", old).rowcount
         store.execute("DELETE FROM tests WHERE number NOT IN (SELECT test FROM results)")
     return gone

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci.report.history_store import must_exist, open_store, original, stored
+from ci.report.history_store import must_exist, open_store, original, read_store, stored
 from test_selection.durations import Durations
 
 _TABLES = ("imported_tests", "imported_setups", "imported_classes")
@@ -58,11 +58,12 @@ def forget_imports(path: Path, *, dry_run: bool = False) -> int:
         BadFileError: the store is no history, or one of a newer version.
         SpyreCiError: another process holds the store for too long.
     """
-    must_exist(path)
-    with open_store(path) as store:
-        if dry_run:
+    if dry_run:
+        with read_store(path) as store:
             count = "SELECT count(*) FROM "
             return sum(store.execute(count + table).fetchone()[0] for table in _TABLES)
+    must_exist(path)
+    with open_store(path) as store:
         return sum(store.execute(f"DELETE FROM {table}").rowcount for table in _TABLES)  # noqa: S608  # our own names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.report.history_store import must_exist, open_store
+from ci.report.history_store import read_store
 
 _RUNS = """
 SELECT device, count(*), min(started_at), max(started_at),
@@ -45,8 +45,7 @@ def overview(path: Path) -> tuple[list[DeviceHistory], int]:
         BadFileError: the file is no history, or one of a newer version.
         SpyreCiError: another process holds the file for too long.
     """
-    must_exist(path)
-    with open_store(path) as store:
+    with read_store(path) as store:
         runs = {row[0]: row[1:] for row in store.execute(_RUNS)}
         imported = dict(store.execute(_IMPORTED).fetchall())
         (classes,) = store.execute("SELECT count(*) FROM imported_classes").fetchone()

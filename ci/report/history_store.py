@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from ci.errors import BadFileError, MissingInputError, SpyreCiError
 
@@ -73,15 +75,67 @@ def open_store(path: Path) -> Iterator[sqlite3.Connection]:
         BadFileError: the file is no history, or one of a newer version.
         SpyreCiError: the file cannot be used, or another process holds it for too long.
     """
-    try:
-        with contextlib.closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as store:
-            # Readers go on while a report is written.
-            store.execute("PRAGMA journal_mode = WAL")
-            store.execute("PRAGMA foreign_keys = ON")
-            store.execute("BEGIN IMMEDIATE")
-            _prepare(store, path)
+    with _told(path), contextlib.closing(_connect(path)) as store:
+        # Readers go on while a report is written.
+        store.execute("PRAGMA journal_mode = WAL")
+        store.execute("PRAGMA foreign_keys = ON")
+        store.execute("BEGIN IMMEDIATE")
+        _prepare(store, path)
+        yield store
+        store.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def read_store(path: Path) -> Iterator[sqlite3.Connection]:
+    """The store as it is at one moment, to read; it waits for no writer and needs no right to write.
+
+    Raises:
+        MissingInputError: there is no history yet.
+        BadFileError: the file is no history, or one of a newer version.
+        SpyreCiError: the file cannot be used.
+    """
+    must_exist(path)
+    with _told(path), contextlib.closing(_connect(path, "ro")) as store:
+        store.execute("BEGIN")
+        if store.execute("PRAGMA user_version").fetchone()[0] == VERSION:
             yield store
-            store.execute("COMMIT")
+            return
+    with open_store(path) as store:  # of an older version: it is brought up to this one
+        yield store
+
+
+def must_exist(path: Path) -> None:
+    """Refuse to read or thin out what was never written.
+
+    Raises:
+        MissingInputError: there is no history yet.
+    """
+    if not path.is_file():
+        raise MissingInputError(
+            "there is no history yet",
+            where=path,
+            remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
+        )
+
+
+def _connect(path: Path, mode: str = "rwc") -> sqlite3.Connection:
+    query = f"mode={mode}"
+    # Where no file can be made beside it, SQLite must be told that nobody writes to it meanwhile.
+    if (
+        mode == "ro"
+        and not os.access(path.parent, os.W_OK)
+        and not path.with_name(f"{path.name}-wal").exists()
+    ):
+        query += "&immutable=1"
+    uri = f"file:{quote(os.fspath(path))}?{query}"
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """SQLite's errors in words for people."""
+    try:
+        yield
     except sqlite3.OperationalError as error:
         raise SpyreCiError(
             f"the history cannot be used: {error}",
@@ -94,20 +148,6 @@ def open_store(path: Path) -> Iterator[sqlite3.Connection]:
             where=path,
             remedy="set `history.path` to another file, or move this one away",
         ) from error
-
-
-def must_exist(path: Path) -> None:
-    """Refuse to read where nothing was ever written.
-
-    Raises:
-        MissingInputError: there is no history yet.
-    """
-    if not path.is_file():
-        raise MissingInputError(
-            "there is no history yet",
-            where=path,
-            remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
-        )
 
 
 def stored(name: str) -> str:

@@ -26,7 +26,7 @@ from test_selection.simulate import Mode, Outcome, simulate
 from test_selection.world import World
 
 MOST_CARDS = 4096
-SHOWN_CARDS = 64
+SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,9 @@ def simulate_step(
     return [Days(mode=mode, outcomes=tuple(day[number] for day in days)) for number, mode in enumerate(ways)]
 
 
-def draw_days(out: Path, days: Sequence[Days], cards: int) -> None:
-    """Draw the first day of each way: what the cards did when; at most 64 of them, evenly picked."""
-    picked = [cards * row // min(cards, SHOWN_CARDS) for row in range(min(cards, SHOWN_CARDS))]
+def draw_days(out: Path, days: Sequence[Days], shards: int) -> None:
+    """Draw the first day of each way: what each shard's worker did when; at most 64, evenly picked."""
+    picked = [shards * row // min(shards, SHOWN) for row in range(min(shards, SHOWN))]
     rows = {card: row for row, card in enumerate(picked)}
     charts = []
     end = max((one.outcomes[0].makespan_s for one in days), default=0.0)
@@ -108,8 +108,8 @@ def draw_days(out: Path, days: Sequence[Days], cards: int) -> None:
                 stretches.append(Stretch(row=row, begin=segment.ready_at, end=segment.ends_at, kind=kind))
         ratio = one.outcomes[0].ratio
         title = f"{one.mode.name}: {one.outcomes[0].makespan_s:.1f} s, {ratio:.2f} times the bound"
-        title += f" ({len(rows)} of {cards} cards)" if len(rows) < cards else ""
-        charts.append(time_bars(title, stretches, rows=len(rows), end=end, row_name="row"))
+        title += f" ({len(rows)} of {shards:,} shards)" if len(rows) < shards else ""
+        charts.append(time_bars(title, stretches, rows=[f"shard {card}" for card in picked], end=end))
     write_charts(out, "A plan on paper", charts)
 
 
@@ -243,4 +243,11 @@ def draw_forecast(out: Path, prospects: Sequence[Prospect]) -> None:
         for one in prospects
         if one.tests
     ]
-    write_charts(out, "Forecast", [line_chart("Makespan against cards", lines, x_label="cards")])
+    chart = line_chart(
+        "Makespan against cards",
+        lines,
+        x_label="cards",
+        y_label="makespan, at the least",
+        mark_label="the stage's own cards",
+    )
+    write_charts(out, "Forecast", [chart])

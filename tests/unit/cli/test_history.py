@@ -54,6 +54,13 @@ def test_the_history_is_shown_by_device(capsys: pytest.CaptureFixture[str]) -> N
     assert cells[1:-1] == ["cpu", "0", "0", "1", "-", "-"]
 
 
+def test_a_history_of_classes_alone_shows_no_empty_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["history", "import", "times.json", "--config", "a/x"]) == 0
+    capsys.readouterr()
+    assert run(["history", "show"]) == 0
+    assert capsys.readouterr().out == "2 classes with imported times\n"
+
+
 def test_pruning_says_what_left_or_would(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["history", "import", "d.json"]) == 0
     assert run(["history", "prune", "--keep-days", "3", "--dry-run", "--imported"]) == 0

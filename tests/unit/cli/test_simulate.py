@@ -75,6 +75,17 @@ def test_a_forecast_tells_of_every_stage(folder: Path, capsys: pytest.CaptureFix
     assert Path("f.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
+def test_a_plan_with_a_wide_test_says_how_many_cards_its_shards_hold(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "rules: [{code: all, text: all, verdict: in}]\nbuckets: [{code: wide, text: wide, "
+    Path("rules.yaml").write_text(rows + "file: test_a.py, needs: {cards: 2}}]\n")
+    Path("spyre-ci.yaml").write_text("pytorch: {rules: rules.yaml}\n")
+    assert run(["plan", "--run-dir", str(folder), "--shards", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "40 tests on 2 shards (4 cards): about" in out
+
+
 def test_a_forecast_of_a_selection_is_one_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["forecast", "--run-dir", str(folder), "--selection", str(folder / "selection.json")]
     assert run([*words, "--json"]) == 0

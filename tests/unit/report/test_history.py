@@ -11,6 +11,8 @@ import pytest
 from ci.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, failure_shares, prune, record
+from ci.report.history_imports import forget_imports
+from ci.report.history_overview import overview
 from ci.report.reconcile import Account
 from ci.report.verdict import Result, Verdict
 
@@ -150,6 +152,38 @@ def test_a_history_that_another_process_holds_is_named(path: Path, monkeypatch: 
     ):
         record(path, identity(), [], {})
     store.close()
+
+
+def test_a_history_is_read_while_a_report_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(path, identity(), [passed(2.0)], {})
+    monkeypatch.setattr(history_store, "BUSY_TIMEOUT_S", 0.01)
+    store = sqlite3.connect(path)
+    store.execute("BEGIN IMMEDIATE")
+    store.execute("DELETE FROM results")
+    assert export_durations(path).tests == {"a": 2.0}
+    assert failure_shares(path, device="spyre") == {}
+    assert overview(path)[0][0].runs == 1
+    assert prune(path, 1, T0 + 3 * DAY_S, dry_run=True) == 1
+    assert forget_imports(path, dry_run=True) == 0
+    store.close()
+
+
+def test_a_history_in_a_folder_that_cannot_be_written_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(path, identity(), [passed(2.0)], {})
+    # Root may write anywhere, so the system is asked on a user's behalf.
+    monkeypatch.setattr("os.access", lambda *_: False)
+    before = sorted(path.parent.iterdir())
+    assert export_durations(path).tests == {"a": 2.0}
+    assert sorted(path.parent.iterdir()) == before
+
+
+def test_a_history_is_found_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    odd = tmp_path / "50% done? #1 ü" / "history.sqlite"
+    record(odd, identity(), [passed(2.0)], {})
+    assert odd.is_file()
+    assert export_durations(odd).tests == {"a": 2.0}
 
 
 def test_a_file_that_is_no_history_is_refused(tmp_path: Path) -> None:
