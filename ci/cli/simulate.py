@@ -183,18 +183,22 @@ def _days_table(days: list[Days]) -> Table:
 
 
 def _forecast_table(prospects: list[Prospect], within: float | None) -> Table:
-    heads = ["stage", "tests", "cards", "makespan", "bound by", "longest test", "stops paying at"]
-    table = Table(*heads, *([f"cards for {span(within)}"] if within is not None else []))
+    heads = ["stage", "tests", "cards", "makespan", "bound by", "longest test", "more pay up to"]
+    if within is not None:
+        heads.append(f"cards for {span(within)}")
+    table = Table()
+    for head in heads:  # heads break between words; none is cut
+        table.add_column(head, min_width=max(map(len, head.split())), no_wrap=head == "stage")
     for one in prospects:
         point = one.at(one.cards) if one.cards else one.at(one.stops)
         cells = [
-            one.label,
+            one.label.removeprefix("stage "),
             f"{one.tests:,}",
             f"{point.cards:,}",
             span(point.bound_s),
             point.binds,
             span(one.longest_s),
-            f"{one.stops:,} cards",
+            f"{one.stops:,}",
         ]
         if within is not None:
             cells.append("none" if one.within is None else f"{one.within:,}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from ci.cli.app import run
+from ci.cli.simulate import _forecast_table
+from ci.steps.forecasting import Prospect
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 from test_selection.durations import Durations, write_durations
+from test_selection.forecast import Point
 from test_selection.pack import make_plan
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
@@ -73,6 +78,20 @@ def test_a_forecast_tells_of_every_stage(folder: Path, capsys: pytest.CaptureFix
     assert stages[-1]["within_cards"] >= 2
     assert stages[-1]["within_s"] <= 30
     assert Path("f.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_forecast_fits_a_narrow_terminal() -> None:
+    point = Point(cards=2048, bound_s=57.0, binds="longest test")
+    row = Prospect(
+        label="stage 4: 80 %", tests=68396, cards=2048, points=(point,), longest_s=57.0, stops=256, within=103
+    )
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(_forecast_table([row], 120.0))
+    text = console.export_text()
+    assert "…" not in text
+    assert "│ 4: 80 % │" in text
+    assert "makespan" in text
+    assert text.splitlines()[0].endswith("┓")
 
 
 def test_a_plan_with_a_wide_test_says_how_many_cards_its_shards_hold(
