@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
+from test_selection.day_bound import true_bound, weigh
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.simulate import Mode, Outcome, modes, simulate
-from test_selection.world import Truth, World, draw_truth, true_bound
+from test_selection.world import Truth, World, draw_truth
 
 Work = tuple[Plan, dict[str, float], dict[str, float]]
 
@@ -192,6 +193,23 @@ def test_the_true_bound_counts_a_set_up_for_every_card_that_is_used() -> None:
     # 100 s of tests on 10 cards: no card can do without the 5 s.
     work = planned({"a.py": (5.0, [1.0] * 100)}, 10)
     assert true_bound(work[0], truth_of(work, World())) == pytest.approx(15.0, rel=1e-6)
+
+
+@given(st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 5))
+def test_what_fits_on_a_card_weighs_no_more_than_the_card(
+    one: float, other: float, from_s: float, surcharge: float
+) -> None:
+    both = weigh(one, from_s, surcharge) + weigh(other, from_s, surcharge)
+    assert both <= weigh(one + other, from_s, surcharge) * (1 + 1e-9)
+
+
+def test_not_every_file_can_have_the_fastest_cards() -> None:
+    # 40 files fit whole on a card twice as fast, but there are 10 of these: the others are cut, and pay.
+    work = planned({f"f{n:02}.py": (10.0, [1.0] * 50) for n in range(40)}, 40)
+    world = World(speeds=(1.4, 1.0, 1.0, 0.6))
+    truth = truth_of(work, world)
+    plain = 40 * 60 / sum(truth.speeds)
+    assert true_bound(work[0], truth) > plain * 1.02
 
 
 def test_stealing_across_hosts_holds_the_promise_on_a_small_tree() -> None:
