@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
-from test_selection.day_bound import true_bound, weigh
+from test_selection.day_bound import _files, _plain_bound, true_bound, weigh
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.simulate import Mode, Outcome, modes, simulate
@@ -204,12 +204,26 @@ def test_what_fits_on_a_card_weighs_no_more_than_the_card(
 
 
 def test_not_every_file_can_have_the_fastest_cards() -> None:
-    # 40 files fit whole on a card twice as fast, but there are 10 of these: the others are cut, and pay.
-    work = planned({f"f{n:02}.py": (10.0, [1.0] * 50) for n in range(40)}, 40)
-    world = World(speeds=(1.4, 1.0, 1.0, 0.6))
-    truth = truth_of(work, world)
-    plain = 40 * 60 / sum(truth.speeds)
-    assert true_bound(work[0], truth) > plain * 1.02
+    # A file fits whole on one of the fastest cards; the plain bound lets every file have it.
+    work = planned({f"f{n:02}.py": (10.0, [1.0] * 65) for n in range(33)}, 40)
+    truth = truth_of(work, World(speeds=tuple(0.8 + 0.01 * n for n in range(40))))
+    files = _files(work[0], truth)
+    assert true_bound(work[0], truth) > _plain_bound(files, truth) * 1.01
+
+
+def test_a_card_learns_from_a_short_piece_before_it_begins_a_long_test() -> None:
+    work = planned({"a.py": (1.0, [30.0, 1.0, 1.0, 1.0])}, 1)
+    first, second = [one for one in days(work, World())[-1].segments if one.piece.ids][:2]
+    assert first.piece.expected_s <= 1.0
+    assert second.piece.expected_s == 30.0
+
+
+def test_nobody_waits_for_a_set_up_that_comes_too_late() -> None:
+    for seed in range(20):
+        for outcome in days(planned({"a.py": (9.0, [1.0] * 12)}, 4), World(sigma_speed=0.5), seed):
+            ran = [one.ends_at for one in outcome.segments if one.piece.ids]
+            assert outcome.makespan_s == max(ran)
+            assert outcome.busy <= 1 + 1e-9
 
 
 def test_stealing_across_hosts_holds_the_promise_on_a_small_tree() -> None:
