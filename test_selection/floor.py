@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from test_selection.sight import Sight
@@ -151,7 +152,9 @@ class Floor:
                 tail.leave(card)
                 return shard
         if own:
-            shard = tail.orphan(card, longer_than=sight.queues[card][0][0].expected_s)
+            # The first may be there to be learnt from, and the long one after it.
+            longest = max(piece.expected_s for piece in islice(sight.queues[card][0], 2))
+            shard = tail.orphan(card, longer_than=longest)
             return card if shard is None else shard
         shard = tail.victim(card, now)
         if shard is None:

@@ -11,10 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from test_selection.day_bound import true_bound
 from test_selection.floor import STATIC, Floor, Segment
 from test_selection.plan import Plan
 from test_selection.steal import Piece, cut_plan, piece_seconds
-from test_selection.world import Randomness, Truth, World, draw_truth, true_bound
+from test_selection.world import Randomness, Truth, World, draw_truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,11 @@ pieces took so far, and finds the least end that all can still reach: files that
 many more cards, files that would end earlier can spare so many. Idle cards, and cards that can be spared,
 then go where they are wanted. That a card leaves early is what keeps set-ups from being paid for seconds.
 
+A card sets a file up before it claims a piece of it, so that who has the file goes on with the pieces
+meanwhile; one that has set a file up runs a piece of it before it may be spared again. Where a shard's part
+of a file begins with a test longer than a piece, a short piece comes first: by its end everybody sees how
+far off the file's estimates are, long before the long test would have shown it.
+
 Everything here is a function of its arguments, so that two cards that see the same claims think the same.
 """
 

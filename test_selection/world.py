@@ -1,19 +1,15 @@
 """What a plan does not know: how long tests really take, how fast cards are, what breaks and when.
 
-A `World` says how far off things may be, `draw_truth` makes one day of it, and `true_bound` says below which
-makespan nobody could have gone that day, had he known.
+A `World` says how far off things may be, and `draw_truth` makes one day of it.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Protocol
 
-from test_selection.bound import ROUNDING, least
 from test_selection.durations import UNKNOWN_TEST_S
 from test_selection.plan import Plan
 
@@ -128,76 +124,3 @@ def _deaths(cards: int, world: World, makespan: float, randomness: Randomness) -
     for card in randomness.sample(range(cards), min(world.dead_cards, cards)):
         dies[card] = randomness.random() * makespan
     return tuple(dies)
-
-
-def true_bound(plan: Plan, truth: Truth) -> float:
-    """Seconds below which no split of these tests over these cards could have ended, knowing all of it.
-
-    As `bound.lower_bound`, with cards of their own speed, start and end: a file whose tests take D seconds
-    and whose set-up takes s needs at least the k fastest cards that together do D + k s until T, and a set-up
-    more for each crash that k does not cover. Infinite where the living cards never could.
-    """
-    files = _files(plan, truth)
-    if not files:
-        return 0.0
-
-    def fits(limit: float) -> bool:
-        rooms = _rooms(truth, limit)
-        return _work(files, rooms) <= math.fsum(rooms) * (1 + ROUNDING)
-
-    fastest = max(truth.speeds)
-    start = max(
-        max(setup + longest for setup, _, longest, _ in files) / fastest,
-        math.fsum(setup + total for setup, total, _, _ in files) / math.fsum(truth.speeds),
-    )
-    if math.isinf(min(truth.dies_at, default=0.0)) or math.isinf(max(truth.dies_at)):
-        return least(fits, start)
-    return least(fits, start) if fits(max(truth.dies_at) + 1) else math.inf
-
-
-def _files(plan: Plan, truth: Truth) -> list[tuple[float, float, float, int]]:
-    """Set-up, seconds of all tests, longest test and crashes of each file."""
-    by_file: dict[str, list[str]] = {}
-    for shard in plan.shards:
-        for group in shard.groups:
-            by_file.setdefault(group.file, []).extend(group.ids)
-    return [
-        (
-            truth.setup_s[file],
-            math.fsum(truth.test_s[name] for name in names),
-            max((truth.test_s[name] for name in names), default=0.0),
-            sum(name in truth.crashes for name in names) if truth.crashes else 0,
-        )
-        for file, names in sorted(by_file.items())
-    ]
-
-
-def _rooms(truth: Truth, limit: float) -> list[float]:
-    """Seconds of work each card can do until `limit`, most first."""
-    cards = zip(truth.speeds, truth.starts_at, truth.dies_at, strict=True)
-    return sorted(
-        (speed * max(0.0, min(limit, dies) - starts) for speed, starts, dies in cards), reverse=True
-    )
-
-
-def _work(files: Sequence[tuple[float, float, float, int]], rooms: Sequence[float]) -> float:
-    sums = list(accumulate(rooms))
-    work, count, cheapest = 0.0, 0, min(setup for setup, *_ in files)
-    for setup, total, _, crashes in files:
-        # Past the cards whose room is below the set-up, more of them do not help.
-        useful = bisect_left(rooms, -setup, key=lambda room: -room)
-        pieces = 1
-        if total > 0:
-            pieces += _first_enough(sums, useful, setup, total * (1 - ROUNDING))
-            if pieces > useful:
-                return math.inf
-        work += total + setup * max(pieces, crashes)
-        count += max(pieces, crashes)
-    # Every card that is used sets up something, and one whose room is below the cheapest set-up is not used.
-    used = bisect_left(rooms, -cheapest, key=lambda room: -room)
-    return work + cheapest * max(0, used - count) + math.fsum(rooms[used:])
-
-
-def _first_enough(sums: Sequence[float], useful: int, setup: float, total: float) -> int:
-    """How few of the fastest cards are not enough for a file."""
-    return bisect_left(range(useful), total, key=lambda k: sums[k] - setup * (k + 1))

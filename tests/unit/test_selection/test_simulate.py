@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
+from test_selection.day_bound import _files, _plain_bound, true_bound, weigh
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.simulate import Mode, Outcome, modes, simulate
-from test_selection.world import Truth, World, draw_truth, true_bound
+from test_selection.world import Truth, World, draw_truth
 
 Work = tuple[Plan, dict[str, float], dict[str, float]]
 
@@ -192,6 +193,37 @@ def test_the_true_bound_counts_a_set_up_for_every_card_that_is_used() -> None:
     # 100 s of tests on 10 cards: no card can do without the 5 s.
     work = planned({"a.py": (5.0, [1.0] * 100)}, 10)
     assert true_bound(work[0], truth_of(work, World())) == pytest.approx(15.0, rel=1e-6)
+
+
+@given(st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 5))
+def test_what_fits_on_a_card_weighs_no_more_than_the_card(
+    one: float, other: float, from_s: float, surcharge: float
+) -> None:
+    both = weigh(one, from_s, surcharge) + weigh(other, from_s, surcharge)
+    assert both <= weigh(one + other, from_s, surcharge) * (1 + 1e-9)
+
+
+def test_not_every_file_can_have_the_fastest_cards() -> None:
+    # A file fits whole on one of the fastest cards; the plain bound lets every file have it.
+    work = planned({f"f{n:02}.py": (10.0, [1.0] * 65) for n in range(33)}, 40)
+    truth = truth_of(work, World(speeds=tuple(0.8 + 0.01 * n for n in range(40))))
+    files = _files(work[0], truth)
+    assert true_bound(work[0], truth) > _plain_bound(files, truth) * 1.01
+
+
+def test_a_card_learns_from_a_short_piece_before_it_begins_a_long_test() -> None:
+    work = planned({"a.py": (1.0, [30.0, 1.0, 1.0, 1.0])}, 1)
+    first, second = [one for one in days(work, World())[-1].segments if one.piece.ids][:2]
+    assert first.piece.expected_s <= 1.0
+    assert second.piece.expected_s == 30.0
+
+
+def test_nobody_waits_for_a_set_up_that_comes_too_late() -> None:
+    for seed in range(20):
+        for outcome in days(planned({"a.py": (9.0, [1.0] * 12)}, 4), World(sigma_speed=0.5), seed):
+            ran = [one.ends_at for one in outcome.segments if one.piece.ids]
+            assert outcome.makespan_s == max(ran)
+            assert outcome.busy <= 1 + 1e-9
 
 
 def test_stealing_across_hosts_holds_the_promise_on_a_small_tree() -> None:
