@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.table import Table
 
 from ci.cli import options
@@ -183,12 +184,11 @@ def _days_table(days: list[Days]) -> Table:
 
 
 def _forecast_table(prospects: list[Prospect], within: float | None) -> Table:
-    heads = ["stage", "tests", "cards", "makespan", "bound by", "longest test", "more pay up to"]
+    heads = ["stage", "tests", "cards", "makespan", "bound by", "longest test", "stops paying at cards"]
     if within is not None:
         heads.append(f"cards for {span(within)}")
-    table = Table()
-    for head in heads:  # heads break between words; none is cut
-        table.add_column(head, min_width=max(map(len, head.split())), no_wrap=head == "stage")
+    # Without rules between columns it fits a terminal of 80 columns.
+    table = Table(*heads, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for one in prospects:
         point = one.at(one.cards) if one.cards else one.at(one.stops)
         cells = [

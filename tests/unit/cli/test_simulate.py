@@ -89,9 +89,9 @@ def test_a_forecast_fits_a_narrow_terminal() -> None:
     console.print(_forecast_table([row], 120.0))
     text = console.export_text()
     assert "…" not in text
-    assert "│ 4: 80 % │" in text
+    assert "4: 80 % " in text
     assert "makespan" in text
-    assert text.splitlines()[0].endswith("┓")
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_plan_with_a_wide_test_says_how_many_cards_its_shards_hold(
