@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError
-from test_selection.suite_config import Suite, load_suite, narrow, parse_suite, suite_paths
+from test_selection.suite_config import Suite, narrow, parse_suite
 from test_selection.suite_edit import SuiteText
 
 PATH = Path("s.yaml")
@@ -122,11 +121,3 @@ def test_aliases_of_aliases_do_not_take_the_machine() -> None:
     rows += [f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]" for at in range(1, 12)]
     with pytest.raises(SettingsError, match="aliases counted each time"):
         parse_suite(PATH, "\n".join(rows))
-
-
-def test_real_suite_files_load(tmp_path: Path) -> None:
-    """Those of the folder that SPYRE_CI_SUITES names, where there is one."""
-    named = os.environ.get("SPYRE_CI_SUITES")
-    paths = suite_paths([named], tmp_path) if named else []
-    for path in paths:
-        assert load_suite(path).files
