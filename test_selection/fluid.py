@@ -89,10 +89,11 @@ class Packing:
         while True:
             at = bisect_left(rooms, (setup + left - slack, -1))
             taken = left
-            fresh = self._left.best_speed(width) * self.limit
+            speed = self._left.best_speed(width)
+            fresh = speed * self.limit
             if at < len(rooms):
                 room, shard = rooms.pop(at)
-            elif fresh > 0 and fresh >= setup + left - slack:
+            elif speed > 0 and fresh >= setup + left - slack:
                 room, shard = self._open(width), len(self.shares) - 1
             elif whole_grains(load, fresh - setup) > slack and (not rooms or fresh >= rooms[-1][0]):
                 room, shard = self._open(width), len(self.shares) - 1

@@ -27,6 +27,8 @@ MAX_TOGETHER = 3
 # The gap between what is proved and what is reached is halved so often, unless it is small.
 HALVINGS = 6
 CLOSE = 1.001
+# A makespan this near is left as it is.
+NEAR = 1.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +175,8 @@ class Prices:
 
 def grouped_bound(loads: Sequence[FileLoad], shards: int, low: float, high: float) -> float:
     """The best bound found from `low`, a bound, up to `high`, a makespan that was reached."""
+    if high <= low * NEAR:
+        return low
     for _ in range(HALVINGS):
         if high <= low * CLOSE:
             break

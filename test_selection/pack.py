@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from test_selection.balance import Layout, deal_greedily, deal_shares, relieve
+from test_selection.balance import MANY_TESTS, Layout, deal_greedily, deal_shares, relieve
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
@@ -92,7 +92,9 @@ def _make_plan(
     bound = plain = lower_bound(loads, shards, cards)
     layout = _first_layout(loads, cards, bound, limits.max_files)
     plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
-    if plainly and layout.makespan > bound * GOOD and not is_small(loads):
+    # Many tests are dealt out finely at once; there, looking further costs more than it wins.
+    few = sum(len(load.ids) for load in loads) <= MANY_TESTS
+    if plainly and layout.makespan > bound * (GOOD if few else MISSED) and not is_small(loads):
         bound = sharper_bound(loads, shards, bound, layout.makespan)
         layout = _better_layout(layout, cards, bound)
     made = _shards(layout, chains, limits.timeouts)
