@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from test_selection.bound import ROUNDING
+from test_selection.counting import counts_too_many
 from test_selection.groups import grouped_bound
 from test_selection.loads import FileLoad
 
@@ -51,6 +52,8 @@ def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> boo
     if limit <= 0:
         return False
     if any(load.total_s > 0 and load.setup_s >= limit for load in loads):
+        return True
+    if counts_too_many(loads, shards, limit):
         return True
     rests = [_cut(load, limit) for load in loads]
     setups = sorted(load.setup_s for load in loads)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
 from test_selection.catalog import CatalogTest
+from test_selection.counting import counts_too_many
 from test_selection.groups import needs_more
 from test_selection.limits import Limits
 from test_selection.loads import FileLoad, file_loads
@@ -102,6 +103,7 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
     for limit in (best, best * 1.01, best * 1.2, best * 2):
         assert not is_out_of_reach(loads, shards, limit * (1 + 1e-9))
         assert not needs_more(loads, shards, limit * (1 + 1e-9))
+        assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
 
 
 @settings(max_examples=60, deadline=None)
