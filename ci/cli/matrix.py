@@ -11,8 +11,7 @@ import typer
 
 from ci.cli import options
 from ci.config.model import Matrix
-from ci.steps.context import Context
-from ci.steps.folder import find_run
+from ci.steps.folder import find_plan
 from test_selection.files import write_text
 from test_selection.legs import Leg, choose_cards, deal, loads_of
 from test_selection.matrix import (
@@ -52,7 +51,7 @@ def matrix(
     """
     context = options.make_context(ctx, {}, json_output=out is None)
     settings = context.settings.model.matrix
-    dealt = _legs(_read(context, plan), settings, target, cards_per_leg, legs)
+    dealt = _legs(read_plan(find_plan(context.runs, plan)), settings, target, cards_per_leg, legs)
     content, why = _worded(dealt, settings, target)
     if out is None:
         typer.echo(to_json(content))
@@ -63,13 +62,6 @@ def matrix(
     context.say(
         f"{shards:,} shards on {len(dealt):,} legs, about {longest:.1f} s" + (f"; {why}" if why else "")
     )
-
-
-def _read(context: Context, named: str) -> Plan:
-    if Path(named).is_file():
-        return read_plan(Path(named))
-    runs = context.settings.resolve(context.settings.model.runs)
-    return read_plan(find_run(runs, named, holding="plan.json").plan)
 
 
 def _legs(plan: Plan, settings: Matrix, target: Target, cards: int | None, legs: int | None) -> list[Leg]:

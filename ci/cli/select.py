@@ -11,9 +11,8 @@ import typer
 from ci.cli import options
 from ci.errors import UsageError
 from ci.report.text import counted
-from ci.steps.collecting import resolve_source
+from ci.steps.collecting import noted_source
 from ci.steps.comparing import Desk, find_side
-from ci.steps.folder import read_source
 from ci.steps.reporting import past_durations
 from ci.steps.selecting import refuse_nothing, select_step, selected_lines
 from ci.steps.share import share_of
@@ -59,7 +58,7 @@ def select(
         lane=lane,
         by=by,
     )
-    noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
+    noted = noted_source(context, folder)
     collected = read_catalog(catalog or folder.catalog)
     selection = select_step(
         context,

@@ -14,9 +14,8 @@ from rich.table import Table
 from ci.cli import options
 from ci.errors import UsageError
 from ci.report.text import span
-from ci.steps.collecting import resolve_source
-from ci.steps.context import Context
-from ci.steps.folder import RunFolder, find_run, read_source
+from ci.steps.collecting import noted_source
+from ci.steps.folder import RunFolder, find_plan
 from ci.steps.forecasting import (
     Days,
     Prospect,
@@ -73,7 +72,7 @@ def simulate(
     _check("--draws", draws, MOST_DRAWS, least=1)
     check_out(out)
     context = options.make_context(ctx, {}, json_output=json_output)
-    plan_file = _plan_file(context, named)
+    plan_file = find_plan(context.runs, named)
     plan = read_plan(plan_file)
     seconds = read_durations(durations or RunFolder(path=plan_file.parent).durations)
     world = World(
@@ -119,7 +118,7 @@ def forecast(
     collected = read_catalog(catalog or folder.catalog)
     if durations is None and folder.durations.is_file():
         durations = folder.durations
-    noted = resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
+    noted = noted_source(context, folder)
     seconds = read_durations(durations) if durations else past_durations(context, collected.device)
     what = in_scope(context, collected, noted, seconds)
     prospects = forecast_step(
@@ -144,14 +143,6 @@ def forecast(
 def _check(flag: str, value: float, most: float, *, least: float = 0) -> None:
     if not least <= value <= most:
         raise UsageError(f"{flag} is {value:g}", remedy=f"give a number from {least:g} to {most:g}")
-
-
-def _plan_file(context: Context, named: str) -> Path:
-    path = Path(named)
-    if path.is_file():
-        return path.resolve()
-    runs = context.settings.resolve(context.settings.model.runs)
-    return find_run(runs, named, holding="plan.json").plan
 
 
 def _way(one: Days) -> dict[str, Any]:

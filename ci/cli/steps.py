@@ -163,7 +163,7 @@ def report(
     Example: spyre-ci report --run-dir runs/nightly
     """
     context = options.make_context(ctx, {}, json_output=json_output)
-    runs = context.settings.resolve(context.settings.model.runs)
+    runs = context.runs
     if named and run_dir:
         raise UsageError(f"both RUN {run_dir!r} and --run-dir {named} are given", remedy="give one of them")
     folder = (

@@ -57,7 +57,7 @@ def promote(
     Example: spyre-ci suite promote latest > promote.patch
     """
     context = options.make_context(ctx, {}, json_output=True)
-    runs = context.settings.resolve(context.settings.model.runs)
+    runs = context.runs
     patch = promote_step(context, find_run(runs, run, holding=RESULTS))
     typer.echo(patch.diff, nl=False)
     if write:

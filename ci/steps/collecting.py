@@ -17,7 +17,7 @@ from ci.runner.collect_cache import CollectCache, collection_key
 from ci.runner.installed import installed_torch
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder
+from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
 from test_selection.catalog import write_catalog
 from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
@@ -36,6 +36,15 @@ def resolve_source(context: Context, where: str | None) -> Source:
     if named.startswith("git+"):
         context.say(f"fetching {without_credentials(named)}")
     return fetch(named, context.state("sources"))
+
+
+def noted_source(context: Context, folder: RunFolder) -> Source | None:
+    """The source a run folder noted; None where nobody did.
+
+    Raises:
+        SpyreCiError: of `resolve_source`.
+    """
+    return resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
 
 
 def worker_environment(context: Context, source: Source) -> dict[str, str]:

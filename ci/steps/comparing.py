@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
-from ci.runner.source import Source
-from ci.steps.collecting import resolve_source
+from ci.steps.collecting import noted_source
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, read_source
+from ci.steps.folder import RunFolder
 from ci.steps.ladder import find_lock
 from ci.steps.reporting import past_durations
 from ci.steps.selecting import choose, in_scope
@@ -89,18 +88,13 @@ def _stage(desk: Desk, number: int) -> Side:
             remedy="give --run-dir or --catalog, or the name of a file",
         )
     context, catalog = desk.context, read_catalog(desk.catalog)
-    source = _source(context, desk.catalog.parent)
+    source = noted_source(context, RunFolder(path=desk.catalog.parent))
     share = share_of(context, stage=number, percent=None, files=(), keyword=None, ids=())
     what = in_scope(context, catalog, source, past_durations(context, catalog.device))
     places = find_lock(context, what)
     inside = choose(context, what, replace(share, percent=100), places=places)
     chosen = choose(context, what, share, places=places)
     return Side(name=f"stage {number}", known=inside.ids, selected={"": chosen.ids})
-
-
-def _source(context: Context, folder: Path) -> Source | None:
-    noted = RunFolder(path=folder)
-    return resolve_source(context, read_source(noted)[0]) if noted.source.is_file() else None
 
 
 def _is(path: Path, kind: str) -> bool:

@@ -38,6 +38,11 @@ class Context:
         """The CI that runs us."""
         return detect(self.environ, epoch_s=self.clock())
 
+    @property
+    def runs(self) -> Path:
+        """The folder that holds a folder a run."""
+        return self.settings.resolve(self.settings.model.runs)
+
     def state(self, *names: str) -> Path:
         """A path in the state folder."""
         return self.settings.state_dir.joinpath(*names)

@@ -125,6 +125,16 @@ def find_run(runs: Path, named: str, *, holding: str) -> RunFolder:
     )
 
 
+def find_plan(runs: Path, named: str) -> Path:
+    """A plan by its own path, or that of a run.
+
+    Raises:
+        MissingInputError: there is neither such a file nor such a run.
+    """
+    path = Path(named)
+    return path.resolve() if path.is_file() else find_run(runs, named, holding="plan.json").plan
+
+
 def read_device(folder: RunFolder) -> str | None:
     """The device the run was begun on; None where only a plan was handed on."""
     return read_identity(folder.path).device if folder.identity.is_file() else None

@@ -119,7 +119,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
     model = context.settings.model
     now = context.clock()
     if run_dir is None:
-        runs = context.settings.resolve(model.runs)
+        runs = context.runs
         folder = new_run_folder(runs, device=model.device.name, label=share.label, epoch_s=now)
     else:
         folder = RunFolder(path=run_dir.resolve())
@@ -193,7 +193,7 @@ def _reproduce(source: Source, device: str) -> tuple[str, ...]:
 
 def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted]:
     """What did not pass in a past run, on its device and from its source unless others are asked for."""
-    runs = context.settings.resolve(context.settings.model.runs)
+    runs = context.runs
     folder = find_run(runs, named, holding=RESULTS_FILE)
     globs = [file_pattern(text) for text in wanted.files]
     failed = tuple(

@@ -90,7 +90,7 @@ def _as_set(limits: Limits, settings: SettingsModel, estimates: Mapping[str, Est
         limits,
         timeouts=timeouts,
         max_files=settings.plan.max_files,
-        speeds=tuple(sorted(settings.plan.speeds, reverse=True)),
+        speeds=tuple(settings.plan.speeds),
     )
 
 

@@ -70,7 +70,7 @@ def scope_catalog(context: Context, run_dir: Path | None, catalog: Path | None) 
         return read_catalog(catalog)
     if run_dir is not None:
         return read_catalog(RunFolder(path=run_dir.resolve()).catalog)
-    runs = context.settings.resolve(context.settings.model.runs)
+    runs = context.runs
     folder = find_run(runs, "latest", holding=CATALOG)
     context.say(f"catalog: {folder.catalog}")
     return read_catalog(folder.catalog)

@@ -210,7 +210,7 @@ def test_the_changed_file_promotes_what_it_says_and_decides_nothing_else_differe
     assert found.promoted | found.left.keys() == passing
     for name, (out, expected) in before.items():
         if name in found.promoted:
-            assert after[name][1].mode == "mandatory_success"  # type: ignore[union-attr]
+            assert after[name][1].mode == "mandatory_success"  # type: ignore[union-attr]  # promoted, so expected
         else:
             assert after[name] == (out, expected)
     kept = found.texts.get(PATH, text).splitlines()
