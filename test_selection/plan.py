@@ -114,7 +114,7 @@ def read_plan(path: Path) -> Plan:
     Raises:
         MissingInputError: there is no such file.
         BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice, or
-            shards are not numbered from 0.
+            shards are not numbered from 0, or the fingerprint is not that of the shards.
     """
     content = read_json(path, KIND)
     try:
@@ -229,3 +229,9 @@ def _check(plan: Plan, path: Path) -> None:
         raise BadFileError(f"the id {twice!r} is planned twice", where=path, remedy=_REMEDY)
     if [shard.index for shard in plan.shards] != list(range(len(plan.shards))):
         raise BadFileError("shard indices do not count up from 0", where=path, remedy=_REMEDY)
+    if (found := fingerprint(plan.shards)) != plan.fingerprint:
+        raise BadFileError(
+            f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}",
+            where=path,
+            remedy=_REMEDY,
+        )

@@ -15,18 +15,12 @@ from ci.report.history import DAY_S, export_durations
 from ci.report.history import prune as prune_runs
 from ci.report.history_imports import forget_imports, import_classes, import_durations
 from ci.report.history_overview import DeviceHistory, overview
-from ci.steps.context import Context
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import load_json
 
 app = typer.Typer(help="History: what past runs took, for planning.", no_args_is_help=True)
 NAME = Path("durations.json.gz")
-
-
-def history_path(context: Context) -> Path:
-    """The store the settings name."""
-    return context.state(str(context.settings.model.history.path))
 
 
 @app.command()
@@ -41,7 +35,7 @@ def export(
     """
     context = options.make_context(ctx, {"device.name": device})
     name = context.settings.model.device.name
-    found = export_durations(history_path(context), device=name)
+    found = export_durations(context.history, device=name)
     write_durations(out, found)
     context.say(f"{_counts(found)} on {name}: {out}")
 
@@ -73,10 +67,10 @@ def import_(
     read = [_read(path, config or ()) for path in files]
     for path, found in zip(files, read, strict=True):
         if isinstance(found, Durations):
-            import_durations(history_path(context), found, device=name)
+            import_durations(context.history, found, device=name)
             context.say(f"{path}: {_counts(found)} on {name}")
         else:
-            import_classes(history_path(context), found)
+            import_classes(context.history, found)
             context.say(f"{path}: {len(found):,} classes")
 
 
@@ -94,7 +88,7 @@ def prune(
     Example: spyre-ci history prune --keep-days 90 --dry-run
     """
     context = options.make_context(ctx, {})
-    path = history_path(context)
+    path = context.history
     days = keep_days if keep_days is not None else context.settings.model.history.keep_days
     gone = prune_runs(path, days, context.clock(), dry_run=dry_run)
     verb = "would leave" if dry_run else "left"
@@ -107,7 +101,7 @@ def prune(
 def show(ctx: typer.Context) -> None:
     """Show how many runs and tests there are by device, and how old they are."""
     context = options.make_context(ctx, {})
-    rows, classes = overview(history_path(context))
+    rows, classes = overview(context.history)
     table = Table()
     for column in ("device", "runs", "tests", "imported", "oldest", "newest"):
         table.add_column(column, justify="left" if column == "device" else "right")

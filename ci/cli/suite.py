@@ -10,11 +10,10 @@ import typer
 
 from ci.cli import options
 from ci.errors import EXIT_OK, EXIT_USAGE
+from ci.report.results import RESULTS_FILE
 from ci.report.text import counted
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.suites import check_step, promote_step, write_patch
-
-RESULTS = "results.jsonl.gz"
 
 app = typer.Typer(help="torch-spyre's suite files.", no_args_is_help=True)
 
@@ -58,7 +57,7 @@ def promote(
     """
     context = options.make_context(ctx, {}, json_output=True)
     runs = context.runs
-    patch = promote_step(context, find_run(runs, run, holding=RESULTS))
+    patch = promote_step(context, find_run(runs, run, holding=RESULTS_FILE))
     typer.echo(patch.diff, nl=False)
     if write:
         write_patch(patch)

@@ -43,6 +43,11 @@ class Context:
         """The folder that holds a folder a run."""
         return self.settings.resolve(self.settings.model.runs)
 
+    @property
+    def history(self) -> Path:
+        """The store of past runs; it need not be there yet."""
+        return self.state(str(self.settings.model.history.path))
+
     def state(self, *names: str) -> Path:
         """A path in the state folder."""
         return self.settings.state_dir.joinpath(*names)

@@ -9,11 +9,14 @@ from pathlib import Path
 from ci.errors import MissingInputError
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import read_identity
+from ci.report.results import RESULTS_FILE
 from test_selection.files import read_json, write_json
 from test_selection.lock import FILE as LADDER_FILE
 
 SOURCE_KIND = "source"
+CATALOG_FILE = "catalog.jsonl.gz"
 DURATIONS_FILE = "durations.json.gz"
+PLAN_FILE = "plan.json"
 JOURNALS = "journal"
 
 
@@ -31,7 +34,7 @@ class RunFolder:
     @property
     def catalog(self) -> Path:
         """Every collected test."""
-        return self.path / "catalog.jsonl.gz"
+        return self.path / CATALOG_FILE
 
     @property
     def selection(self) -> Path:
@@ -46,7 +49,7 @@ class RunFolder:
     @property
     def plan(self) -> Path:
         """The shards."""
-        return self.path / "plan.json"
+        return self.path / PLAN_FILE
 
     @property
     def durations(self) -> Path:
@@ -66,7 +69,7 @@ class RunFolder:
     @property
     def results(self) -> Path:
         """What became of each test."""
-        return self.path / "results.jsonl.gz"
+        return self.path / RESULTS_FILE
 
     @property
     def summary(self) -> Path:
@@ -132,7 +135,7 @@ def find_plan(runs: Path, named: str) -> Path:
         MissingInputError: there is neither such a file nor such a run.
     """
     path = Path(named)
-    return path.resolve() if path.is_file() else find_run(runs, named, holding="plan.json").plan
+    return path.resolve() if path.is_file() else find_run(runs, named, holding=PLAN_FILE).plan
 
 
 def read_device(folder: RunFolder) -> str | None:

@@ -161,7 +161,7 @@ def _line(moves: Moves) -> str:
 
 
 def _history(context: Context, device: str) -> dict[str, float]:
-    path = context.state(str(context.settings.model.history.path))
+    path = context.history
     if not path.is_file():
         return {}
     try:

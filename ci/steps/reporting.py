@@ -28,7 +28,7 @@ from test_selection.selection import Selection, read_selection
 
 def past_durations(context: Context, device: str) -> Durations:
     """The seconds earlier runs on a device took, for the planner; empty where there is no usable history."""
-    path = context.state(str(context.settings.model.history.path))
+    path = context.history
     if not path.is_file():
         return Durations()
     try:
@@ -144,11 +144,10 @@ def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:
 
 def _remember(context: Context, account: Account, identity: RunIdentity) -> None:
     """Write the run into the history; a store that cannot be written costs estimates, not the run."""
-    history = context.settings.model.history
-    path = context.state(str(history.path))
+    path = context.history
     try:
         record(path, identity, account.results, account.setup_seconds())
-        prune(path, history.keep_days, context.clock())
+        prune(path, context.settings.model.history.keep_days, context.clock())
     except (SpyreCiError, OSError) as error:
         context.say(f"history: not written: {error}")
 

@@ -10,7 +10,7 @@ from ci.errors import UsageError
 from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, find_run
+from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
 from ci.steps.reporting import past_durations
 from test_selection.buckets import LANES, Destination, Lane, destination, split_by_lane
 from test_selection.capabilities import declared
@@ -20,7 +20,6 @@ from test_selection.rules import Rules, default_rules, load_rules
 from test_selection.selection import Selection
 
 DEFAULT_LANE = "nightly"
-CATALOG = "catalog.jsonl.gz"
 
 
 def scope_rules(context: Context) -> Rules:
@@ -71,7 +70,7 @@ def scope_catalog(context: Context, run_dir: Path | None, catalog: Path | None) 
     if run_dir is not None:
         return read_catalog(RunFolder(path=run_dir.resolve()).catalog)
     runs = context.runs
-    folder = find_run(runs, "latest", holding=CATALOG)
+    folder = find_run(runs, "latest", holding=CATALOG_FILE)
     context.say(f"catalog: {folder.catalog}")
     return read_catalog(folder.catalog)
 

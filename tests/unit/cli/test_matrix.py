@@ -10,7 +10,7 @@ import pytest
 from ci.cli.app import run
 from ci.cli.matrix import Target, _legs
 from ci.config.model import Matrix
-from test_selection.plan import Group, Plan, Shard, write_plan
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
 
 def write(path: Path, *seconds: float, empty: bool = False) -> None:
@@ -22,7 +22,10 @@ def write(path: Path, *seconds: float, empty: bool = False) -> None:
         )
         for number, one in enumerate(seconds)
     )
-    write_plan(path, Plan(fingerprint="f", bound_s=1.0, makespan_s=1.0, binds="balance", shards=shards))
+    write_plan(
+        path,
+        Plan(fingerprint=fingerprint(shards), bound_s=1.0, makespan_s=1.0, binds="balance", shards=shards),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +124,9 @@ def test_a_wide_shard_widens_every_pod_but_only_its_own_leg() -> None:
         Shard(index=0, expected_s=5.0, groups=group, cards=2),
         *(Shard(index=number, expected_s=1.0, groups=group) for number in (1, 2)),
     ]
-    plan = Plan(fingerprint="f", bound_s=1.0, makespan_s=1.0, binds="balance", shards=tuple(shards))
+    plan = Plan(
+        fingerprint=fingerprint(shards), bound_s=1.0, makespan_s=1.0, binds="balance", shards=tuple(shards)
+    )
 
     def cards(target: Target) -> list[tuple[tuple[int, ...], int]]:
         return [(leg.shards, leg.cards) for leg in _legs(plan, Matrix(), target, 1, None)]

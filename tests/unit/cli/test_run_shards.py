@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from test_selection.plan import Group, Plan, Shard, write_plan
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_shards_that_are_none_are_refused(
         Shard(index=number, expected_s=1.0, groups=(Group(file="a.py", ids=(f"a.py::{number}",)),))
         for number in range(2)
     )
-    plan = Plan(fingerprint="f", bound_s=1.0, makespan_s=1.0, binds="balance", shards=shards)
+    plan = Plan(fingerprint=fingerprint(shards), bound_s=1.0, makespan_s=1.0, binds="balance", shards=shards)
     write_plan(tmp_path / "plan.json", plan)
     assert run(["run", "--run-dir", str(tmp_path), "--shard", text]) == 2
     assert message in capsys.readouterr().err

@@ -32,9 +32,8 @@ def test_a_plan_comes_back(tmp_path: Path) -> None:
 def test_what_limits_add_to_a_plan_comes_back_and_is_left_out_where_it_is_usual(tmp_path: Path) -> None:
     first, second = SHARDS
     alone = Group(file="c.py", ids=("c.py::1",), alone=True, timeout_s=30.0)
-    limited = replace(
-        PLAN, shards=(replace(first, groups=(*first.groups, alone), cards=2, speed=0.5), second)
-    )
+    shards = (replace(first, groups=(*first.groups, alone), cards=2, speed=0.5), second)
+    limited = replace(PLAN, fingerprint=fingerprint(shards), shards=shards)
     write_plan(tmp_path / "p.json", limited)
     assert read_plan(tmp_path / "p.json") == limited
     rows = json.loads((tmp_path / "p.json").read_text())["shards"]
@@ -174,6 +173,13 @@ def test_a_group_of_the_wrong_kind_is_told_with_its_place(
 def test_plans_of_the_wrong_kind_are_refused(tmp_path: Path, content: dict[str, Any]) -> None:
     with pytest.raises(BadFileError, match="missing or of the wrong kind"):
         read_plan(changed(tmp_path, **content))
+
+
+def test_a_plan_whose_tests_were_moved_by_hand_is_refused(tmp_path: Path) -> None:
+    rows = [shard_row(0, "y"), shard_row(1, "x")]
+    with pytest.raises(BadFileError, match="of other groups than these") as caught:
+        read_plan(changed(tmp_path, shards=rows))
+    assert "plan again with `spyre-ci plan`" in str(caught.value)
 
 
 @pytest.mark.parametrize("index", [0.5, True, "0"])
