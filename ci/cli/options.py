@@ -100,3 +100,23 @@ def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:
     if named is None:
         raise typer.BadParameter("name a run folder", param_hint="--run-dir")
     return RunFolder(path=named.resolve())
+
+
+def refuse_before_verb(ctx: typer.Context) -> None:
+    """Refuse options between a group and its verb, which the group would take and drop in silence.
+
+    Raises:
+        UsageError: with each option as it was named.
+    """
+    given = [
+        max(parameter.opts, key=len)
+        for parameter in ctx.command.params
+        if ctx.params.get(parameter.name or "") not in (None, False, [], ())
+    ]
+    if given:
+        verb = f"{ctx.command_path} {ctx.invoked_subcommand}"
+        raise UsageError(
+            f"{', '.join(sorted(given))} given before `{ctx.invoked_subcommand}`",
+            where=ctx.command_path,
+            remedy=f"write options behind the verb: {verb} … {given[0]} …",
+        )

@@ -41,10 +41,7 @@ def scope(
     Example: spyre-ci scope --run-dir runs/nightly
     """
     if ctx.invoked_subcommand is not None:
-        if any(value is not None for value in (run_dir, catalog, source, device)) or json_output:
-            raise UsageError(
-                "options stand before the verb", where="spyre-ci scope", remedy="write them behind it"
-            )
+        options.refuse_before_verb(ctx)
         return
     if sum(value is not None for value in (run_dir, catalog, source)) > 1:
         raise UsageError("several inputs are named", remedy="give one of --run-dir, --catalog, --pytorch-src")

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.errors import UsageError
 from ci.report.text import counted
 from ci.steps.collecting import noted_source
 from ci.steps.comparing import Desk, find_side
@@ -44,7 +43,7 @@ def select(
     Example: spyre-ci select --run-dir runs/nightly --stage 2
     """
     if ctx.invoked_subcommand is not None:
-        _refuse_options(ctx)
+        options.refuse_before_verb(ctx)
         return
     context = options.make_context(ctx, {})
     folder = options.run_folder(run_dir, out, catalog)
@@ -100,13 +99,3 @@ def diff(
         context.say(line)
     if json_output:
         typer.echo(json.dumps(difference_json(difference), indent=1))
-
-
-def _refuse_options(ctx: typer.Context) -> None:
-    """Options that stand before `diff` would be dropped in silence."""
-    given = [name for name, value in ctx.params.items() if value not in (None, False, [], ())]
-    if given:
-        raise UsageError(
-            f"{', '.join(sorted(given))} given before `{ctx.invoked_subcommand}`",
-            remedy=f"write options behind it: spyre-ci select {ctx.invoked_subcommand} A B --run-dir DIR",
-        )

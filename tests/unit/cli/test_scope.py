@@ -185,7 +185,7 @@ def test_a_tree_is_counted_by_its_files_without_a_catalog(
     [
         (("explain", "nothing"), "'nothing' is neither a canonical id nor a test file", "file::Class"),
         (("explain", "a::b[c"), "'a::b[c' is not a canonical id", "write it as file::Class"),
-        (("--json", "explain", "a.py"), "options stand before the verb", "write them behind it"),
+        (("--json", "explain", "a.py"), "--json given before `explain`", "write options behind the verb"),
         (("--catalog", "a", "--run-dir", "b"), "several inputs are named", "give one of"),
         (("--catalog", "none.gz"), "none.gz: there is no catalog file", "check the path"),
         (("--run-dir", "none"), "there is no catalog file", "run the step before"),

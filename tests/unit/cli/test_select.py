@@ -274,7 +274,7 @@ def test_what_cannot_be_compared_is_refused(call: Call, words: tuple[str, ...], 
 def test_options_before_diff_are_refused_and_not_dropped(call: Call) -> None:
     code, said = call("select", "--run-dir", "r", "diff", "1", "2")
     assert code == 2
-    assert "run_dir given before `diff`" in said
+    assert "--run-dir given before `diff`" in said
 
 
 def test_the_suite_of_the_settings_holds_for_a_catalog_whose_source_nobody_noted(call: Call) -> None:
