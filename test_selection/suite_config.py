@@ -13,7 +13,8 @@ from test_selection.suite_meaning import (
     unmatched_paths,
 )
 from test_selection.suite_model import DEFAULT_UNLISTED, MANDATORY, MODES, Entry, Root, Suite, SuiteFile
-from test_selection.suite_read import load_suite, parse_suite, suite_paths
+from test_selection.suite_paths import suite_paths
+from test_selection.suite_read import load_suite, parse_suite
 
 __all__ = [
     "DEFAULT_UNLISTED",

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
-from test_selection.dtypes import ALIASES, DTYPES, dtype_name
-from test_selection.errors import MissingInputError
+from test_selection.dtypes import dtype_name
 from test_selection.patterns import compile_glob
-from test_selection.selection import Precision
 from test_selection.suite_model import (
     DEFAULT_UNLISTED,
     MANDATORY,
     MODES,
-    Edit,
     Entry,
     Name,
     Named,
@@ -33,15 +28,20 @@ from test_selection.suite_names import (
     op_key,
     split_path,
 )
+from test_selection.suite_rows import (
+    compiled,
+    line_of,
+    read_description,
+    read_edit,
+    read_flag,
+    read_named,
+    refuse_strange_dtype,
+)
 from test_selection.yaml_lines import parse_document
 from test_selection.yaml_reader import Reader
 
-# What rows of operators and modules carry for the device's own test base: inputs to build, tags to print.
-_INPUTS = ("sample_inputs_func", "constructor_inputs", "forward_inputs", "module_path", "tags", "labels")
-_ROW = ("name", "description", "precision", "force_xfail", "dtypes", *_INPUTS)
 # torch.manual_seed takes no more.
 _MAX_SEED = 2**64 - 1
-_Row = TypeVar("_Row")
 
 
 def load_suite(path: Path) -> Suite:
@@ -64,45 +64,6 @@ def parse_suite(path: Path, text: str) -> Suite:
     return _suite(Reader(document, (), document.content), path)
 
 
-def suite_paths(named: Sequence[str | Path], base: Path) -> list[Path]:
-    """The suite files that are meant by files, folders and globs.
-
-    A folder stands for every `.yaml` and `.yml` below it. What was named first comes first, the rest of a
-    folder or glob by name; a file that is named twice is read once.
-
-    Args:
-        named: paths, relative to `base` where they are not absolute.
-        base: the folder relative paths start in.
-
-    Raises:
-        MissingInputError: nothing of that name is there.
-    """
-    found: dict[Path, None] = {}
-    for one in named:
-        found.update(dict.fromkeys(_expanded(base / one)))
-    return list(found)
-
-
-def _expanded(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        files = [one for one in path.rglob("*") if one.suffix in {".yaml", ".yml"} and one.is_file()]
-    else:
-        parts = path.parts
-        wild = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
-        pattern = "/".join(parts[wild:])
-        try:
-            files = [one for one in Path(*parts[:wild]).glob(pattern) if one.is_file()] if pattern else []
-        except (ValueError, NotImplementedError, OSError):
-            files = []
-    if not files:
-        raise MissingInputError(
-            "there is no such suite file", where=path, remedy="name a file, a folder of them or a glob"
-        )
-    return sorted(files)
-
-
 def _suite(root: Reader, path: Path) -> Suite:
     root.known("test_suite_config")
     config = root.table("test_suite_config", required=True)
@@ -123,13 +84,13 @@ def _file(row: Reader) -> SuiteFile:
     path = row.text("path")
     root, rest = split_path(path)
     _refuse_outside(row, path, rest)
-    pattern, exact = _compiled(row, "path", partial(compile_path, root, rest))
+    pattern, exact = compiled(row, "path", partial(compile_path, root, rest))
     return SuiteFile(
         path=path,
         root=root,
         pattern=pattern,
         exact=exact,
-        line=_line(row, "path"),
+        line=line_of(row, "path"),
         unlisted_test_mode=row.choice("unlisted_test_mode", MODES, DEFAULT_UNLISTED),
         entries=tuple(_entry(one) for one in row.rows("tests")),
         kept=row.kept("labels", "tags", "description"),
@@ -160,12 +121,12 @@ def _entry(row: Reader) -> Entry:
         names=names,
         line=row.document.line(row.at) or 0,
         mode=row.choice("mode", MODES, MANDATORY),
-        description=_said(row),
-        ops=_edit(edits.table("ops"), op_key),
-        dtypes=_edit(edits.table("dtypes"), dtype_name, _refuse_strange_dtype),
-        modules=_edit(edits.table("modules"), module_name),
+        description=read_description(row),
+        ops=read_edit(edits.table("ops"), op_key),
+        dtypes=read_edit(edits.table("dtypes"), dtype_name, refuse_strange_dtype),
+        modules=read_edit(edits.table("modules"), module_name),
         cpu_move=tuple(one.text("name") for one in functions.rows("cpu_move", "name")),
-        no_grad=_flag(row, "no_grad"),
+        no_grad=read_flag(row, "no_grad"),
         include=tuple(_rule(one) for one in selectors.rows("include")),
         exclude=tuple(_rule(one) for one in selectors.rows("exclude")),
         kept=row.kept("labels", "tags"),
@@ -180,57 +141,13 @@ def _names(row: Reader) -> tuple[Name, ...]:
         found.append(
             Name(
                 text=text,
-                pattern=_compiled(row, "names", partial(compile_name, text), text),
+                pattern=compiled(row, "names", partial(compile_name, text), text),
                 qualified="::" in text,
                 loose=loose(text),
                 line=row.document.line(at) or 0,
             )
         )
     return tuple(found)
-
-
-def _edit(row: Reader, name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None) -> Edit:
-    """What is included and excluded."""
-    row.known("include", "exclude")
-    edit = Edit(
-        include=_named(row.rows("include", "name"), name_of, check),
-        exclude=_named(row.rows("exclude", "name"), name_of, check),
-    )
-    if both := sorted(edit.include.keys() & edit.exclude.keys()):
-        written = edit.exclude[both[0]].written
-        raise row.error("exclude", f"{written!r} is both included and excluded", "keep it in one of them")
-    return edit
-
-
-def _named(
-    rows: Iterable[Reader], name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
-) -> dict[str, Named]:
-    """Rows by name; the first of a name counts, for operators are listed once for every set of inputs."""
-    found: dict[str, Named] = {}
-    for row in rows:
-        row.known(*_ROW)
-        if check is not None:
-            check(row)
-        written = row.text("name")
-        dtypes = row.rows("dtypes", "name")
-        one = Named(
-            name=name_of(written),
-            written=written,
-            line=_line(row, "name"),
-            description=_said(row),
-            precision=_precision(row),
-            force_xfail=_flag(row, "force_xfail"),
-            dtypes=_named(dtypes, dtype_name, _refuse_strange_dtype),
-            located=bool(row.content.get("module_path")),
-        )
-        found.setdefault(one.name, one)
-    return found
-
-
-def _refuse_strange_dtype(row: Reader) -> None:
-    name = row.text("name")
-    if dtype_name(name) not in DTYPES:
-        row.choice("name", sorted({*DTYPES, *ALIASES}))
 
 
 def _support(row: Reader) -> Support:
@@ -240,13 +157,13 @@ def _support(row: Reader) -> Support:
         key: str, name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
     ) -> Mapping[str, Named] | None:
         rows = row.rows(key, "name")
-        return None if row.content.get(key) is None else _named(rows, name_of, check)
+        return None if row.content.get(key) is None else read_named(rows, name_of, check)
 
     inputs = row.table("input_config")
     inputs.known("seed")
     return Support(
         # torch-spyre reads an empty list of dtypes as no list.
-        dtypes=listed("supported_dtypes", dtype_name, _refuse_strange_dtype) or None,
+        dtypes=listed("supported_dtypes", dtype_name, refuse_strange_dtype) or None,
         ops=listed("supported_ops", op_key),
         modules=listed("supported_modules", module_name),
         seed=_seed(inputs),
@@ -266,46 +183,14 @@ def _seed(row: Reader) -> int | None:
 def _rule(row: Reader) -> Rule:
     row.known("has_ops", "ops_in_supported", "markers", "name_patterns", "module_patterns", "decorators")
     patterns = {
-        key: tuple(_compiled(row, key, partial(compile_glob, text), text) for text in row.texts(key))
+        key: tuple(compiled(row, key, partial(compile_glob, text), text) for text in row.texts(key))
         for key in ("name_patterns", "module_patterns")
     }
     return Rule(
-        has_ops=_flag(row, "has_ops") if "has_ops" in row.content else None,
-        ops_in_supported=_flag(row, "ops_in_supported") if "ops_in_supported" in row.content else None,
+        has_ops=read_flag(row, "has_ops") if "has_ops" in row.content else None,
+        ops_in_supported=read_flag(row, "ops_in_supported") if "ops_in_supported" in row.content else None,
         names=patterns["name_patterns"],
         modules=patterns["module_patterns"],
         unknown=tuple(key for key in ("markers", "decorators") if row.texts(key)),
         line=row.document.line(row.at) or 0,
     )
-
-
-def _precision(row: Reader) -> Precision | None:
-    found = row.precision() if row.content.get("precision") is not None else {}
-    return Precision(atol=found.get("atol"), rtol=found.get("rtol")) if found else None
-
-
-def _flag(row: Reader, key: str) -> bool:
-    value: Any = row.content.get(key, False)
-    if not isinstance(value, bool):
-        raise row.error(key, f"{key} is {value!r}, not true or false", f"write `{key}: true`")
-    return value
-
-
-def _said(row: Reader) -> str:
-    """A description; one that is left empty says nothing."""
-    value = row.content.get("description")
-    return "" if value is None or value == "" else row.text("description")
-
-
-def _line(row: Reader, key: str) -> int:
-    return row.document.line((*row.at, key)) or 0
-
-
-def _compiled(row: Reader, key: str, compiled: Callable[[], _Row], seen: str | None = None) -> _Row:
-    try:
-        return compiled()
-    except (re.error, RecursionError, OverflowError) as error:
-        written = row.content.get(key) if seen is None else seen
-        raise row.error(
-            key, f"{key} holds {written!r}, a pattern that cannot be read: {error}", "mend it"
-        ) from error
