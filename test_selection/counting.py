@@ -18,7 +18,7 @@ def counts_too_many(loads: Sequence[FileLoad], shards: int, limit: float) -> boo
     together hold no more than m times the concave hull of c at the mean number of parts, and c falls.
     """
     one = max(load.seconds[0] for load in loads)
-    if one <= 0 or any(load.seconds[-1] < one * (1 - ROUNDING) for load in loads):
+    if one <= limit * ROUNDING or any(load.seconds[-1] < one * (1 - ROUNDING) for load in loads):
         return False
     parts = tests = 0
     for load in loads:
