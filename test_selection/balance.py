@@ -6,6 +6,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from test_selection.fluid import Packing
 from test_selection.loads import FileLoad
@@ -20,6 +21,8 @@ MAX_PARTNERS = 6
 # Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
 MAX_SINGLES = 24
 MAX_LOOKS = 256
+# Two tests of a file go at once where a shard has no more of it.
+MAX_FOR_TWO = 14
 
 # Seconds off the giving shard, seconds onto the taking one, the file, its tests that go.
 Item = tuple[float, float, int, tuple[int, ...]]
@@ -205,7 +208,7 @@ def relieve(layout: Layout, *, goal: float) -> None:
         if peak <= goal:
             return
         best: Step | None = None
-        for shard in _partners(layout, longest, soonest_first):
+        for shard in _partners(layout, longest, soonest_first, anywhere_first=many):
             for step in _steps(layout, longest, shard):
                 tried += 1
                 if step.peak < (best.peak if best else peak * (1 - 1e-9)):
@@ -230,20 +233,29 @@ def _take(layout: Layout, longest: int, step: Step) -> None:
     layout.add(step.shard, load, tests)
 
 
-def _partners(layout: Layout, longest: int, soonest_first: list[tuple[float, int]]) -> list[int]:
-    """The shards that end soonest, of all and of those that share a file with the longest one."""
+def _partners(
+    layout: Layout, longest: int, soonest_first: list[tuple[float, int]], *, anywhere_first: bool
+) -> list[int]:
+    """The shards that end soonest, of those that share a file with the longest one and of all.
+
+    Tests go to the former without one set-up more; `anywhere_first`, the latter, takes fewer looks.
+    """
     found: dict[int, None] = {}
-    kept: list[tuple[float, int]] = []
-    while soonest_first and len(kept) < MAX_PARTNERS:
-        row = heapq.heappop(soonest_first)
-        if row[0] == layout.time(row[1]) and row[1] not in found:
-            kept.append(row)
-            found[row[1]] = None
-    for row in kept:
-        heapq.heappush(soonest_first, row)
     fellows = {shard for number in layout.content[longest] for shard in layout.touched[number]}
     for shard in heapq.nsmallest(MAX_PARTNERS, fellows, key=lambda one: (layout.time(one), one)):
         found[shard] = None
+    kept: list[tuple[float, int]] = []
+    seen: set[int] = set()
+    while soonest_first and len(kept) < MAX_PARTNERS:
+        row = heapq.heappop(soonest_first)
+        if row[0] == layout.time(row[1]) and row[1] not in seen:
+            kept.append(row)
+            seen.add(row[1])
+    for row in kept:
+        heapq.heappush(soonest_first, row)
+        found.setdefault(row[1])
+    if anywhere_first:
+        found = dict.fromkeys([row[1] for row in kept] + list(found))
     found.pop(longest, None)
     return list(found)
 
@@ -266,7 +278,7 @@ def _steps(layout: Layout, giver: int, taker: int) -> Iterator[Step]:
 
 
 def _items(layout: Layout, giver: int, taker: int) -> list[Item]:
-    """What could go from one shard to another: all of a file, or one test of it."""
+    """What could go from one shard to another: all of a file, one test of it, or two where there are few."""
     items: list[Item] = []
     for number, tests in layout.content[giver].items():
         if not layout.takes(taker, number):
@@ -281,6 +293,13 @@ def _items(layout: Layout, giver: int, taker: int) -> list[Item]:
         if len(tests) > 1:
             items += [
                 (seconds[test], seconds[test] + setup, number, (test,)) for test in _singles(seconds, tests)
+            ]
+        if len(tests) <= MAX_FOR_TWO:
+            items += [
+                (both, both + setup, number, pair)
+                for pair in combinations(tests, 2)
+                if len(tests) > len(pair)
+                for both in (seconds[pair[0]] + seconds[pair[1]],)
             ]
     return items
 
@@ -297,13 +316,11 @@ def _peak(layout: Layout, giver: int, taker: int, leave: Item, back: Item | None
     """Seconds of the longer of two shards after a move or swap; None where it cannot be reckoned so."""
     gives, takes = layout.work[giver] - leave[0], layout.work[taker] + leave[1]
     if back is not None:
-        if back[2] == leave[2] and (len(back[3]) > 1 or len(leave[3]) > 1):
-            return None
-        if (
-            back[2] == leave[2]
-            and min(len(layout.content[giver][leave[2]]), len(layout.content[taker][leave[2]])) == 1
+        if back[2] == leave[2] and (
+            len(leave[3]) == len(layout.content[giver][leave[2]])
+            or len(back[3]) == len(layout.content[taker][leave[2]])
         ):
-            # The last test of its file against another of it: each shard keeps its set-up.
+            # The last tests of a file against others of it: each shard keeps its set-up.
             return None
         gives, takes = gives + back[1], takes - back[0]
     return max(gives / layout.speeds[giver], takes / layout.speeds[taker])

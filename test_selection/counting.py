@@ -9,8 +9,6 @@ from itertools import accumulate
 from test_selection.bound import ROUNDING
 from test_selection.loads import FileLoad
 
-MOST_TESTS = 1e9
-
 
 def counts_too_many(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:
     """Whether equal tests prove that no split ends within `limit` seconds.
@@ -20,8 +18,7 @@ def counts_too_many(loads: Sequence[FileLoad], shards: int, limit: float) -> boo
     together hold no more than m times the concave hull of c at the mean number of parts, and c falls.
     """
     one = max(load.seconds[0] for load in loads)
-    # Where a shard holds more of them than anybody has tests, counting them proves nothing.
-    if one * MOST_TESTS <= limit or any(load.seconds[-1] < one * (1 - ROUNDING) for load in loads):
+    if one <= limit * ROUNDING or any(load.seconds[-1] < one * (1 - ROUNDING) for load in loads):
         return False
     parts = tests = 0
     for load in loads:

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from test_selection.balance import MANY_TESTS, Layout, deal_greedily, deal_shares, relieve
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
-from test_selection.dive import grouped
 from test_selection.errors import UsageError
 from test_selection.even import even
 from test_selection.exact import improve, is_small
@@ -26,6 +24,7 @@ from test_selection.fluid import Packing, pack, spread
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
+from test_selection.regroup import regroup
 from test_selection.sharper import sharper_bound
 from test_selection.whole import deal_whole_files
 
@@ -33,10 +32,10 @@ from test_selection.whole import deal_whole_files
 GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
+# The limit within which groups are sought is halved towards the least one so often.
+REGROUPED = 5
 # A split so much worse than the best one so far is not worth relieving.
 NEARLY = 1.03
-# Groups are sought for limits so far above the bound.
-ABOVE = (1.002, 1.004, 1.007)
 # Dealing test by test looks at every test anew; past so many, shares are fine enough.
 MAX_GREEDY = 50_000
 # A plan this far above its bound was kept there by a limit, where there is one.
@@ -95,7 +94,7 @@ def _make_plan(
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
     if plainly and layout.makespan > bound * (GOOD if few else MISSED) and not is_small(loads):
-        bound = sharper_bound(loads, shards, bound, layout.makespan)
+        bound = sharper_bound(loads, shards, bound, layout.makespan, finely=False)
         layout = _better_layout(layout, cards, bound)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
@@ -149,20 +148,31 @@ def _better_layout(layout: Layout, cards: Cards, bound: float) -> Layout:
     ways: tuple[Callable[[], Packing | None], ...] = (
         lambda: pack(loads, cards, bound),
         lambda: spread(loads, cards, bound),
-        *(partial(grouped, loads, cards, bound * above) for above in ABOVE),
     )
     for way in ways:
         if layout.makespan <= bound * FAIR:
-            break
+            return layout
         packing = way()
-        if packing is None:
-            continue
-        even(packing, bound * GOOD)
-        other = deal_shares(packing)
-        if other.makespan <= layout.makespan * NEARLY:
-            relieve(other, goal=bound * GOOD)
-            layout = min(layout, other, key=lambda one: one.makespan)
+        if packing is not None:
+            layout = _better(layout, packing, bound)
+    low, high = bound, layout.makespan
+    for _ in range(REGROUPED):
+        if high <= bound * FAIR:
+            break
+        middle = (low + high) / 2
+        layout = _better(layout, regroup(loads, cards, bound, middle), bound)
+        # What lies far above the limit it was made for shows that the limit was too low.
+        low, high = (low, layout.makespan) if layout.makespan < (middle + high) / 2 else (middle, high)
     return layout
+
+
+def _better(layout: Layout, packing: Packing, bound: float) -> Layout:
+    """The shorter one of a layout and of what becomes of a packing."""
+    even(packing, bound * GOOD)
+    other = deal_shares(packing)
+    if other.makespan <= layout.makespan * NEARLY:
+        relieve(other, goal=bound * GOOD)
+    return min(layout, other, key=lambda one: one.makespan)
 
 
 def _shards(layout: Layout, chains: Chains, timeouts: Mapping[str, float]) -> tuple[Shard, ...]:

@@ -14,8 +14,9 @@ from itertools import accumulate
 
 from test_selection.bound import ROUNDING
 from test_selection.counting import counts_too_many
-from test_selection.groups import grouped_bound
+from test_selection.groups import NEAR, grouped_bound
 from test_selection.loads import FileLoad
+from test_selection.whole_tests import WholeTests, fitting
 
 # The gap between what is proved and what is reached is halved so often.
 HALVINGS = 12
@@ -29,8 +30,13 @@ MAX_VALUES = 64
 TOLLS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
-def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: float) -> float:
-    """The best bound found from `low`, a bound, up to `high`, a makespan that was reached."""
+def sharper_bound(
+    loads: Sequence[FileLoad], shards: int, low: float, high: float, *, finely: bool = True
+) -> float:
+    """The best bound found from `low`, a bound, up to `high`, a makespan that was reached.
+
+    Where the two stay apart, looking `finely` may take a second.
+    """
     low = max(low, min(counted_bound(loads, shards, high), high))
     reached = high
     top = high * (1 - ROUNDING)
@@ -42,8 +48,22 @@ def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: floa
             low = middle
         else:
             high = middle
-    low = grouped_bound(loads, shards, low, reached)
+    if reached > low * NEAR:
+        low = _whole_tests_bound(WholeTests(loads, shards), low, reached)
+    low = grouped_bound(loads, shards, low, reached, finely=finely)
     return min(on_grid(loads, low), reached)
+
+
+def _whole_tests_bound(tests: WholeTests, low: float, high: float) -> float:
+    if high > low and tests.too_many(high * (1 - ROUNDING)):
+        return high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if tests.too_many(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:
@@ -134,8 +154,8 @@ def counted_bound(loads: Sequence[FileLoad], shards: int, reached: float) -> flo
     """
     sizes: list[float] = []
     for load in loads:
-        fitting = _fitting(load, reached)
-        share = load.setup_s / fitting if fitting else math.inf
+        most = fitting(load, reached)
+        share = load.setup_s / most if most else math.inf
         sizes += [seconds + share for seconds in load.seconds]
     sizes.sort(reverse=True)
     best = 0.0
@@ -144,17 +164,6 @@ def counted_bound(loads: Sequence[FileLoad], shards: int, reached: float) -> flo
         if sizes[last - together] * (together + 1) > best:
             best = max(best, math.fsum(sizes[last - together : last + 1]))
     return best * (1 - ROUNDING)
-
-
-def _fitting(load: FileLoad, reached: float) -> int:
-    """How many tests of a file, the shortest ones, a shard holds within `reached` seconds."""
-    room = reached * (1 + ROUNDING) - load.setup_s
-    sums = accumulate(reversed(load.seconds))
-    count = 0
-    for count, total in enumerate(sums, start=1):
-        if total > room:
-            return count - 1
-    return count
 
 
 def _broken(

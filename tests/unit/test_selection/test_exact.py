@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from test_selection.bound import lower_bound
 from test_selection.catalog import CatalogTest
 from test_selection.counting import counts_too_many
-from test_selection.groups import needs_more
+from test_selection.groups import FINE, needs_more
 from test_selection.limits import Limits
 from test_selection.loads import FileLoad, file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.sharper import counted_bound, is_out_of_reach, on_grid, sharper_bound
+from test_selection.whole_tests import WholeTests
 
 Files = Sequence[tuple[float, Sequence[float]]]
 
@@ -104,7 +105,9 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
     for limit in (best, best * 1.01, best * 1.2, best * 2):
         assert not is_out_of_reach(loads, shards, limit * (1 + 1e-9))
         assert not needs_more(loads, shards, limit * (1 + 1e-9))
+        assert not needs_more(loads, shards, limit * (1 + 1e-9), most=FINE)
         assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
 
 
 @settings(max_examples=60, deadline=None)
