@@ -191,14 +191,17 @@ class Step:
     back: Item | None = None
 
 
-def relieve(layout: Layout, *, goal: float) -> None:
-    """Move and swap tests off the longest shard until it is within `goal` seconds or nothing helps."""
+def relieve(layout: Layout, *, goal: float, thoroughly: bool = False) -> None:
+    """Move and swap tests off the longest shard until it is within `goal` seconds or nothing helps.
+
+    Many tests are not looked at as long as few, unless `thoroughly`.
+    """
     shards = range(len(layout.work))
     longest_first = [(-layout.time(shard), shard) for shard in shards]
     soonest_first = [(layout.time(shard), shard) for shard in shards]
     heapq.heapify(longest_first)
     heapq.heapify(soonest_first)
-    many = sum(len(load.ids) for load in layout.loads) > MANY_TESTS
+    many = not thoroughly and sum(len(load.ids) for load in layout.loads) > MANY_TESTS
     tried, most = 0, MAX_TRIED_OF_MANY if many else MAX_TRIED
     while tried < most:
         while -longest_first[0][0] != layout.time(longest_first[0][1]):

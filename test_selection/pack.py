@@ -171,7 +171,7 @@ def _better(layout: Layout, packing: Packing, bound: float) -> Layout:
     even(packing, bound * GOOD)
     other = deal_shares(packing)
     if other.makespan <= layout.makespan * NEARLY:
-        relieve(other, goal=bound * GOOD)
+        relieve(other, goal=bound * GOOD, thoroughly=True)
     return min(layout, other, key=lambda one: one.makespan)
 
 
