@@ -9,17 +9,17 @@ Programming 91, 2001, for bin packing without set-ups).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 from test_selection.bound import ROUNDING
-from test_selection.counting import counts_too_many
+from test_selection.counting import counts_too_many, groups_too_many
 from test_selection.groups import NEAR, grouped_bound
 from test_selection.loads import FileLoad
 from test_selection.whole_tests import WholeTests, fitting
 
 # The gap between what is proved and what is reached is halved so often.
-HALVINGS = 12
+HALVINGS, UNIT_HALVINGS = 12, 6
 # So many different set-ups are tried as thresholds, and so many pieces on a shard are told apart.
 MAX_THRESHOLDS = 8
 MAX_PIECES = 24
@@ -49,17 +49,18 @@ def sharper_bound(
         else:
             high = middle
     if reached > low * NEAR:
-        low = _whole_tests_bound(WholeTests(loads, shards), low, reached)
+        low = _raised(low, reached, WholeTests(loads, shards).too_many)
+        low = _raised(low, reached, lambda limit: groups_too_many(loads, shards, limit), UNIT_HALVINGS)
     low = grouped_bound(loads, shards, low, reached, finely=finely)
     return min(on_grid(loads, low), reached)
 
 
-def _whole_tests_bound(tests: WholeTests, low: float, high: float) -> float:
-    if high > low and tests.too_many(high * (1 - ROUNDING)):
+def _raised(low: float, high: float, is_too_low: Callable[[float], bool], halvings: int = HALVINGS) -> float:
+    if high > low and is_too_low(high * (1 - ROUNDING)):
         return high
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (low + high) / 2
-        if tests.too_many(middle):
+        if is_too_low(middle):
             low = middle
         else:
             high = middle

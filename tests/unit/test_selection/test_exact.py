@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
 from test_selection.catalog import CatalogTest
-from test_selection.counting import counts_too_many
+from test_selection.counting import counts_too_many, groups_too_many
 from test_selection.groups import FINE, needs_more
 from test_selection.limits import Limits
 from test_selection.loads import FileLoad, file_loads
@@ -107,7 +107,30 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
         assert not needs_more(loads, shards, limit * (1 + 1e-9))
         assert not needs_more(loads, shards, limit * (1 + 1e-9), most=FINE)
         assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not groups_too_many(loads, shards, limit * (1 + 1e-9))
         assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.5, 1.5]), st.lists(st.sampled_from([1.0, 2.0]), min_size=1, max_size=4)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(2, 3),
+)
+def test_every_bound_by_units_is_one(files: Files, shards: int) -> None:
+    assume(sum(len(times) for _, times in files) <= 8)
+    best = best_of_all(files, shards)
+    loads = loads_of(files)
+    for limit in (best, best * 1.05, best * 1.3):
+        assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not groups_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
+    assert sharper_bound(loads, shards, lower_bound(loads, shards), best * 1.5) <= best * (1 + 1e-9)
 
 
 @settings(max_examples=60, deadline=None)
