@@ -84,8 +84,8 @@ class Regrouping:
         """Set-ups of the cuts at the borders: those of files longer than a shard, and the cheapest others."""
         paid = sum(map(self.forced_s.__getitem__, files))
         left = shards - 1 - sum(map(self.forced.__getitem__, files))
-        if left <= 0:
-            return paid if shards else 0.0
+        if left <= 0 or not files:
+            return paid
         cheapest = sorted(map(self.setups.__getitem__, files))
         if left < len(cheapest):
             return paid + sum(cheapest[:left])
