@@ -163,7 +163,7 @@ def _better_layout(layout: Layout, cards: Cards, bound: float) -> Layout:
         layout = _better(layout, regroup(loads, cards, bound, middle), bound)
         # What lies far above the limit it was made for shows that the limit was too low.
         low, high = (low, layout.makespan) if layout.makespan < (middle + high) / 2 else (middle, high)
-    # Where a search ends is partly chance: what is still far above, on few shards, is searched at more limits.
+    # Where a search ends is partly chance: what is far above, on few shards, is sought at more limits.
     if cards.count <= FEW_SHARDS:
         for step in range(1, MORE_LIMITS):
             if layout.makespan <= bound * MISSED:

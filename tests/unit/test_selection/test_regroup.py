@@ -139,6 +139,11 @@ def test_shards_may_be_left_without_a_file() -> None:
     assert sorted(file for group in made.groups for file in group.files) == [0, 1, 2]
 
 
+def test_one_group_too_long_for_its_shard_ends_the_search() -> None:
+    made = Regrouping([load(number, 1.0, [2.0] * 2) for number in range(2)], 9.0, [((0, 1), 1)])
+    assert made.run() == 1.0
+
+
 def test_draws_are_the_same_in_every_run_and_within_what_is_asked() -> None:
     one, two = Draws(7), Draws(7)
     assert [one.below(10) for _ in range(50)] == [two.below(10) for _ in range(50)]
