@@ -16,13 +16,16 @@ from test_selection.loads import FileLoad
 MAX_TRIED = 200_000
 MAX_TRIED_OF_MANY = 30_000
 MANY_TESTS = 100_000
-# Partners are sought among so many shards that end soonest, and so many that share a file.
-MAX_PARTNERS = 6
+# Partners are sought among so many shards that end soonest, and so many that share a file; more where none
+# of those helps.
+MAX_PARTNERS, WIDE_PARTNERS = 6, 40
 # Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
 MAX_SINGLES = 24
 MAX_LOOKS = 256
 # Two tests of a file go at once where a shard has no more of it.
 MAX_FOR_TWO = 14
+# So many of one length go at once, where there are no more lengths and no more tests.
+MAX_ALIKE, MAX_LENGTHS, MAX_FOR_SEVERAL = 6, 4, 200
 
 # Seconds off the giving shard, seconds onto the taking one, the file, its tests that go.
 Item = tuple[float, float, int, tuple[int, ...]]
@@ -211,13 +214,11 @@ def relieve(layout: Layout, *, goal: float, thoroughly: bool = False) -> None:
         if peak <= goal:
             return
         best: Step | None = None
-        for shard in _partners(layout, longest, soonest_first, anywhere_first=many):
-            for step in _steps(layout, longest, shard):
-                tried += 1
-                if step.peak < (best.peak if best else peak * (1 - 1e-9)):
-                    best = step
-            # The best step of all is not worth its search: the next one mends what this one leaves.
-            if best:
+        for partners in (MAX_PARTNERS,) if many else (MAX_PARTNERS, WIDE_PARTNERS):
+            found = _partners(layout, longest, soonest_first, most=partners, anywhere_first=many)
+            best, looks = _first_step(layout, longest, found)
+            tried += looks
+            if best is not None:
                 break
         if best is None:
             return
@@ -225,6 +226,22 @@ def relieve(layout: Layout, *, goal: float, thoroughly: bool = False) -> None:
         for shard in (longest, best.shard):
             heapq.heappush(longest_first, (-layout.time(shard), shard))
             heapq.heappush(soonest_first, (layout.time(shard), shard))
+
+
+def _first_step(layout: Layout, longest: int, partners: Sequence[int]) -> tuple[Step | None, int]:
+    """The best step with the first partner that has one, and how many were weighed."""
+    peak = layout.time(longest) * (1 - 1e-9)
+    tried = 0
+    best: Step | None = None
+    for shard in partners:
+        for step in _steps(layout, longest, shard):
+            tried += 1
+            if step.peak < (best.peak if best else peak):
+                best = step
+        # The best step of all is not worth its search: the next one mends what this one leaves.
+        if best:
+            break
+    return best, tried
 
 
 def _take(layout: Layout, longest: int, step: Step) -> None:
@@ -237,7 +254,7 @@ def _take(layout: Layout, longest: int, step: Step) -> None:
 
 
 def _partners(
-    layout: Layout, longest: int, soonest_first: list[tuple[float, int]], *, anywhere_first: bool
+    layout: Layout, longest: int, soonest_first: list[tuple[float, int]], *, most: int, anywhere_first: bool
 ) -> list[int]:
     """The shards that end soonest, of those that share a file with the longest one and of all.
 
@@ -245,11 +262,11 @@ def _partners(
     """
     found: dict[int, None] = {}
     fellows = {shard for number in layout.content[longest] for shard in layout.touched[number]}
-    for shard in heapq.nsmallest(MAX_PARTNERS, fellows, key=lambda one: (layout.time(one), one)):
+    for shard in heapq.nsmallest(most, fellows, key=lambda one: (layout.time(one), one)):
         found[shard] = None
     kept: list[tuple[float, int]] = []
     seen: set[int] = set()
-    while soonest_first and len(kept) < MAX_PARTNERS:
+    while soonest_first and len(kept) < most:
         row = heapq.heappop(soonest_first)
         if row[0] == layout.time(row[1]) and row[1] not in seen:
             kept.append(row)
@@ -297,14 +314,28 @@ def _items(layout: Layout, giver: int, taker: int) -> list[Item]:
             items += [
                 (seconds[test], seconds[test] + setup, number, (test,)) for test in _singles(seconds, tests)
             ]
-        if len(tests) <= MAX_FOR_TWO:
-            items += [
-                (both, both + setup, number, pair)
-                for pair in combinations(tests, 2)
-                if len(tests) > len(pair)
-                for both in (seconds[pair[0]] + seconds[pair[1]],)
-            ]
+        for some in _several(seconds, tests):
+            both = sum(map(seconds.__getitem__, some))
+            items.append((both, both + setup, number, some))
     return items
+
+
+def _several(seconds: Sequence[float], tests: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Two tests where there are few, several of the same length where there are few lengths; never all."""
+    if len(tests) > MAX_FOR_SEVERAL:
+        return
+    same: dict[float, list[int]] = {}
+    for test in tests:
+        same.setdefault(seconds[test], []).append(test)
+    if len(same) <= MAX_LENGTHS:
+        for alike in same.values():
+            for count in range(2, min(MAX_ALIKE, len(alike), len(tests) - 1) + 1):
+                yield tuple(alike[:count])
+    if len(tests) <= MAX_FOR_TWO:
+        firsts = [test for alike in same.values() for test in alike[:1]]
+        for pair in combinations(firsts, 2):
+            if len(tests) > len(pair):
+                yield pair
 
 
 def _singles(seconds: Sequence[float], tests: Sequence[int]) -> list[int]:

@@ -33,7 +33,7 @@ GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
 # The limit within which groups are sought is halved towards the least one so often.
-REGROUPED = 5
+REGROUPED, MORE_LIMITS, FEW_SHARDS = 5, 6, 48
 # A split so much worse than the best one so far is not worth relieving.
 NEARLY = 1.03
 # Dealing test by test looks at every test anew; past so many, shares are fine enough.
@@ -163,6 +163,13 @@ def _better_layout(layout: Layout, cards: Cards, bound: float) -> Layout:
         layout = _better(layout, regroup(loads, cards, bound, middle), bound)
         # What lies far above the limit it was made for shows that the limit was too low.
         low, high = (low, layout.makespan) if layout.makespan < (middle + high) / 2 else (middle, high)
+    # Where a search ends is partly chance: what is far above, on few shards, is sought at more limits.
+    if cards.count <= FEW_SHARDS:
+        for step in range(1, MORE_LIMITS):
+            if layout.makespan <= bound * MISSED:
+                break
+            limit = bound + (layout.makespan - bound) * step / MORE_LIMITS
+            layout = _better(layout, regroup(loads, cards, bound, limit), bound)
     return layout
 
 

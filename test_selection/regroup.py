@@ -24,7 +24,7 @@ from test_selection.groups import mixture
 from test_selection.loads import FileLoad
 
 # Exchanges weighed at most, about a second's worth.
-MAX_TRIED = 300_000
+MAX_TRIED, TRIED_AT_LEAST = 300_000, 10
 # Two files go at once where a group has no more than this many.
 MAX_FOR_TWO = 16
 # Ways to lay one group along its shards that are tried.
@@ -84,8 +84,8 @@ class Regrouping:
         """Set-ups of the cuts at the borders: those of files longer than a shard, and the cheapest others."""
         paid = sum(map(self.forced_s.__getitem__, files))
         left = shards - 1 - sum(map(self.forced.__getitem__, files))
-        if left <= 0:
-            return paid if shards else 0.0
+        if left <= 0 or not files:
+            return paid
         cheapest = sorted(map(self.setups.__getitem__, files))
         if left < len(cheapest):
             return paid + sum(cheapest[:left])
@@ -111,6 +111,8 @@ class Regrouping:
 
     def _try(self, at: int) -> bool:
         """Exchange files with another group, or split; whether a group is gone with that."""
+        # A lone group has nobody to exchange with, and the search is to end.
+        self._tried += TRIED_AT_LEAST
         rnd = self._random
         other = rnd.below(len(self.groups) + 1)
         one = self.groups[at]
@@ -170,7 +172,6 @@ class Regrouping:
                     cost = max(0.0, low - net) + max(0.0, net - high)
                     if cost < best[0] and (moved or gone or back[at][1]):
                         best = (cost, moved, gone, back[at][1])
-        self._tried += 10
         if math.isinf(best[0]):
             return None
         _, moved, gone, came = best

@@ -89,7 +89,7 @@ def test_no_split_over_cards_of_different_speed_is_better(
     assert plan_of(*case, Limits(speeds=speeds)).makespan_s == pytest.approx(best, abs=1e-6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(tried_out())
 @example(([(0.5, [2.2250738585e-313])], 1))
 def test_every_bound_is_one(case: tuple[Files, int]) -> None:
@@ -111,7 +111,7 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
         assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(

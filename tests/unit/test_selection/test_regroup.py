@@ -15,7 +15,7 @@ from test_selection.even import even
 from test_selection.fluid import Packing, spread
 from test_selection.groups import mixture, needs_more
 from test_selection.loads import FileLoad
-from test_selection.regroup import components, full_shards, lay, regroup, seeds
+from test_selection.regroup import Regrouping, components, full_shards, lay, regroup, seeds
 
 lengths = st.sampled_from([0.0, 0.5, 1.0, 1.02, 3.0]) | st.floats(0, 20)
 files = st.lists(st.tuples(lengths, st.lists(lengths, min_size=1, max_size=12)), min_size=1, max_size=12).map(
@@ -128,6 +128,20 @@ def test_dear_cuts_of_some_files_count_where_others_are_cheap_to_cut() -> None:
     loads = [load(number, 8.0, [1.0] * 32) for number in range(60)]
     assert needs_more(loads, 40, 62.0)
     assert not needs_more(loads, 40, 64.1)
+
+
+def test_shards_may_be_left_without_a_file() -> None:
+    groups: list[tuple[tuple[int, ...], int]] = [((0, 1), 1), ((), 5), ((2,), 1)]
+    loads = [load(number, 1.0, [2.0] * 5) for number in range(3)]
+    made = Regrouping(loads, 11.5, groups)
+    assert made.run() == 0.0
+    assert sum(group.shards for group in made.groups) == 7
+    assert sorted(file for group in made.groups for file in group.files) == [0, 1, 2]
+
+
+def test_one_group_too_long_for_its_shard_ends_the_search() -> None:
+    made = Regrouping([load(number, 1.0, [2.0] * 2) for number in range(2)], 9.0, [((0, 1), 1)])
+    assert made.run() == 1.0
 
 
 def test_draws_are_the_same_in_every_run_and_within_what_is_asked() -> None:
