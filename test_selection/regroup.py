@@ -18,17 +18,15 @@ from itertools import combinations
 from test_selection.bound import ROUNDING
 from test_selection.cards import Cards
 from test_selection.draws import Draws
-from test_selection.fluid import Packing, Share, pack
-from test_selection.grain import whole_grains
+from test_selection.fluid import Packing, pack
 from test_selection.groups import mixture
+from test_selection.laying import lay
 from test_selection.loads import FileLoad
 
 # Exchanges weighed at most, about a second's worth.
 MAX_TRIED, TRIED_AT_LEAST = 300_000, 10
 # Two files go at once where a group has no more than this many.
 MAX_FOR_TWO = 16
-# Ways to lay one group along its shards that are tried.
-MAX_LAID = 40
 # Groups are put together for no gain so often, and bundles of so many groups are kept.
 MERGED = 0.05
 MAX_BUNDLED = 5000
@@ -61,8 +59,17 @@ EMPTY = Group(files=(), shards=0, excess=0.0)
 class Regrouping:
     """The groups of a packing, and the exchanges between them that bring all within a limit."""
 
-    def __init__(self, loads: Sequence[FileLoad], limit: float, groups: Sequence[tuple[Files, int]]) -> None:
+    def __init__(
+        self,
+        loads: Sequence[FileLoad],
+        limit: float,
+        groups: Sequence[tuple[Files, int]],
+        *,
+        thinly: bool = False,
+    ) -> None:
+        """`thinly` takes it that the cheapest file may be cut at every border, beside whole ones."""
         self.loads = loads
+        self.thinly = thinly
         self.limit = limit
         self.whole = [load.whole_s for load in loads]
         self.setups = [load.setup_s for load in loads]
@@ -86,6 +93,8 @@ class Regrouping:
         left = shards - 1 - sum(map(self.forced.__getitem__, files))
         if left <= 0 or not files:
             return paid
+        if self.thinly:
+            return paid + left * min(map(self.setups.__getitem__, files))
         cheapest = sorted(map(self.setups.__getitem__, files))
         if left < len(cheapest):
             return paid + sum(cheapest[:left])
@@ -218,71 +227,14 @@ def components(packing: Packing) -> list[tuple[Files, int]]:
     return found
 
 
-def lay(loads: Sequence[FileLoad], files: Files, shards: int, limit: float) -> list[list[Share]]:
-    """Lay files along shards in the best of several ways."""
-    if shards == 1:
-        return [[(number, loads[number].total_s) for number in files]]
-    rnd = Draws(shards)
-    best: list[list[Share]] = []
-    peak = math.inf
-    order = sorted(files, key=lambda one: (-loads[one].whole_s, one))
-    for _ in range(MAX_LAID):
-        found = _laid(loads, order, shards, limit)
-        ends = max(sum(loads[one].setup_s + seconds for one, seconds in shares) for shares in found)
-        if ends < peak:
-            best, peak = found, ends
-        if peak <= limit * (1 + 1e-6):
-            break
-        rnd.shuffle(order)
-    return best
-
-
-def _laid(loads: Sequence[FileLoad], order: Sequence[int], shards: int, limit: float) -> list[list[Share]]:
-    """Whole files where they fit beside the one cut at the border, the cheapest to set up."""
-    left = {number: loads[number].total_s for number in order}
-    found: list[list[Share]] = []
-    carried = -1
-    for shard in range(shards):
-        shares: list[Share] = []
-        room = limit
-        last = shard == shards - 1
-        if carried in left and not last:
-            whole = loads[carried].setup_s + left[carried]
-            if whole <= room:
-                shares.append((carried, left.pop(carried)))
-                room -= whole
-        cheap = sorted(left, key=lambda one: (loads[one].setup_s, -left[one]))
-        keep = carried if carried in left else cheap[0] if cheap and not last else -1
-        spare = loads[keep].setup_s if keep >= 0 else 0.0
-        for number in list(left):
-            whole = loads[number].setup_s + left[number]
-            if last or (number != keep and whole <= room - spare):
-                shares.append((number, left.pop(number)))
-                room -= whole
-        for number in ([keep] if keep in left else []) + [
-            one for one in cheap if one in left and one != keep
-        ]:
-            seconds = whole_grains(loads[number], room - loads[number].setup_s)
-            if 1e-9 * limit < seconds:
-                seconds = min(seconds, left[number])
-                shares.append((number, seconds))
-                left[number] -= seconds
-                carried = number
-                if left[number] <= 1e-9 * limit:
-                    del left[number]
-                    room -= loads[number].setup_s + seconds
-                    continue
-                break
-        found.append(shares)
-    return found
-
-
-def regroup(loads: Sequence[FileLoad], cards: Cards, bound: float, limit: float) -> Packing:
+def regroup(
+    loads: Sequence[FileLoad], cards: Cards, bound: float, limit: float, *, thinly: bool = False
+) -> Packing:
     """A packing on equal cards whose groups are brought within `limit` seconds a shard as far as possible.
 
     What the linear program of groups takes whole is where it starts, and best fit decreasing for the rest.
     """
-    made = Regrouping(loads, limit, seeds(loads, cards, bound, limit))
+    made = Regrouping(loads, limit, seeds(loads, cards, bound, limit), thinly=thinly)
     made.run()
     packing = Packing(loads, cards, limit)
     for group in made.groups:

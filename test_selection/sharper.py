@@ -31,11 +31,17 @@ TOLLS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
 def sharper_bound(
-    loads: Sequence[FileLoad], shards: int, low: float, high: float, *, finely: bool = True
+    loads: Sequence[FileLoad],
+    shards: int,
+    low: float,
+    high: float,
+    *,
+    near: float = NEAR,
+    finely: bool = True,
 ) -> float:
     """The best bound found from `low`, a bound, up to `high`, a makespan that was reached.
 
-    Where the two stay apart, looking `finely` may take a second.
+    Where the two stay apart by more than the factor `near`, looking `finely` may take a second.
     """
     low = max(low, min(counted_bound(loads, shards, high), high))
     reached = high
@@ -48,10 +54,11 @@ def sharper_bound(
             low = middle
         else:
             high = middle
-    if reached > low * NEAR:
+    if reached > low * near:
         low = _raised(low, reached, WholeTests(loads, shards).too_many)
         low = _raised(low, reached, lambda limit: groups_too_many(loads, shards, limit), UNIT_HALVINGS)
-    low = grouped_bound(loads, shards, low, reached, finely=finely)
+    if reached > low * near:
+        low = grouped_bound(loads, shards, low, reached, finely=finely)
     return min(on_grid(loads, low), reached)
 
 

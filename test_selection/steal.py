@@ -20,7 +20,7 @@ Everything here is a function of its arguments, so that two cards that see the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from test_selection.durations import UNKNOWN_TEST_S
@@ -102,20 +102,35 @@ def shares_of(plan: Plan) -> dict[str, int]:
 
 
 def cut(group: Group, test_s: Mapping[str, float], seconds: float) -> list[Piece]:
-    """Cut a group into pieces of about `seconds`, longest test first; a longer test is a piece by itself."""
-    order = sorted((-test_s.get(name, UNKNOWN_TEST_S), name) for name in group.ids)
+    """Cut a group into pieces of about `seconds`, longest test or chain first.
+
+    One that is longer is a piece by itself, and a chain is never cut.
+    """
+    order = sorted(
+        (-math.fsum(test_s.get(name, UNKNOWN_TEST_S) for name in names), names) for names in _units(group)
+    )
     pieces: list[Piece] = []
     ids: list[str] = []
     total = 0.0
-    for negated, name in order:
+    for negated, names in order:
         if ids and total - negated > seconds:
             pieces.append(Piece(file=group.file, ids=tuple(ids), expected_s=total))
             ids, total = [], 0.0
-        ids.append(name)
+        ids += names
         total -= negated
     if ids:
         pieces.append(Piece(file=group.file, ids=tuple(ids), expected_s=total))
     return _with_probe(pieces, seconds)
+
+
+def _units(group: Group) -> Iterator[tuple[str, ...]]:
+    """What stays together: each chain, and each test of none."""
+    free = 0
+    for first, count in (*group.chains, (len(group.ids), 0)):
+        yield from ((name,) for name in group.ids[free:first])
+        if count:
+            yield group.ids[first : first + count]
+        free = first + count
 
 
 def _with_probe(pieces: list[Piece], seconds: float) -> list[Piece]:

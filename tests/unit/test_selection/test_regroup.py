@@ -14,8 +14,9 @@ from test_selection.draws import Draws
 from test_selection.even import even
 from test_selection.fluid import Packing, spread
 from test_selection.groups import mixture, needs_more
+from test_selection.laying import lay
 from test_selection.loads import FileLoad
-from test_selection.regroup import Regrouping, components, full_shards, lay, regroup, seeds
+from test_selection.regroup import Regrouping, components, full_shards, regroup, seeds
 
 lengths = st.sampled_from([0.0, 0.5, 1.0, 1.02, 3.0]) | st.floats(0, 20)
 files = st.lists(st.tuples(lengths, st.lists(lengths, min_size=1, max_size=12)), min_size=1, max_size=12).map(
@@ -102,6 +103,14 @@ def test_files_are_laid_along_shards_whole(loads: list[FileLoad], shards: int, l
     packing.shares = lay(loads, tuple(range(len(loads))), shards, limit)
     packing.widths, packing.speeds = [1] * shards, [1.0] * shards
     assert_whole(packing, loads, shards)
+
+
+def test_a_file_that_is_cheap_to_cut_fills_shards_beside_whole_files_and_spares_dear_cuts() -> None:
+    # 105 s a shard are 95 s of a file with its set-up of 5 s, and 5 s of the one that is set up in no time.
+    loads = [load(number, 5.0, [1.0] * 95) for number in range(8)] + [load(8, 0.0, [1.0] * 40)]
+    shares = lay(loads, tuple(range(9)), 8, 105.0)
+    assert [sum(loads[one].setup_s + seconds for one, seconds in row) for row in shares] == [105.0] * 8
+    assert all(len(row) == 2 for row in shares)
 
 
 def test_groups_are_what_shares_connect() -> None:

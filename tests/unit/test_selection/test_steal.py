@@ -28,6 +28,16 @@ def test_a_group_is_cut_whole_longest_test_first(times: list[float], size: float
     assert cut(Group(file="a.py", ids=ids[::-1]), test_s, size) == pieces
 
 
+def test_a_chain_is_never_cut_and_keeps_its_order() -> None:
+    ids = ("a.py::1", "a.py::z", "a.py::b", "a.py::c", "a.py::9")
+    test_s = {"a.py::1": 4.0, "a.py::z": 1.0, "a.py::b": 3.0, "a.py::c": 2.0, "a.py::9": 1.0}
+    pieces = cut(Group(file="a.py", ids=ids, chains=((1, 3),)), test_s, 5.0)
+    assert [(piece.ids, piece.expected_s) for piece in pieces] == [
+        (("a.py::1", "a.py::9"), 5.0),
+        (("a.py::z", "a.py::b", "a.py::c"), 6.0),
+    ]
+
+
 def test_files_of_many_shards_come_last_and_those_of_a_long_test_first() -> None:
     names = {"shared.py": [2.0], "long.py": [9.0], "own.py": [3.0], "short.py": [1.0]}
     groups = tuple(Group(file=file, ids=(f"{file}::t",)) for file in names)
