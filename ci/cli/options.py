@@ -49,6 +49,10 @@ Lane = Annotated[
 Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
 ]
+Static = Annotated[bool | None, typer.Option("--static", help="Every card runs its shard and nothing else.")]
+Retries = Annotated[
+    int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]

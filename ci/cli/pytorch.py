@@ -20,6 +20,8 @@ def pytorch(
     by: options.By = None,
     cards: options.Cards = None,
     device: options.Device = None,
+    static: options.Static = None,
+    retries: options.Retries = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
@@ -40,7 +42,12 @@ def pytorch(
 
     Example: spyre-ci pytorch --pytorch-src ~/pytorch --stage 1 --cards 2 --files 'test_view_ops.py'
     """
-    flags = {"run.cards": cards, "device.name": device}
+    flags = {
+        "run.cards": cards,
+        "device.name": device,
+        "run.static": static,
+        "run.retries": retries,
+    }
     context = options.make_context(ctx, flags, json_output=json_output, config=config)
     wanted = Wanted(
         source=source,

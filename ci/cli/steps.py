@@ -16,7 +16,7 @@ from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_sou
 from ci.steps.main_job import start_run
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
-from ci.steps.running import choose_shards, run_step
+from ci.steps.running import choose_shards, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
@@ -130,12 +130,20 @@ def run(
     source: options.Source = None,
     device: options.Device = None,
     cards: options.Cards = None,
+    static: options.Static = None,
+    retries: options.Retries = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
 
     Example: spyre-ci run --plan plan.json --shard 7 --pytorch-src ~/pytorch
     """
-    context = options.make_context(ctx, {"device.name": device, "run.cards": cards})
+    flags = {
+        "device.name": device,
+        "run.cards": cards,
+        "run.static": static,
+        "run.retries": retries,
+    }
+    context = options.make_context(ctx, flags)
     folder = options.run_folder(run_dir, plan)
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)
@@ -144,7 +152,15 @@ def run(
     where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
     found = resolve_source(context, where)
     expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-    interrupted = run_step(context, planned, chosen, source=found, expectations=expectations, folder=folder)
+    interrupted = run_step(
+        context,
+        planned,
+        chosen,
+        source=found,
+        expectations=expectations,
+        durations=planned_seconds(context, beside),
+        folder=folder,
+    )
     summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
     raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
 

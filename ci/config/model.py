@@ -147,7 +147,18 @@ class Run(Section):
     )
     grace_s: Seconds = Field(default=5, description="time a process gets to end before it is killed")
     worker_restarts: int = Field(
-        default=3, ge=0, description="how often a lost worker is replaced before its tests count as not run"
+        default=3, ge=0, description="how often a card's lost worker is replaced before the card is given up"
+    )
+    static: bool = Field(
+        default=False, description="every card runs its shard and nothing else; else idle ones help"
+    )
+    retries: int = Field(
+        default=1, ge=0, le=10, description="how often a failed test is run again, alone, on another card"
+    )
+    retry_budget: int = Field(
+        default=100,
+        ge=0,
+        description="tests that are run again at most; where more fail, it is no flake",
     )
 
 

@@ -163,19 +163,19 @@ def _torn(journals: Iterable[Journal]) -> int:
 
 
 def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
-    """Every test's tries over all journals: by attempt, and within one by time.
+    """Every test's tries over all journals: by their number, by attempt, and within one by time.
 
     A test can be told of by several shards, where one took over work from another.
     """
-    found: dict[str, list[tuple[int, float, Try]]] = {}
+    found: dict[str, list[tuple[int, int, float, Try]]] = {}
     for one in replays:
         for name, tries in one.tries.items():
             found.setdefault(name, []).extend(
-                (one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
+                (attempt.number, one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
             )
     for rows in found.values():
-        rows.sort(key=lambda row: row[:2])
-    return {name: [row[2] for row in rows] for name, rows in found.items()}
+        rows.sort(key=lambda row: row[:3])
+    return {name: [row[3] for row in rows] for name, rows in found.items()}
 
 
 def _places(plan: Plan) -> Iterable[_Place]:

@@ -99,7 +99,7 @@ class Replay:
     file_errors: dict[str, FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
     malformed: int = 0
-    _open: dict[str, float] = field(default_factory=dict)
+    _open: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def ids(self) -> set[str]:
@@ -193,7 +193,8 @@ class Replay:
         name = _name(event["id"])
         if name in self._open:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
-        self._open[name] = self.ended_at
+        number = event.get("try", 1)
+        self._open[name] = self.ended_at, number if isinstance(number, int) and number > 0 else 1
 
     def _end(self, event: Event) -> None:
         name, outcome = _name(event["id"]), event["outcome"]
@@ -239,7 +240,7 @@ class Replay:
         message: str | None = None,
         cause: str | None = None,
     ) -> None:
-        begun = self._open.pop(name, None)
+        begun, number = self._open.pop(name, (None, 1))
         ran = 0.0 if begun is None else self.ended_at - begun
         seconds = _number(event.get("seconds"), ran)
         one = Try(
@@ -251,6 +252,7 @@ class Replay:
             card=_text(event.get("card")) or self.card,
             shard=self.shard,
             started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
+            number=number,
         )
         self.tries.setdefault(name, []).append(one)
 

@@ -50,6 +50,7 @@ class Try:
         card: the accelerator it ran on.
         shard: the shard whose journal tells of it.
         started_at: seconds since the epoch.
+        number: which try of the test it is, from 1, as far as whoever ordered it knew.
     """
 
     outcome: Verdict
@@ -60,6 +61,7 @@ class Try:
     card: str | None = None
     shard: int | None = None
     started_at: float | None = None
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class JournalWriter:
     """Appends events, each with one `write` of a whole line, so that processes may share the file."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self._path = path
+        self.path = path
         self._clock = clock
         self._descriptor = _open(path)
 
@@ -57,9 +57,9 @@ class JournalWriter:
 
     def restore(self) -> None:
         """Where a test deleted the file, put it back with all that was written."""
-        if self._path.exists():
+        if self.path.exists():
             return
-        data, descriptor = self.read(0), _open(self._path)
+        data, descriptor = self.read(0), _open(self.path)
         _write(descriptor, data)
         os.dup2(descriptor, self._descriptor, inheritable=False)
         os.close(descriptor)

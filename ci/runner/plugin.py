@@ -1,10 +1,15 @@
-"""Inside a child: run exactly the given tests of one file, with each event journalled as it happens."""
+"""Inside a child: one file is set up, then exactly the tests that are ordered run, each event journalled.
+
+Orders come over a pipe, a JSON object a line with `ids` and `expectations`; when the file is set up, and
+after each order, a byte goes back. The pipe's end is the session's.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,14 +38,14 @@ class _Running:
 class RunPlugin:
     """Selects, marks and records the tests of one group."""
 
-    def __init__(
-        self, file: str, ids: Sequence[str], expectations: Mapping[str, Any], journal: JournalWriter
-    ) -> None:
+    def __init__(self, file: str, journal: JournalWriter, *, orders: int, answers: int) -> None:
         self._file = file
-        self._wanted = set(ids)
-        self._expectations = expectations
         self._journal = journal
+        self._orders, self._answers = orders, answers
+        self._items: dict[str, tuple[int, pytest.Item]] = {}
         self._ids: dict[str, str] = {}
+        self._expectations: dict[str, Any] = {}
+        self._again: dict[str, int] = {}
         self._running: _Running | None = None
         self._started = time.perf_counter()
         self._pid = os.getpid()
@@ -56,28 +61,54 @@ class RunPlugin:
         if self.error is None:
             self.error = (excinfo.exconly().strip(), str(excinfo.getrepr(style="short")))
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave the wanted tests, in source order, and declare what is expected of them."""
+        """Note each test by its canonical id."""
         named, _ = identify(items, self._file)
-        kept = []
-        for item, (name, _parts) in zip(items, named, strict=True):
-            if name in self._wanted:
-                self._ids[item.nodeid] = name
-                if (expected := self._expectations.get(name)) is not None:
-                    mark(item, expected)
-                kept.append(item)
-        items[:] = kept
+        for place, (item, (name, _parts)) in enumerate(zip(items, named, strict=True)):
+            self._items[name] = place, item
+            self._ids[item.nodeid] = name
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        """Say how long the set-up took, and which tests are no longer there."""
+        """Say how long the set-up took."""
         setup_s = round(time.perf_counter() - self._started, 3)
         if self.error is None:
             self._write("group_ready", file=self._file, setup_s=setup_s)
-            gone = sorted(self._wanted - set(self._ids.values()))
-            if gone:
-                reason = "the file no longer holds this test; collect again"
-                self._write("not_run", ids=gone, message=reason)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run what is ordered until there are no orders any more."""
+        if self.error is not None:
+            return True
+        self._answer()
+        for order in _orders(self._orders):
+            self._run_order(session, order)
+            self._answer()
+        return True
+
+    def _run_order(self, session: pytest.Session, order: Mapping[str, Any]) -> None:
+        self._expectations = order["expectations"]
+        self._again = {"try": order["try"]} if order["try"] > 1 else {}
+        if gone := [name for name in order["ids"] if name not in self._items]:
+            self._write("not_run", ids=gone, message="the file no longer holds this test; collect again")
+        # In source order, so that what tests of a class share is set up once.
+        items = [
+            item
+            for _, item in sorted(
+                (self._items[name] for name in order["ids"] if name in self._items), key=lambda one: one[0]
+            )
+        ]
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
+                mark(item, expected)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldstop or session.shouldfail:
+                raise session.Interrupted(str(session.shouldstop or session.shouldfail))
+
+    def _answer(self) -> None:
+        self._end_forks()
+        os.write(self._answers, b".")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -92,7 +123,7 @@ class RunPlugin:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
         self._running = _Running(id=self._ids[nodeid], started=time.perf_counter())
-        self._write("start", id=self._running.id, log=_trim_log())
+        self._write("start", id=self._running.id, log=_trim_log(), **self._again)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -165,10 +196,10 @@ def outcome_of(reports: Sequence[Any]) -> tuple[str, str, str]:
 
 
 def run_group(spec: Mapping[str, Any]) -> int:
-    """Run `spec["ids"]` of `spec["file"]`, writing to the journal at `spec["journal"]`."""
+    """Set `spec["file"]` up and run what is ordered, writing to the journal at `spec["journal"]`."""
     file = str(spec["file"])
     journal = JournalWriter(Path(spec["journal"]), time.time)
-    plugin = RunPlugin(file, spec["ids"], spec["expectations"], journal)
+    plugin = RunPlugin(file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]))
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)
     if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
@@ -177,6 +208,13 @@ def run_group(spec: Mapping[str, Any]) -> int:
         message, detail = plugin.error
         journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
     return 0
+
+
+def _orders(descriptor: int) -> Iterator[dict[str, Any]]:
+    rest = b""
+    while data := os.read(descriptor, 1 << 16):
+        *lines, rest = (rest + data).split(b"\n")
+        yield from map(json.loads, lines)
 
 
 def _trim_log() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,19 @@ OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds a test and a set-up may take, and the time a process gets to end by itself."""
+    """Seconds things may take.
+
+    Attributes:
+        test_s: a test.
+        setup_s: a set-up, and what a process does after its last test.
+        grace_s: the time a process gets to end by itself.
+        by_id: what single tests may take.
+    """
 
     test_s: float
     setup_s: float
     grace_s: float
+    by_id: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def dump_s(self) -> float:
@@ -74,7 +82,7 @@ class Watch:
         self.file_error: str | None = None
         self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
-        self._ready = False
+        self.ready = False
         self._since = clock()
         self._given_up: str | None = None
         self._oom_kills = oom_kills()
@@ -87,7 +95,7 @@ class Watch:
     def _take(self, event: dict[str, Any]) -> None:
         match event["e"]:
             case "group_ready":
-                self._ready = True
+                self.ready = True
                 self._since = self._clock()
             case "start":
                 self.running = event["id"]
@@ -104,6 +112,16 @@ class Watch:
             case _:
                 pass
 
+    def begin(self, limits: Limits) -> None:
+        """A new piece begins: what was waited for it counts for no test."""
+        self.limits = limits
+        if self.ready:
+            self._since = self._clock()
+
+    def left(self, ids: Iterable[str]) -> list[str]:
+        """Those of which the child has said nothing."""
+        return [one for one in ids if one not in self.done]
+
     @property
     def running_s(self) -> float:
         """Seconds since the last thing the child said."""
@@ -115,7 +133,9 @@ class Watch:
 
     @property
     def _limit(self) -> float:
-        return self.limits.test_s if self._ready else self.limits.setup_s
+        if not self.ready:
+            return self.limits.setup_s
+        return self.limits.by_id.get(self.running or SETUP, self.limits.test_s)
 
     def give_up(self) -> None:
         """The child is about to be killed for what runs now."""

@@ -16,7 +16,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
-from ci.steps.running import cards_of, run_step
+from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
 from ci.steps.share import Share, share_of
@@ -99,6 +99,7 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         plan.shards,
         source=source,
         expectations=selection.expectations,
+        durations=planned_seconds(context, folder),
         folder=folder,
     )
     code = report_step(

@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ci.errors import UsageError
+from ci.errors import SpyreCiError, UsageError
 from ci.progress import Bar, bar
 from ci.runner.cards import Card, inventory
 from ci.runner.child import default_start_method
+from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
-from ci.runner.supervisor import RunOptions, run_plan
+from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
+from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
 
@@ -44,6 +46,20 @@ def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
     return [plan.shards[index] for index in dict.fromkeys(wanted)] if wanted else list(plan.shards)
 
 
+def planned_seconds(context: Context, folder: RunFolder) -> Durations:
+    """The seconds a plan was made with; none where only a bare plan was handed on.
+
+    They say how shards are cut into pieces, so a broken file costs the run some balance and nothing else.
+    """
+    if not folder.durations.is_file():
+        return Durations()
+    try:
+        return read_durations(folder.durations)
+    except SpyreCiError as error:
+        context.say(f"shards are cut without the plan's seconds: {error}")
+        return Durations()
+
+
 def run_step(
     context: Context,
     plan: Plan,
@@ -51,9 +67,20 @@ def run_step(
     *,
     source: Source,
     expectations: Mapping[str, Expectation],
+    durations: Durations,
     folder: RunFolder,
 ) -> bool:
-    """Run `shards` and return whether the run was interrupted; everything else is in the journals."""
+    """Run `shards` and return whether the run was interrupted; everything else is in the journals.
+
+    Args:
+        context: the outside world.
+        plan: the whole plan.
+        shards: those to run here.
+        source: where the tests come from.
+        expectations: declared outcomes by id.
+        durations: the seconds the plan was made with.
+        folder: takes the journals.
+    """
     settings = context.settings.model.run
     cards = cards_of(context)
     side_by_side = max(1, min(len(cards), len(shards)))
@@ -69,6 +96,9 @@ def run_step(
         setup_timeout_s=settings.setup_timeout_s,
         grace_s=settings.grace_s,
         worker_restarts=settings.worker_restarts,
+        static=settings.static,
+        retries=settings.retries,
+        retry_budget=settings.retry_budget,
     )
     planned = sum(len(shard.ids) for shard in shards)
     with bar(context.console, context.monotonic, "running", planned) as shown:
@@ -80,6 +110,8 @@ def run_step(
             expectations=expectations,
             options=options,
             listen=counter.take,
+            durations=durations.tests,
+            file_s=durations.files,
         )
 
 

@@ -1,0 +1,85 @@
+"""A post: a card (or several as one) with its worker, as the supervisor sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ci.runner.cards import Card, together
+from ci.runner.dispatch import Job
+from ci.runner.journal import Event
+from ci.runner.link import Attempt, Link
+from ci.runner.messages import Order
+
+
+@dataclass(slots=True, kw_only=True)
+class Post:
+    """A worker at its card.
+
+    Attributes:
+        cards: those it holds.
+        link: to the worker.
+        shard: the index of the shard it works for.
+        heard: when it last said or wrote something, in monotonic seconds.
+        ready: whether it has imported what it needs.
+        job: what it was told to do and has not answered; None while it waits.
+        restarts: how often its worker was replaced.
+        ended: ids of the job that have an outcome.
+        current: the id that runs.
+        broken: the files that could not be set up here, with the reason.
+        leaving: whether it was told that there is nothing more to do.
+        finished: whether its journal says that its work for the shard is over.
+    """
+
+    cards: Sequence[Card]
+    link: Link
+    shard: int
+    heard: float
+    ready: bool = False
+    job: Job | None = None
+    restarts: int = 0
+    ended: set[str] = field(default_factory=set)
+    current: str | None = None
+    broken: dict[str, str] = field(default_factory=dict)
+    leaving: bool = False
+    finished: bool = False
+
+    @property
+    def card(self) -> Card:
+        """The card, or all of them as one."""
+        return together(self.cards)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for something to do."""
+        return self.ready and self.job is None
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt at a shard whose journal it writes."""
+        return self.link.attempt
+
+    def begin(self, job: Job, order: Order) -> None:
+        """Hand it a job."""
+        self.job = job
+        self.ended.clear()
+        self.link.order(order)
+
+    def take(self, event: Event) -> None:
+        """Note what its journal says."""
+        match event.get("e"):
+            case "start":
+                self.current = event["id"]
+            case "end" | "crash":
+                self.ended.add(event["id"])
+                self.current = None
+            case "not_run":
+                self.ended.update(event["ids"])
+            case "file_error":
+                self.broken[event["file"]] = event["message"]
+            case "shard_start":
+                self.finished = False
+            case "shard_end":
+                self.finished = True
+            case _:
+                pass

@@ -1,0 +1,86 @@
+"""What a host has to run: the pieces of its shards, and what is known of each test. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ci.runner.dispatch import Job
+from ci.runner.messages import Order
+from test_selection.plan import Group, Plan, Shard
+from test_selection.selection import Expectation
+from test_selection.steal import cut_plan, piece_seconds
+
+
+class Work:
+    """The shards of a plan that run here, cut into pieces.
+
+    Attributes:
+        shards: those with tests, longest first.
+        pieces: by index of the plan's shards, in the order of running; empty for those that run elsewhere.
+        wide: the shards that need several cards at once.
+        apart: the first id of each piece that wants a process of its own.
+        tick_s: how often posts look at the whole, in seconds: about what a piece takes.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Sequence[Shard],
+        *,
+        durations: Mapping[str, float],
+        expectations: Mapping[str, Expectation],
+        spawned: Collection[str] = (),
+    ) -> None:
+        here = {shard.index for shard in shards}
+        self.shards = [shard for shard in shards if shard.groups]
+        self._shards = {shard.index: shard for shard in self.shards}
+        self.pieces = [
+            row if shard.index in here else []
+            for shard, row in zip(plan.shards, cut_plan(plan, durations), strict=True)
+        ]
+        self.wide = frozenset(shard.index for shard in self.shards if shard.cards > 1)
+        self.tick_s = piece_seconds(plan)
+        self._spawned = frozenset(spawned)
+        self._expectations = expectations
+        self._groups: dict[str, tuple[int, Group]] = {
+            name: (shard.index, group)
+            for shard in self.shards
+            for group in shard.groups
+            for name in group.ids
+        }
+        self.apart = frozenset(group.ids[0] for shard in self.shards for group in shard.groups if group.alone)
+
+    def shard(self, index: int) -> Shard:
+        """A shard that runs here."""
+        return self._shards[index]
+
+    def file_of(self, name: str) -> str:
+        """The file of a planned test."""
+        return self._groups[name][1].file
+
+    def shard_of(self, name: str) -> int:
+        """The shard a test is planned for."""
+        return self._groups[name][0]
+
+    def order(self, job: Job) -> Order:
+        """What a worker is told of a job."""
+        file = job.piece.file
+        if job.setup:
+            return Order(do="hold", file=file, spawn=file in self._spawned)
+        group = self._groups[job.piece.ids[0]][1]
+        return Order(
+            do="run",
+            file=file,
+            ids=job.piece.ids,
+            expectations=self._expected(job.piece.ids),
+            test_s=group.timeout_s,
+            fresh=group.alone or job.why == "retry",
+            spawn=file in self._spawned,
+            why=job.why,
+            of=job.of,
+            attempt=job.attempt,
+        )
+
+    def _expected(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {name: one.as_json() for name in ids if (one := self._expectations.get(name)) is not None}
