@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ci.errors import SpyreCiError, UsageError
 from ci.progress import Bar, bar
 from ci.runner.cards import Card, inventory
 from ci.runner.child import default_start_method
+from ci.runner.forking import starts_processes
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
@@ -99,6 +102,7 @@ def run_step(
         static=settings.static,
         retries=settings.retries,
         retry_budget=settings.retry_budget,
+        spawned=_spawned(source.tests, {group.file for shard in shards for group in shard.groups}),
     )
     planned = sum(len(shard.ids) for shard in shards)
     with bar(context.console, context.monotonic, "running", planned) as shown:
@@ -113,6 +117,16 @@ def run_step(
             durations=durations.tests,
             file_s=durations.files,
         )
+
+
+def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
+    """The files that start processes themselves; one that cannot be read is told of when it is run."""
+    found = set()
+    for file in files:
+        with contextlib.suppress(OSError):
+            if starts_processes((tests / file).read_text(encoding="utf-8", errors="replace")):
+                found.add(file)
+    return frozenset(found)
 
 
 @dataclass(slots=True, kw_only=True)
