@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from test_selection.sight import Sight
@@ -57,7 +56,7 @@ class Floor:
         tick_s: float,
     ) -> None:
         self.truth, self.world, self.tick_s = truth, world, tick_s
-        self.sight = Sight(pieces, file_s=file_s, domain=domain, prior_s=tick_s)
+        self.sight = Sight(pieces, file_s=file_s, domain=domain, prior_s=tick_s * 0.3)
         self.tail = Tail(self.sight)
         self.steals = domain > STATIC
         self.segments: list[Segment] = []
@@ -116,18 +115,17 @@ class Floor:
         sight = self.sight
         self.tell(card)
         sight.started[card] = True
-        shard = self.shard_for(card, now)
-        if shard is None:
+        file = self.file_for(card)
+        if file is None:
             if self.steals:
                 sight.idle.append(card)
             return
-        end = 0 if shard == card and not sight.left_own[card] else -1
-        file = sight.queues[shard][end][0].file
+        shard = self.tail.shard_for(card, file) if self.steals else card
         begun = now + (self.world.claim_s if self.steals else 0.0)
         if sight.holds[card] != file:
             self.set_up(card, shard, file, begun)
         else:
-            self.claim(card, shard, sight.take(shard, end), begun)
+            self.claim(card, shard, sight.take(shard, file), begun)
 
     def tell(self, card: int) -> None:
         """What a card did becomes known when it is done, not before."""
@@ -138,30 +136,13 @@ class Floor:
             self.sight.learn(card, done.file, took_s=done.took_s, expected_s=done.tests_s)
         self.sight.learn_pace(card, took_s=done.took_s, expected_s=done.expected_s)
 
-    def shard_for(self, card: int, now: float) -> int | None:
-        """Where the next piece comes from: the policy of `test_selection.steal`, as this card asks it."""
-        sight, tail = self.sight, self.tail
-        own = not sight.left_own[card] and bool(sight.queues[card])
+    def file_for(self, card: int) -> str | None:
+        """What the card does next: the policy of `test_selection.tail`, as this card asks it."""
+        sight = self.sight
         if not self.steals:
-            return card if own else None
-        if own and tail.comes_late(card, now):
-            sight.left_own[card], own = True, False
-        if sight.left and tail.may_leave(card, own=own):
-            shard = tail.wanted_at(card, now)
-            if shard is not None:
-                tail.leave(card)
-                return shard
-        if own:
-            # The first may be there to be learnt from, and the long one after it.
-            longest = max(piece.expected_s for piece in islice(sight.queues[card][0], 2))
-            shard = tail.orphan(card, longer_than=longest)
-            return card if shard is None else shard
-        shard = tail.victim(card, now)
-        if shard is None:
-            shard = tail.wanted_at(card, now)
-        if shard is None and self.stuck:
-            return next((one for one in sight.neighbours(card) if sight.queues[one]), None)
-        return shard
+            return next(iter(sight.queues[card]), None)
+        file = self.tail.next_file(card)
+        return sight.any_file(card) if file is None and self.stuck else file
 
     def set_up(self, card: int, shard: int, file: str, begun: float) -> None:
         """Set a file up; its pieces stay unclaimed until then, for those who have it set up already."""

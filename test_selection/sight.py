@@ -5,15 +5,16 @@ Estimates are what was expected, scaled by what a file's pieces and a card's pie
 
 from __future__ import annotations
 
-import math
+import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import islice
 
-from test_selection.steal import SLACK_S, Piece, Pool, Rest, scale
+from test_selection.moves import Card, Need
+from test_selection.steal import Piece, caution, scale, spread
 
-# The unclaimed pieces of a shard, by group in the order of running; no group is empty.
-_Queue = deque[deque[Piece]]
+# The unclaimed pieces of a shard, by file in the order of running; no group is empty.
+_Queue = dict[str, deque[Piece]]
 
 
 class Sight:
@@ -22,14 +23,13 @@ class Sight:
     Attributes:
         domain: so many cards steal from each other.
         queues: what is unclaimed of each shard.
-        rest: seconds expected of it, by file.
+        rest: seconds expected of it, by domain and file.
         left: unclaimed pieces of all shards.
         holds: the file each card has set up.
         fresh: the cards that have set up their file, or do so, and run nothing of it yet.
         busy_until: when each card is expected to be through with what it does, in seconds.
         started: the cards that have asked for work.
         known_dead: the cards everybody knows to be dead.
-        left_own: the cards that have left their shard to others.
         idle: the cards that wait.
     """
 
@@ -43,20 +43,21 @@ class Sight:
     ) -> None:
         self.file_s, self.domain, self.prior_s = file_s, domain, prior_s
         cards = len(pieces)
-        self.queues: list[_Queue] = [
-            deque(deque(group) for _, group in groupby(one, key=lambda piece: piece.file)) for one in pieces
-        ]
-        self.rest: list[dict[str, float]] = [{} for _ in pieces]
+        self.queues: list[_Queue] = [{} for _ in pieces]
+        self.rest: dict[int, dict[str, float]] = {}
+        self.parts: dict[tuple[int, str], list[tuple[float, int]]] = {}
         for shard, row in enumerate(pieces):
             for piece in row:
+                self.queues[shard].setdefault(piece.file, deque()).append(piece)
                 self.owe(shard, piece)
+            for file in self.queues[shard]:
+                self.offer(shard, file)
         self.left = sum(len(one) for one in pieces)
         self.holds: list[str | None] = [None] * cards
         self.busy_until = [0.0] * cards
         self.fresh = [False] * cards
         self.started = [False] * cards
         self.known_dead = [False] * cards
-        self.left_own = [False] * cards
         self.idle: list[int] = []
         self._took: dict[str, float] = {}
         self._expected: dict[str, float] = {}
@@ -75,28 +76,58 @@ class Sight:
     def left_over(self) -> Iterator[str]:
         """The ids nobody has claimed."""
         for queue in self.queues:
-            for group in queue:
+            for group in queue.values():
                 for piece in group:
                     yield from piece.ids
 
     def owe(self, shard: int, piece: Piece) -> None:
-        """Count a piece among the rest of a shard."""
-        rest = self.rest[shard]
+        """Count a piece among the rest of its file."""
+        rest = self.rest.setdefault(self.home(shard), {})
         rest[piece.file] = rest.get(piece.file, 0.0) + piece.expected_s
+
+    def offer(self, shard: int, file: str) -> None:
+        """A shard has pieces of a file that may be the longest there are."""
+        heapq.heappush(
+            self.parts.setdefault((self.home(shard), file), []), (-self.longest(shard, file), shard)
+        )
+
+    def longest(self, shard: int, file: str) -> float:
+        """Seconds of the longest piece of a group: the first may be there to be learnt from."""
+        return max(piece.expected_s for piece in islice(self.queues[shard][file], 2))
+
+    def shard_of(self, home: int, file: str) -> int | None:
+        """The shard with the longest unclaimed piece of a file, if there is any."""
+        heap = self.parts.get((home, file), [])
+        while heap:
+            negated, shard = heap[0]
+            if file not in self.queues[shard]:
+                heapq.heappop(heap)
+            elif (longest := self.longest(shard, file)) < -negated:
+                heapq.heapreplace(heap, (-longest, shard))
+            else:
+                return shard
+        return None
+
+    def any_file(self, card: int) -> str | None:
+        """A file of which something is unclaimed in the domain of a card, if there is any."""
+        home = self.home(card)
+        return next((file for file in self.rest.get(home, {}) if self.shard_of(home, file) is not None), None)
 
     def give_back(self, shard: int, piece: Piece) -> None:
         """A piece is unclaimed again."""
-        self.queues[shard].append(deque([piece]))
+        self.queues[shard].setdefault(piece.file, deque()).append(piece)
         self.owe(shard, piece)
+        self.offer(shard, piece.file)
         self.left += 1
 
-    def take(self, shard: int, end: int) -> Piece:
-        """Claim the next piece of the first group (0) or of the last (-1) of a shard."""
+    def take(self, shard: int, file: str) -> Piece:
+        """Claim the next piece of a shard's group."""
         queue = self.queues[shard]
-        piece = queue[end].popleft()
-        if not queue[end]:
-            del queue[end]
-        self.rest[shard][piece.file] -= piece.expected_s
+        piece = queue[file].popleft()
+        rest = self.rest[self.home(shard)]
+        rest[file] -= piece.expected_s
+        if not queue[file]:
+            del queue[file]
         self.left -= 1
         return piece
 
@@ -126,68 +157,23 @@ class Sight:
         """When a card is through with its piece; one that has not started is given as long again."""
         return max(self.busy_until[card], now) if self.started[card] else 2 * now
 
-    def free_for(self, shard: int, last: str, now: float) -> float:
-        """When the owner of a shard is through with all but its last file, which it has set up then."""
-        seconds = self.setup_for(shard, last)
-        for file, rest in self.rest[shard].items():
-            if rest > SLACK_S and file != last:
-                seconds += rest * self.scale(file) + self.setup_for(shard, file)
-        return self.free_at(shard, now) + seconds * self.pace(shard)
+    def cards(self, home: int, now: float) -> list[Card]:
+        """The cards of a domain that live, for all everybody knows."""
+        neighbours = range(home * self.domain, min((home + 1) * self.domain, len(self.queues)))
+        return [
+            Card(card, self.holds[card], self.free_at(card, now), self.pace(card), self.fresh[card])
+            for card in neighbours
+            if not self.known_dead[card]
+        ]
 
-    def ends_at(self, shard: int, now: float) -> float:
-        """When a shard is expected to end if nobody helps; never, where its card is known to be dead."""
-        if self.known_dead[shard] or self.left_own[shard]:
-            return math.inf
-        seconds = 0.0
-        for file, rest in self.rest[shard].items():
-            if rest > SLACK_S:
-                seconds += rest * self.scale(file) + self.setup_for(shard, file)
-        return self.free_at(shard, now) + seconds * self.pace(shard)
-
-    def seen(self, shard: int, card: int, ends_at: float) -> Rest:
-        """What is left of a shard, as a card sees it."""
-        piece = self.queues[shard][-1][0]
-        return Rest(
-            shard=shard,
-            file=piece.file,
-            piece_s=piece.expected_s * self.scale(piece.file) * self.pace(card),
-            ends_at=ends_at,
-            setup_s=self.setup_for(card, piece.file) * self.pace(card),
-        )
-
-    def pools(self, now: float) -> dict[int, list[Pool]]:
-        """The files at the backs of shards, by domain."""
-        rest: dict[tuple[int, str], float] = {}
-        free: dict[tuple[int, str], list[float]] = {}
-        leavers: dict[tuple[int, str], int] = {}
-        idle = set(self.idle)
-        for shard, queue in enumerate(self.queues):
-            home = self.home(shard)
-            if queue:
-                last = queue[-1][0].file
-                key = (home, last)
-                rest[key] = rest.get(key, 0.0) + self.rest[shard][last] * self.scale(last)
-                if not self.left_own[shard] and not self.known_dead[shard]:
-                    free.setdefault(key, []).append(self.free_for(shard, last, now))
-                    if self.holds[shard] == last and len(queue) == 1 and not self.fresh[shard]:
-                        leavers[key] = leavers.get(key, 0) + 1
-                    continue
-            held = self.holds[shard]
-            if held is not None and shard not in idle and not self.known_dead[shard]:
-                key = (home, held)
-                free.setdefault(key, []).append(max(self.busy_until[shard], now))
-                leavers[key] = leavers.get(key, 0) + (not self.fresh[shard])
-        found: dict[int, list[Pool]] = {}
-        for (home, file), seconds in rest.items():
-            at = free.get((home, file), [])
-            found.setdefault(home, []).append(
-                Pool(
-                    file=file,
-                    rest_s=seconds,
-                    cards=len(at),
-                    free_s=sum(at),
-                    leavers=leavers.get((home, file), 0),
-                    setup_s=self.file_s.get(file, 0.0),
-                )
+    def needs(self, home: int) -> dict[str, Need]:
+        """What is unclaimed in a domain, by file, with caution where a file has shown little."""
+        spread_of_day = spread(self.scale(file) for file in self._took)
+        return {
+            file: Need(
+                rest * self.scale(file) * caution(self._expected.get(file, 0.0), self.prior_s, spread_of_day),
+                self.file_s.get(file, 0.0),
             )
-        return found
+            for file, rest in self.rest.get(home, {}).items()
+            if self.shard_of(home, file) is not None
+        }

@@ -22,7 +22,7 @@ _NAMES = frozenset({"fork", "forkpty", "ProcessPoolExecutor", "MultiProcessTestC
 
 
 def starts_processes(source: str) -> bool:
-    """Whether a test file imports or calls what forks or spawns processes; text that is no Python does not."""
+    """Whether a test file imports or calls what forks or spawns processes; no Python does not."""
     if not any(word in source for word in ("multiprocessing", "distributed", *_NAMES)):
         return False
     try:
