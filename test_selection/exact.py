@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from test_selection.balance import Layout
 from test_selection.bound import ROUNDING
+from test_selection.layout import Layout
 from test_selection.loads import FileLoad
 
 # Ten tests have 115,975 partitions, of which bounds leave a few hundred.

@@ -14,6 +14,8 @@ from test_selection.world import Truth, World
 
 STATIC = 1
 TICKS_A_DAY = 400
+# So much of a piece says as much of how far off estimates are as the estimates themselves.
+PRIOR_SHARE = 0.3
 # What happens, in the order in which it does at one moment: `TICK` is nobody's.
 ASKS, NOTICED = 0, 1
 TICK = -1
@@ -56,7 +58,7 @@ class Floor:
         tick_s: float,
     ) -> None:
         self.truth, self.world, self.tick_s = truth, world, tick_s
-        self.sight = Sight(pieces, file_s=file_s, domain=domain, prior_s=tick_s * 0.3)
+        self.sight = Sight(pieces, file_s=file_s, domain=domain, prior_s=tick_s * PRIOR_SHARE)
         self.tail = Tail(self.sight)
         self.steals = domain > STATIC
         self.segments: list[Segment] = []

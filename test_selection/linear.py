@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 EPSILON = 1e-9
 # Rounds of the simplex method at most; a bound from prices short of the best ones is a bound still.
-MAX_ROUNDS = 150
+MAX_ROUNDS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,8 @@ class _Crew:
     """The cards by the file they have set up, the first to stay with it first."""
 
     def __init__(self, cards: Sequence[Card], needs: Mapping[str, Need]) -> None:
-        self.needs = needs
+        # What takes no time wants a card all the same.
+        self.needs = {file: (max(rest, 2 * SLACK_S), setup) for file, (rest, setup) in needs.items()}
         self.held: dict[str, list[Card]] = {}
         self.loose: list[Card] = []
         # Who is free late has the least time for anything else.
@@ -131,12 +132,11 @@ class _Crew:
         rooms = [(room, one.card) for one in self.loose if (room := (end - one.free_s) / one.pace) > 0]
         parts: list[_Part] = []
         spared: list[int] = []
-        for file, (rest, setup) in self.needs.items():
-            holders = self.held.get(file)
-            if holders:
-                rest = _stay(holders, rest, end, rooms, spared)
-            if rest > SLACK_S or not holders:
-                parts.append((max(rest, SLACK_S) + setup, setup, file))
+        for file, (unclaimed, setup) in self.needs.items():
+            holders = self.held.get(file, [])
+            rest = _stay(holders, unclaimed, end, rooms, spared)
+            if rest > SLACK_S:
+                parts.append((rest + setup, setup, file))
         goes = _fill(rooms, parts)
         return None if goes is None else _Packing(goes, spared)
 
@@ -154,15 +154,15 @@ def _stay(
         if rest <= 0:
             spared.append(one.card)
         if room > rest:
-            rooms.append((room - max(rest, 0.0), one.card))
-        rest -= min(room, max(rest, 0.0))
+            rooms.append((room - rest, one.card))
+        rest -= min(room, rest)
     return rest
 
 
 def _fill(rooms: list[tuple[float, int]], parts: list[_Part]) -> dict[int, list[str]] | None:
     """Pack parts into the time cards have over, cutting what is larger; None where it does not fit."""
     goes: dict[int, list[str]] = {}
-    if math.fsum(part[0] for part in parts) > math.fsum(room for room, _ in rooms) + SLACK_S * len(parts):
+    if math.fsum(part[0] for part in parts) > math.fsum(room for room, _ in rooms):
         return None
     rooms.sort()
     remainders = []
@@ -178,7 +178,7 @@ def _fill(rooms: list[tuple[float, int]], parts: list[_Part]) -> dict[int, list[
 
 
 def _fill_whole(rooms: list[tuple[float, int]], part: _Part, goes: dict[int, list[str]]) -> float | None:
-    """Fill the roomiest cards to the brim, and say what is left, with its set-up; None where it never fits."""
+    """Fill the roomiest cards, and say what is left, with its set-up; None where it does not fit."""
     size, setup, file = part
     while rooms and size > rooms[-1][0]:
         room, card = rooms.pop()

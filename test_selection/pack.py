@@ -2,30 +2,31 @@
 
 Each step is deterministic. Files are first packed as if tests could be cut at any second (`fluid`), which
 settles which shards touch which file and for how long. Whole tests are then dealt out to those shards,
-longest first, each to where most of the file's time is still owed, and the longest shards are relieved test
-by test (`balance`). Up to ten tests are searched for the best split there is (`exact`). Where the plan ends
-above the plain lower bound (`bound`), sharper ones are tried (`sharper`).
+longest first, each to where most of the file's time is still owed (`layout`), and the longest shards are
+relieved test by test (`relief`). Up to ten tests are searched for the best split there is (`exact`).
+Where the plan ends above the plain lower bound (`bound`), sharper ones are tried (`sharper`), and other
+ways of packing: files in groups (`regroup`) that are laid along their shards (`laying`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
-from test_selection.balance import MANY_TESTS, Layout, deal_greedily, deal_shares, relieve
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
-from test_selection.dive import grouped
 from test_selection.errors import UsageError
 from test_selection.even import even
 from test_selection.exact import improve, is_small
 from test_selection.fluid import Packing, pack, spread
+from test_selection.layout import Layout, deal_greedily, deal_shares
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
+from test_selection.regroup import regroup
+from test_selection.relief import MANY_TESTS, relieve
 from test_selection.sharper import sharper_bound
 from test_selection.whole import deal_whole_files
 
@@ -33,10 +34,10 @@ from test_selection.whole import deal_whole_files
 GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
+# The limit within which groups are sought is halved towards the least one so often.
+REGROUPED, MORE_LIMITS, FEW_SHARDS = 5, 6, 48
 # A split so much worse than the best one so far is not worth relieving.
 NEARLY = 1.03
-# Groups are sought for limits so far above the bound.
-ABOVE = (1.002, 1.004, 1.007)
 # Dealing test by test looks at every test anew; past so many, shares are fine enough.
 MAX_GREEDY = 50_000
 # A plan this far above its bound was kept there by a limit, where there is one.
@@ -94,15 +95,16 @@ def _make_plan(
     plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
-    if plainly and layout.makespan > bound * (GOOD if few else MISSED) and not is_small(loads):
-        bound = sharper_bound(loads, shards, bound, layout.makespan)
-        layout = _better_layout(layout, cards, bound)
+    good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)
+    if plainly and layout.makespan > bound * good and not is_small(loads):
+        bound = sharper_bound(loads, shards, bound, layout.makespan, near=fair, finely=False)
+        layout = _better_layout(layout, cards, bound, fair)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
     if is_small(loads) or makespan <= bound:
         bound = makespan
-    elif makespan > bound * GOOD and cards.equal and all(load.cards == 1 for load in loads):
-        bound = sharper_bound(loads, shards, bound, makespan)
+    elif makespan > bound * good and cards.equal and all(load.cards == 1 for load in loads):
+        bound = sharper_bound(loads, shards, bound, makespan, near=fair)
     return Plan(
         fingerprint=fingerprint(made),
         bound_s=min(bound, makespan),
@@ -143,26 +145,44 @@ def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_fil
     return improve(layout, bound) if is_small(loads) else layout
 
 
-def _better_layout(layout: Layout, cards: Cards, bound: float) -> Layout:
-    """Other ways of packing, one after the other while there is something to win."""
+def _better_layout(layout: Layout, cards: Cards, bound: float, fair: float) -> Layout:
+    """Other ways of packing, one after the other until one is within `fair` times the bound."""
     loads = layout.loads
     ways: tuple[Callable[[], Packing | None], ...] = (
         lambda: pack(loads, cards, bound),
         lambda: spread(loads, cards, bound),
-        *(partial(grouped, loads, cards, bound * above) for above in ABOVE),
     )
     for way in ways:
-        if layout.makespan <= bound * FAIR:
-            break
+        if layout.makespan <= bound * fair:
+            return layout
         packing = way()
-        if packing is None:
-            continue
-        even(packing, bound * GOOD)
-        other = deal_shares(packing)
-        if other.makespan <= layout.makespan * NEARLY:
-            relieve(other, goal=bound * GOOD)
-            layout = min(layout, other, key=lambda one: one.makespan)
+        if packing is not None:
+            layout = _better(layout, packing, bound)
+    low, high = bound, layout.makespan
+    for _ in range(REGROUPED):
+        if min(high, layout.makespan) <= bound * fair:
+            break
+        middle = (low + high) / 2
+        layout = _better(layout, regroup(loads, cards, bound, middle), bound)
+        # What lies far above the limit it was made for shows that the limit was too low.
+        low, high = (low, layout.makespan) if layout.makespan < (middle + high) / 2 else (middle, high)
+    # Where a search ends is partly chance: what is far above, on few shards, is sought at more limits.
+    if cards.count <= FEW_SHARDS:
+        for step in range(1, MORE_LIMITS):
+            if layout.makespan <= bound * MISSED:
+                break
+            limit = bound + (layout.makespan - bound) * step / MORE_LIMITS
+            layout = _better(layout, regroup(loads, cards, bound, limit, thinly=True), bound)
     return layout
+
+
+def _better(layout: Layout, packing: Packing, bound: float) -> Layout:
+    """The shorter one of a layout and of what becomes of a packing."""
+    even(packing, bound * GOOD)
+    other = deal_shares(packing)
+    if other.makespan <= layout.makespan * NEARLY:
+        relieve(other, goal=bound * GOOD, thoroughly=True)
+    return min(layout, other, key=lambda one: one.makespan)
 
 
 def _shards(layout: Layout, chains: Chains, timeouts: Mapping[str, float]) -> tuple[Shard, ...]:
@@ -179,12 +199,7 @@ def _shards(layout: Layout, chains: Chains, timeouts: Mapping[str, float]) -> tu
             held.setdefault(key, (load.setup_s, []))[1].extend(names)
         expected += [setup for setup, _ in held.values()]
         groups = tuple(
-            Group(
-                file=file,
-                ids=_ordered(names, chains),
-                alone=bool(alone),
-                timeout_s=timeouts.get(file),
-            )
+            _group(file, names, chains, alone=bool(alone), timeout_s=timeouts.get(file))
             for (file, alone), (_, names) in sorted(held.items())
         )
         seconds = math.fsum(expected) / layout.speeds[shard]
@@ -196,11 +211,17 @@ def _shards(layout: Layout, chains: Chains, timeouts: Mapping[str, float]) -> tu
     )
 
 
-def _ordered(names: list[str], chains: Chains) -> tuple[str, ...]:
+def _group(file: str, names: list[str], chains: Chains, *, alone: bool, timeout_s: float | None) -> Group:
+    """A group of tests in the order of their ids, each chain where its first test stands."""
     names.sort()
-    if not chains:
-        return tuple(names)
-    return tuple(one for name in names for one in chains.get(name, (name,)))
+    ids: list[str] = []
+    places: list[tuple[int, int]] = []
+    for name in names if chains else ():
+        chain = chains.get(name, (name,))
+        if len(chain) > 1:
+            places.append((len(ids), len(chain)))
+        ids += chain
+    return Group(file=file, ids=tuple(ids or names), alone=alone, chains=tuple(places), timeout_s=timeout_s)
 
 
 def _binds(

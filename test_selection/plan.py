@@ -30,12 +30,15 @@ class Group:
         file: the test file.
         ids: canonical ids in the order of running.
         alone: the group wants a fresh process and pays the set-up whatever ran before it.
+        chains: tests that run in this order with nothing between them: the place of the first in `ids`, and
+            how many.
         timeout_s: what the file's history says a test of it may take at most, where it is known.
     """
 
     file: str
     ids: tuple[str, ...]
     alone: bool = False
+    chains: tuple[tuple[int, int], ...] = ()
     timeout_s: float | None = None
 
 
@@ -147,6 +150,8 @@ def _group_row(group: Group) -> dict[str, Any]:
     row: dict[str, Any] = {"file": group.file}
     if group.alone:
         row["alone"] = True
+    if group.chains:
+        row["chains"] = group.chains
     if group.timeout_s is not None:
         row["timeout_s"] = group.timeout_s
     row["ids"] = group.ids
@@ -181,7 +186,24 @@ def _group(row: dict[str, Any]) -> Group:
     if not set(map(type, ids)) <= {str}:
         raise TypeError("ids holds something else than text")
     timeout_s = _positive(row, "timeout_s", 1.0, int, float) if row.get("timeout_s") is not None else None
-    return Group(file=_text(row, "file"), ids=tuple(ids), alone=alone, timeout_s=timeout_s)
+    chains = _chains(row, len(ids))
+    return Group(file=_text(row, "file"), ids=tuple(ids), alone=alone, chains=chains, timeout_s=timeout_s)
+
+
+def _chains(row: dict[str, Any], tests: int) -> tuple[tuple[int, int], ...]:
+    """Runs of places, ascending and apart, within so many tests."""
+    found: list[tuple[int, int]] = []
+    free = 0
+    for one in _rows(row, "chains") if "chains" in row else ():
+        match one:
+            case [int(first), int(count)] if free <= first and count > 1 and first + count <= tests:
+                found.append((first, count))
+                free = first + count
+            case _:
+                raise TypeError(
+                    f"chains holds {one!r}, not the first place, from {free} on, and the length of a chain"
+                )
+    return tuple(found)
 
 
 def _at(where: str, make: Callable[[dict[str, Any]], Made], row: object) -> Made:

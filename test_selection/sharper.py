@@ -9,16 +9,17 @@ Programming 91, 2001, for bin packing without set-ups).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 from test_selection.bound import ROUNDING
-from test_selection.counting import counts_too_many
-from test_selection.groups import grouped_bound
+from test_selection.counting import counts_too_many, groups_too_many
+from test_selection.groups import NEAR, grouped_bound
 from test_selection.loads import FileLoad
+from test_selection.whole_tests import WholeTests, fitting
 
 # The gap between what is proved and what is reached is halved so often.
-HALVINGS = 12
+HALVINGS, UNIT_HALVINGS = 12, 6
 # So many different set-ups are tried as thresholds, and so many pieces on a shard are told apart.
 MAX_THRESHOLDS = 8
 MAX_PIECES = 24
@@ -29,8 +30,19 @@ MAX_VALUES = 64
 TOLLS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
-def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: float) -> float:
-    """The best bound found from `low`, a bound, up to `high`, a makespan that was reached."""
+def sharper_bound(
+    loads: Sequence[FileLoad],
+    shards: int,
+    low: float,
+    high: float,
+    *,
+    near: float = NEAR,
+    finely: bool = True,
+) -> float:
+    """The best bound found from `low`, a bound, up to `high`, a makespan that was reached.
+
+    Where the two stay apart by more than the factor `near`, looking `finely` may take a second.
+    """
     low = max(low, min(counted_bound(loads, shards, high), high))
     reached = high
     top = high * (1 - ROUNDING)
@@ -42,8 +54,24 @@ def sharper_bound(loads: Sequence[FileLoad], shards: int, low: float, high: floa
             low = middle
         else:
             high = middle
-    low = grouped_bound(loads, shards, low, reached)
+    if reached > low * near:
+        low = _raised(low, reached, WholeTests(loads, shards).too_many)
+        low = _raised(low, reached, lambda limit: groups_too_many(loads, shards, limit), UNIT_HALVINGS)
+    if reached > low * near:
+        low = grouped_bound(loads, shards, low, reached, finely=finely)
     return min(on_grid(loads, low), reached)
+
+
+def _raised(low: float, high: float, is_too_low: Callable[[float], bool], halvings: int = HALVINGS) -> float:
+    if high > low and is_too_low(high * (1 - ROUNDING)):
+        return high
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        if is_too_low(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def is_out_of_reach(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:
@@ -134,8 +162,8 @@ def counted_bound(loads: Sequence[FileLoad], shards: int, reached: float) -> flo
     """
     sizes: list[float] = []
     for load in loads:
-        fitting = _fitting(load, reached)
-        share = load.setup_s / fitting if fitting else math.inf
+        most = fitting(load, reached)
+        share = load.setup_s / most if most else math.inf
         sizes += [seconds + share for seconds in load.seconds]
     sizes.sort(reverse=True)
     best = 0.0
@@ -144,17 +172,6 @@ def counted_bound(loads: Sequence[FileLoad], shards: int, reached: float) -> flo
         if sizes[last - together] * (together + 1) > best:
             best = max(best, math.fsum(sizes[last - together : last + 1]))
     return best * (1 - ROUNDING)
-
-
-def _fitting(load: FileLoad, reached: float) -> int:
-    """How many tests of a file, the shortest ones, a shard holds within `reached` seconds."""
-    room = reached * (1 + ROUNDING) - load.setup_s
-    sums = accumulate(reversed(load.seconds))
-    count = 0
-    for count, total in enumerate(sums, start=1):
-        if total > room:
-            return count - 1
-    return count
 
 
 def _broken(

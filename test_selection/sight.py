@@ -24,6 +24,7 @@ class Sight:
         domain: so many cards steal from each other.
         queues: what is unclaimed of each shard.
         rest: seconds expected of it, by domain and file.
+        parts: by domain and file, the shards that have some of it, the one with the longest piece first.
         left: unclaimed pieces of all shards.
         holds: the file each card has set up.
         fresh: the cards that have set up their file, or do so, and run nothing of it yet.
@@ -67,11 +68,6 @@ class Sight:
     def home(self, card: int) -> int:
         """The domain of a card."""
         return card // self.domain
-
-    def neighbours(self, card: int) -> range:
-        """The cards of the same domain, itself among them."""
-        first = self.home(card) * self.domain
-        return range(first, min(first + self.domain, len(self.queues)))
 
     def left_over(self) -> Iterator[str]:
         """The ids nobody has claimed."""
@@ -159,10 +155,10 @@ class Sight:
 
     def cards(self, home: int, now: float) -> list[Card]:
         """The cards of a domain that live, for all everybody knows."""
-        neighbours = range(home * self.domain, min((home + 1) * self.domain, len(self.queues)))
+        mates = range(home * self.domain, min((home + 1) * self.domain, len(self.queues)))
         return [
             Card(card, self.holds[card], self.free_at(card, now), self.pace(card), self.fresh[card])
-            for card in neighbours
+            for card in mates
             if not self.known_dead[card]
         ]
 

@@ -11,7 +11,7 @@ of a file begins with a test longer than a piece, a short piece comes first: by 
 far off the file's estimates are, long before the long test would have shown it.
 
 A file of which nothing has ended yet may turn out long when there is no time left to help. Until its pieces
-say more, time is kept free for what nineteen of twenty such files would take, as wrong as estimates proved
+say more, time is kept free for what all but one in a hundred would take, as wrong as estimates proved
 on this day.
 
 Everything here is a function of its arguments, so that two cards that see the same claims think the same.
@@ -20,7 +20,7 @@ Everything here is a function of its arguments, so that two cards that see the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from test_selection.durations import UNKNOWN_TEST_S
@@ -38,8 +38,8 @@ MOST_PIECE_S = 8.0
 # logarithm: as much as this many files would have shown.
 USUAL_SPREAD = 0.3
 USUAL_FILES = 10
-# Nineteen of twenty normal draws lie below so many standard deviations.
-QUANTILE = 1.645
+# Ninety-nine of a hundred normal draws lie below so many standard deviations.
+QUANTILE = 2.33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,20 +102,35 @@ def shares_of(plan: Plan) -> dict[str, int]:
 
 
 def cut(group: Group, test_s: Mapping[str, float], seconds: float) -> list[Piece]:
-    """Cut a group into pieces of about `seconds`, longest test first; a longer test is a piece by itself."""
-    order = sorted((-test_s.get(name, UNKNOWN_TEST_S), name) for name in group.ids)
+    """Cut a group into pieces of about `seconds`, longest test or chain first.
+
+    One that is longer is a piece by itself, and a chain is never cut.
+    """
+    order = sorted(
+        (-math.fsum(test_s.get(name, UNKNOWN_TEST_S) for name in names), names) for names in _units(group)
+    )
     pieces: list[Piece] = []
     ids: list[str] = []
     total = 0.0
-    for negated, name in order:
+    for negated, names in order:
         if ids and total - negated > seconds:
             pieces.append(Piece(file=group.file, ids=tuple(ids), expected_s=total))
             ids, total = [], 0.0
-        ids.append(name)
+        ids += names
         total -= negated
     if ids:
         pieces.append(Piece(file=group.file, ids=tuple(ids), expected_s=total))
     return _with_probe(pieces, seconds)
+
+
+def _units(group: Group) -> Iterator[tuple[str, ...]]:
+    """What stays together: each chain, and each test of none."""
+    free = 0
+    for first, count in (*group.chains, (len(group.ids), 0)):
+        yield from ((name,) for name in group.ids[free:first])
+        if count:
+            yield group.ids[first : first + count]
+        free = first + count
 
 
 def _with_probe(pieces: list[Piece], seconds: float) -> list[Piece]:
@@ -147,6 +162,9 @@ def spread(scales: Iterable[float]) -> float:
 
 
 def caution(expected_s: float, prior_s: float, spread_of_day: float) -> float:
-    """By how much longer than estimated a file may take, of which pieces of `expected_s` have ended."""
+    """By how much longer than estimated a file may take, of which pieces of `expected_s` have ended.
+
+    What remains of the variance is the share that `scale` still gives to the estimate.
+    """
     unknown = prior_s / (expected_s + prior_s) if expected_s + prior_s > 0 else 0.0
     return math.exp(QUANTILE * spread_of_day * math.sqrt(unknown))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from test_selection.balance import Layout
 from test_selection.cards import Cards
 from test_selection.errors import UsageError
+from test_selection.layout import Layout
 from test_selection.loads import FileLoad
 
 

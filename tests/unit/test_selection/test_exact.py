@@ -6,18 +6,19 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
 from test_selection.catalog import CatalogTest
-from test_selection.counting import counts_too_many
-from test_selection.groups import needs_more
+from test_selection.counting import counts_too_many, groups_too_many
+from test_selection.groups import FINE, needs_more
 from test_selection.limits import Limits
 from test_selection.loads import FileLoad, file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.sharper import counted_bound, is_out_of_reach, on_grid, sharper_bound
+from test_selection.whole_tests import WholeTests
 
 Files = Sequence[tuple[float, Sequence[float]]]
 
@@ -88,7 +89,7 @@ def test_no_split_over_cards_of_different_speed_is_better(
     assert plan_of(*case, Limits(speeds=speeds)).makespan_s == pytest.approx(best, abs=1e-6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(tried_out())
 @example(([(0.5, [2.2250738585e-313])], 1))
 def test_every_bound_is_one(case: tuple[Files, int]) -> None:
@@ -104,7 +105,32 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
     for limit in (best, best * 1.01, best * 1.2, best * 2):
         assert not is_out_of_reach(loads, shards, limit * (1 + 1e-9))
         assert not needs_more(loads, shards, limit * (1 + 1e-9))
+        assert not needs_more(loads, shards, limit * (1 + 1e-9), most=FINE)
         assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not groups_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.5, 1.5]), st.lists(st.sampled_from([1.0, 2.0]), min_size=1, max_size=4)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(2, 3),
+)
+def test_every_bound_by_units_is_one(files: Files, shards: int) -> None:
+    assume(sum(len(times) for _, times in files) <= 8)
+    best = best_of_all(files, shards)
+    loads = loads_of(files)
+    for limit in (best, best * 1.05, best * 1.3):
+        assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not groups_too_many(loads, shards, limit * (1 + 1e-9))
+        assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
+    assert sharper_bound(loads, shards, lower_bound(loads, shards), best * 1.5) <= best * (1 + 1e-9)
 
 
 @settings(max_examples=60, deadline=None)

@@ -127,6 +127,7 @@ def test_a_chain_stays_together_in_the_order_given(case: tuple[Files, int, Limit
         group = next(group for shard in plan.shards for group in shard.groups if names[0] in group.ids)
         at = group.ids.index(names[0])
         assert list(group.ids[at : at + len(names)]) == names
+        assert len(names) == 1 or (at, len(names)) in group.chains
 
 
 @settings(max_examples=50)

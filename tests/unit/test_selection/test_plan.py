@@ -32,13 +32,15 @@ def test_a_plan_comes_back(tmp_path: Path) -> None:
 def test_what_limits_add_to_a_plan_comes_back_and_is_left_out_where_it_is_usual(tmp_path: Path) -> None:
     first, second = SHARDS
     alone = Group(file="c.py", ids=("c.py::1",), alone=True, timeout_s=30.0)
-    shards = (replace(first, groups=(*first.groups, alone), cards=2, speed=0.5), second)
+    chained = Group(file="d.py", ids=("d.py::1", "d.py::2", "d.py::0"), chains=((1, 2),))
+    shards = (replace(first, groups=(*first.groups, alone, chained), cards=2, speed=0.5), second)
     limited = replace(PLAN, fingerprint=fingerprint(shards), shards=shards)
     write_plan(tmp_path / "p.json", limited)
     assert read_plan(tmp_path / "p.json") == limited
     rows = json.loads((tmp_path / "p.json").read_text())["shards"]
     assert (rows[0]["cards"], rows[0]["speed"]) == (2, 0.5)
     assert rows[0]["groups"][2] == {"file": "c.py", "alone": True, "timeout_s": 30.0, "ids": ["c.py::1"]}
+    assert rows[0]["groups"][3] == {"file": "d.py", "chains": [[1, 2]], "ids": list(chained.ids)}
     assert set(rows[1]) == {"index", "expected_s", "groups"}
     assert set(rows[0]["groups"][0]) == {"file", "ids"}
 
@@ -159,6 +161,15 @@ def test_seconds_greater_than_any_measured_come_back(tmp_path: Path) -> None:
         ({"ids": "abc"}, "shards[0]: groups[0]: ids is str, not a list"),
         ({"ids": [1]}, "shards[0]: groups[0]: ids holds something else than text"),
         ({"ids": [{}]}, "shards[0]: groups[0]: ids holds something else than text"),
+        ({"chains": {}}, "shards[0]: groups[0]: chains is dict, not a list"),
+        (
+            {"chains": [[0, 2]]},
+            "shards[0]: groups[0]: chains holds [0, 2], not the first place, from 0 on",
+        ),
+        ({"chains": [[0, 1]]}, "chains holds [0, 1]"),
+        ({"chains": [[-1, 2]]}, "chains holds [-1, 2]"),
+        ({"chains": [[0, 2], [1, 2]], "ids": ["x", "y", "z"]}, "chains holds [1, 2]"),
+        ({"chains": ["ab"]}, "chains holds 'ab'"),
     ],
 )
 def test_a_group_of_the_wrong_kind_is_told_with_its_place(

@@ -233,3 +233,16 @@ def test_stealing_across_hosts_holds_the_promise_on_a_small_tree() -> None:
     static, hosts, across = days(work, World(sigma_file=0.3, sigma_speed=0.1), ways=modes(8))
     assert across.ratio < 1.10
     assert across.ratio < hosts.ratio < static.ratio
+
+
+def test_cards_that_set_up_late_files_are_few_and_come_in_time() -> None:
+    # Long set-ups, and files that turn out long when most of the day is over.
+    rnd = random.Random(7)  # noqa: S311
+    counts = [rnd.choice([5, 10, 20, 200]) for _ in range(120)]
+    table = {f"f{n:03}.py": (15.0, [rnd.expovariate(1.0) for _ in range(k)]) for n, k in enumerate(counts)}
+    work = planned(table, 96)
+    groups = sum(len(shard.groups) for shard in work[0].shards)
+    for seed in range(4):
+        across = days(work, World(sigma_file=0.3, sigma_speed=0.1), seed)[-1]
+        assert across.ratio < 1.13
+        assert sum(not one.piece.ids for one in across.segments) < 1.2 * groups
