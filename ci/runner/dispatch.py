@@ -156,11 +156,13 @@ class Dispatcher:
         """The worker of a post is gone: what it had claimed and not run is unclaimed again."""
         found = self._doing.pop(post, None)
         self.sight.holds[post] = None
-        if found is None or found[0].why == "retry":
+        if found is None:
             return
         job = found[0]
         for piece in without([job.piece], ended):
-            if post in self._private:
+            if job.why == "retry":
+                self._retries.give_back(piece.ids[0])
+            elif post in self._private:
                 self._private[post].appendleft(piece)
             else:
                 self.sight.give_back(job.of, piece)

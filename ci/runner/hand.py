@@ -23,11 +23,12 @@ class Hand:
     Attributes:
         file: the file it has set up, or does so.
         child: the process.
+        forked: whether it began as a copy of the worker.
         watch: what it said.
     """
 
     def __init__(self, file: str, spec: Mapping[str, Any], *, log: Path, method: str, watch: Watch) -> None:
-        self.file, self.watch = file, watch
+        self.file, self.watch, self.forked = file, watch, method == "fork"
         to_child, self._orders = os.pipe()
         self._answers, from_child = os.pipe()
         try:

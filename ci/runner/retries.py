@@ -43,6 +43,7 @@ class Retries:
     _waiting: list[Again] = field(default_factory=list)
     _tried: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _retried: set[str] = field(default_factory=set)
+    _given: dict[str, Again] = field(default_factory=dict)
     _refused: int = 0
 
     def failed(self, name: str, *, file: str, of: int, card: str) -> None:
@@ -68,8 +69,13 @@ class Retries:
         held = frozenset(card.split("+"))
         for number, one in enumerate(self._waiting):
             if not one.avoid & held:
+                self._given[one.id] = one
                 return self._waiting.pop(number)
         return None
+
+    def give_back(self, name: str) -> None:
+        """A test that was to be run again was not, for the worker went before it began."""
+        self._waiting.append(self._given.pop(name))
 
     def waits_for(self, cards: Collection[str]) -> bool:
         """Whether one of these cards could take a test that waits."""

@@ -43,6 +43,7 @@ def run_plan(
     listen: Listener,
     durations: Mapping[str, float] | None = None,
     file_s: Mapping[str, float] | None = None,
+    timeouts: Mapping[str, float] | None = None,
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
@@ -55,6 +56,7 @@ def run_plan(
         listen: called with the shard's index and each event of its journal.
         durations: seconds expected of each test, by which shards are cut into pieces.
         file_s: set-up seconds expected of each file.
+        timeouts: seconds after which a test counts as hung, where its own history says.
 
     Raises:
         UsageError: a shard needs more cards than there are.
@@ -71,6 +73,7 @@ def run_plan(
         shards,
         durations=durations or {},
         expectations=expectations,
+        timeouts=timeouts,
         spawned=options.spawned,
     )
     return _Supervisor(plan.fingerprint, work, cards, options, file_s=file_s or {}, listen=listen).run()

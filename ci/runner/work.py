@@ -30,8 +30,19 @@ class Work:
         *,
         durations: Mapping[str, float],
         expectations: Mapping[str, Expectation],
+        timeouts: Mapping[str, float] | None = None,
         spawned: Collection[str] = (),
     ) -> None:
+        """Cut the plan.
+
+        Args:
+            plan: the whole plan; every host cuts it alike.
+            shards: those that run here.
+            durations: seconds expected of each test.
+            expectations: declared outcomes by id.
+            timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
+            spawned: the files that want processes that are not forked.
+        """
         here = {shard.index for shard in shards}
         self.shards = [shard for shard in shards if shard.groups]
         self._shards = {shard.index: shard for shard in self.shards}
@@ -42,7 +53,7 @@ class Work:
         self.wide = frozenset(shard.index for shard in self.shards if shard.cards > 1)
         self.tick_s = piece_seconds(plan)
         self._spawned = frozenset(spawned)
-        self._expectations = expectations
+        self._expectations, self._timeouts = expectations, timeouts or {}
         self._groups: dict[str, tuple[int, Group]] = {
             name: (shard.index, group)
             for shard in self.shards
@@ -74,6 +85,7 @@ class Work:
             file=file,
             ids=job.piece.ids,
             expectations=self._expected(job.piece.ids),
+            limits=self._limits(job.piece.ids, group.timeout_s),
             test_s=group.timeout_s,
             fresh=group.alone or job.why == "retry",
             spawn=file in self._spawned,
@@ -84,3 +96,8 @@ class Work:
 
     def _expected(self, ids: Sequence[str]) -> dict[str, Any]:
         return {name: one.as_json() for name in ids if (one := self._expectations.get(name)) is not None}
+
+    def _limits(self, ids: Sequence[str], file_s: float | None) -> dict[str, float]:
+        """The limits of tests that differ from their file's."""
+        found = {name: self._timeouts[name] for name in ids if name in self._timeouts}
+        return {name: seconds for name, seconds in found.items() if file_s is None or seconds < file_s}

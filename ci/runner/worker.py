@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.runner import prepare
+from ci.runner.child import DUMP_SIGNAL
 from ci.runner.hand import Hand
 from ci.runner.journal import JournalWriter
 from ci.runner.messages import Lines, Order, read_order, send
@@ -72,6 +73,8 @@ class Worker:
             grace_s=float(task["grace_s"]),
         )
         self._stop = threading.Event()
+        # Files whose forked process could not set them up.
+        self._unforkable: set[str] = set()
         self._hand: Hand | None = None
         self._begin_shard(task["shard"])
 
@@ -148,8 +151,11 @@ class Worker:
 
     def _hold(self, order: Order) -> None:
         hand = self._take(order)
-        if (code := self._wait(hand)) is not None:
-            self._left(order.file, (), hand, code)
+        if (code := self._wait(hand)) is None:
+            return
+        self._left(order.file, (), hand, code)
+        if hand.forked and order.file in self._unforkable:
+            self._hold(order)
 
     def _take(self, order: Order) -> Hand:
         """The child that has the file set up, or a new one."""
@@ -171,7 +177,7 @@ class Worker:
         self._journal.write("group_start", file=order.file, tests=len(order.ids))
         watch = Watch(self._journal, self._limits, time.monotonic)
         watch.log_start = self._log.stat().st_size if self._log.exists() else 0
-        method = "spawn" if order.spawn else self._task["method"]
+        method = "spawn" if order.spawn or order.file in self._unforkable else self._task["method"]
         return Hand(order.file, spec, log=self._log, method=method, watch=watch)
 
     def _limits_of(self, order: Order) -> Limits:
@@ -196,7 +202,10 @@ class Worker:
             return left
         if watch.done and watch.file_error is None:
             return left
-        # No test was running and none had run: the file itself could not be had.
+        # No test was running and none had run: the file itself could not be had, or not in a forked process.
+        if watch.file_error is None and hand.forked and file not in self._unforkable:
+            self._respawn(file, watch, code)
+            return left
         if watch.file_error is None:
             self._file_error(file, watch, code)
         if left:
@@ -256,6 +265,8 @@ class Worker:
             stem_flood(child.log)
         child.kill()  # what the child started and left behind
         watch.update()
+        if dumped_at is not None and code == -DUMP_SIGNAL:
+            watch.give_up()  # asked for its stacks before it could tell them
         return code
 
     def _crash(self, watch: Watch, code: int) -> None:
@@ -267,6 +278,17 @@ class Worker:
             message=message,
             detail=watch.last_lines(),
             seconds=round(watch.running_s, 3),
+        )
+
+    def _respawn(self, file: str, watch: Watch, code: int) -> None:
+        """What was imported before the copy was made may kill the copy: such a file gets a fresh process."""
+        self._unforkable.add(file)
+        _, message = watch.why(code)
+        self._journal.write(
+            "respawn",
+            file=file,
+            message=f"setting up {file} in a forked process: {message}; once more in a fresh one",
+            detail=watch.last_lines(),
         )
 
     def _file_error(self, file: str, watch: Watch, code: int) -> None:

@@ -23,6 +23,7 @@ from ci.steps.folder import RunFolder
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
+from test_selection.timeouts import test_timeouts
 
 
 def cards_of(context: Context) -> list[Card]:
@@ -116,6 +117,12 @@ def run_step(
             listen=counter.take,
             durations=durations.tests,
             file_s=durations.files,
+            timeouts=test_timeouts(
+                durations.spread,
+                factor=settings.timeout_factor,
+                floor_s=settings.timeout_floor_s,
+                ceiling_s=settings.test_timeout_s,
+            ),
         )
 
 

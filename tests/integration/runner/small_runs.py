@@ -54,6 +54,7 @@ class Runner:
         static: bool = True,
         retries: int = 0,
         durations: Mapping[str, float] | None = None,
+        timeouts: Mapping[str, float] | None = None,
     ) -> bool:
         environ = {
             **os.environ,
@@ -74,6 +75,7 @@ class Runner:
             options=options,
             listen=listen,
             durations=durations,
+            timeouts=timeouts,
         )
         journals = read_journals(self.run_dir)
         assert sum(journal.torn for journal in journals) == 0

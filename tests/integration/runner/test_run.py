@@ -133,18 +133,27 @@ def test_the_parent_that_forks_has_one_thread_and_its_children_compute_in_parall
 
 
 def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:
-    files = {
-        f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash", "hang")
-    }
+    files = {f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash")}
     files["test_outcomes.py"] = ["test_outcomes.py::TestOutcomes::test_passes"]
-    runner.run(make_plan(files), setup_timeout_s=3)
+    runner.run(make_plan(files))
     outcomes = runner.outcomes()
     assert outcomes.pop("test_outcomes.py::TestOutcomes::test_passes") == "passed"
     assert set(outcomes.values()) == {"not_run"}
     errors = {event["file"]: event["message"] for event in runner.named("file_error")}
     assert errors["test_import_error.py"].startswith("ImportError: ")
     assert errors["test_import_crash.py"].endswith("died by SIGSEGV")
-    assert errors["test_import_hang.py"].endswith("took longer than 3 s and was ended")
+    assert {event["file"] for event in runner.named("respawn")} == {"test_import_crash.py"}
+
+
+def test_a_file_whose_set_up_hangs_is_not_run_and_the_rest_runs(runner: Runner) -> None:
+    files = {
+        "test_import_hang.py": ["test_import_hang.py::test_x"],
+        "test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_passes"],
+    }
+    runner.run(make_plan(files), setup_timeout_s=3)
+    assert sorted(runner.outcomes().values()) == ["not_run", "passed"]
+    (error,) = runner.named("file_error")
+    assert error["message"].endswith("took longer than 3 s and was ended")
 
 
 def test_a_test_that_is_gone_is_not_run_and_the_rest_runs(runner: Runner) -> None:
@@ -206,6 +215,26 @@ def test_a_group_whose_history_says_so_hangs_sooner(runner: Runner) -> None:
     plan = Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="balance", shards=made)
     runner.run(plan, test_timeout_s=3600)
     assert set(runner.outcomes().values()) == {"hang"}
+
+
+def test_a_test_whose_own_history_says_so_hangs_sooner_than_its_file(runner: Runner) -> None:
+    ids = [f"{FAULTS}test_g_hang", f"{FAULTS}test_n_takes_its_time"]
+    runner.run(make_plan({"test_process_faults.py": ids}), test_timeout_s=3600, timeouts={ids[0]: 1.0})
+    assert runner.outcomes() == {ids[0]: "hang", ids[1]: "passed"}
+    assert runner.named("crash")[0]["message"] == "took longer than 1 s and was ended"
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_file_that_cannot_be_set_up_in_a_forked_process_is_set_up_in_a_fresh_one(
+    runner: Runner, static: bool
+) -> None:
+    cls = "test_unforkable.py::TestUnforkable::test_"
+    plan = make_plan({"test_unforkable.py": [f"{cls}passes", f"{cls}fails"]})
+    runner.run(plan, static=static)
+    assert runner.outcomes() == {f"{cls}passes": "passed", f"{cls}fails": "failed"}
+    (told,) = runner.named("respawn")
+    assert told["message"].endswith("died by SIGABRT; once more in a fresh one")
+    assert runner.named("file_error") == []
 
 
 def test_a_worker_that_never_speaks_is_replaced_and_then_given_up(
