@@ -12,9 +12,9 @@ from typing import Any
 from ci.process import signal_name
 from ci.runner.child import Child
 from ci.runner.journal import JournalWriter
+from ci.runner.oom import oom_kills
 
 SETUP = ""  # no test has this id
-OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,15 +163,3 @@ class Watch:
         if code < 0:
             return "signal", f"died by {signal_name(-code)}"
         return "exit", f"ended its process with exit code {code}"
-
-
-def oom_kills() -> int:
-    """How many processes of this control group the kernel has killed for want of memory."""
-    for path in OOM_EVENTS:
-        try:
-            words = path.read_text(encoding="ascii").split()
-        except (OSError, UnicodeDecodeError):
-            continue
-        if "oom_kill" in words:
-            return int(words[words.index("oom_kill") + 1])
-    return 0

@@ -131,11 +131,3 @@ def test_the_cause_of_an_end_is_told_apart(watch: Watch, monkeypatch: pytest.Mon
     assert watch.why(0) == ("exit", "ended its process with exit code 0")
     monkeypatch.setattr(watch_module, "oom_kills", lambda: 10**9)
     assert watch.why(-signal.SIGKILL)[0] == "oom"
-
-
-def test_oom_kills_are_read_from_the_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = tmp_path / "memory.events"
-    monkeypatch.setattr(watch_module, "OOM_EVENTS", (tmp_path / "none", events))
-    assert watch_module.oom_kills() == 0
-    events.write_text("low 0\noom 3\noom_kill 2\n", encoding="ascii")
-    assert watch_module.oom_kills() == 2
