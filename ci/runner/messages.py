@@ -28,6 +28,7 @@ class Order:
             message; `check` the card; `shard`, which begins the journal of another shard.
         file: the test file.
         ids: canonical ids, in the order of running.
+        wanted: with `hold`: besides these ids nothing of the file will be asked for; empty: anything may be.
         expectations: by id, as `Expectation.as_json` gives them.
         limits: seconds by id after which a test counts as hung, where they are not the file's.
         test_s: seconds after which a test of this file counts as hung; None: the settings'.
@@ -43,6 +44,7 @@ class Order:
     do: Kind
     file: str = ""
     ids: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
     expectations: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
     test_s: float | None = None
@@ -62,7 +64,7 @@ class Order:
 def read_order(line: bytes) -> Order:
     """The order of a line that `Order.line` made."""
     row = json.loads(line)
-    return Order(**{**row, "ids": tuple(row["ids"])})
+    return Order(**{**row, "ids": tuple(row["ids"]), "wanted": tuple(row["wanted"])})
 
 
 class Lines:

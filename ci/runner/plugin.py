@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
 from ci.runner.journal import JournalWriter
+from ci.runner.narrow import leave_out, wanted_names
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
@@ -38,8 +39,26 @@ class _Running:
 class RunPlugin:
     """Selects, marks and records the tests of one group."""
 
-    def __init__(self, file: str, journal: JournalWriter, *, orders: int, answers: int) -> None:
+    def __init__(
+        self,
+        file: str,
+        journal: JournalWriter,
+        *,
+        orders: int,
+        answers: int,
+        wanted: Collection[str] | None = None,
+    ) -> None:
+        """Listen for orders.
+
+        Args:
+            file: the test file.
+            journal: takes every event.
+            orders: the pipe orders come over.
+            answers: the pipe answers go over.
+            wanted: canonical ids besides which nothing will be asked for; None: anything may be.
+        """
         self._file = file
+        self._wanted = None if wanted is None else wanted_names(wanted)
         self._journal = journal
         self._orders, self._answers = orders, answers
         self._items: dict[str, tuple[int, pytest.Item]] = {}
@@ -50,6 +69,12 @@ class RunPlugin:
         self._started = time.perf_counter()
         self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(self, obj: object) -> None:
+        """Of classes that pytest is about to look into, pass by what is not wanted."""
+        if self._wanted is not None:
+            leave_out(obj, self._file, self._wanted)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep the first failure to import the file."""
@@ -199,7 +224,9 @@ def run_group(spec: Mapping[str, Any]) -> int:
     """Set `spec["file"]` up and run what is ordered, writing to the journal at `spec["journal"]`."""
     file = str(spec["file"])
     journal = JournalWriter(Path(spec["journal"]), time.time)
-    plugin = RunPlugin(file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]))
+    plugin = RunPlugin(
+        file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]), wanted=spec["wanted"]
+    )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)
     if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:

@@ -11,6 +11,9 @@ from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
 from test_selection.steal import cut_plan, piece_seconds
 
+# Where more tests of a file may run, saying which costs more than leaving the others out saves.
+MOST_WANTED = 5000
+
 
 class Work:
     """The shards of a plan that run here, cut into pieces.
@@ -60,6 +63,10 @@ class Work:
             for group in shard.groups
             for name in group.ids
         }
+        self._planned: dict[str, list[str]] = {}
+        for shard in plan.shards:  # whoever they are planned for, they may come here
+            for group in shard.groups:
+                self._planned.setdefault(group.file, []).extend(group.ids)
         self.apart = frozenset(group.ids[0] for shard in self.shards for group in shard.groups if group.alone)
 
     def shard(self, index: int) -> Shard:
@@ -78,7 +85,7 @@ class Work:
         """What a worker is told of a job."""
         file = job.piece.file
         if job.setup:
-            return Order(do="hold", file=file, spawn=file in self._spawned)
+            return Order(do="hold", file=file, wanted=self._wanted(file), spawn=file in self._spawned)
         group = self._groups[job.piece.ids[0]][1]
         return Order(
             do="run",
@@ -93,6 +100,11 @@ class Work:
             of=job.of,
             attempt=job.attempt,
         )
+
+    def _wanted(self, file: str) -> tuple[str, ...]:
+        """What of a file may run, for the worker to leave the others out; empty where that is a lot."""
+        ids = self._planned[file]
+        return tuple(ids) if len(ids) <= MOST_WANTED else ()
 
     def _expected(self, ids: Sequence[str]) -> dict[str, Any]:
         return {name: one.as_json() for name in ids if (one := self._expectations.get(name)) is not None}

@@ -73,6 +73,8 @@ class Worker:
             grace_s=float(task["grace_s"]),
         )
         self._stop = threading.Event()
+        # What may be asked for of a file, where that is known to be little.
+        self._wanted: dict[str, tuple[str, ...]] = {}
         # Files whose forked process could not set them up.
         self._unforkable: set[str] = set()
         self._hand: Hand | None = None
@@ -150,6 +152,7 @@ class Worker:
             self._dismiss()
 
     def _hold(self, order: Order) -> None:
+        self._wanted[order.file] = order.wanted
         hand = self._take(order)
         if (code := self._wait(hand)) is None:
             return
@@ -173,6 +176,7 @@ class Worker:
             "device": self._task["device"],
             "threads": self._task["threads"],
             "journal": str(self._journal.path),
+            "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
         }
         self._journal.write("group_start", file=order.file, tests=len(order.ids))
         watch = Watch(self._journal, self._limits, time.monotonic)

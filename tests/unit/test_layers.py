@@ -73,6 +73,6 @@ def test_selection_is_pure() -> None:
 
 def test_only_one_module_is_about_running_commands() -> None:
     # The others start Python processes of our own that they talk to while those run.
-    allowed = {"ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.supervisor"}
+    allowed = {"ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link", "ci.runner.supervisor"}
     users = {name for name, tree in modules() if "subprocess" in set(imports(tree))}
     assert users <= allowed
