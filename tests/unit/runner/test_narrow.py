@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unittest
-from types import FunctionType, ModuleType
+from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
@@ -26,7 +27,7 @@ def collected(cls: type[unittest.TestCase]) -> list[str]:
     ]
 
 
-def generated(**params: str) -> FunctionType:
+def generated(**params: str) -> Callable[..., None]:
     """A test as PyTorch instantiates them: what it was made from is the default of a parameter."""
 
     def instantiated_test(self: object, param_kwargs: object = params) -> None:
