@@ -60,6 +60,9 @@ class Meeting:
         store = self._store(me)
         try:
             self._agree(store, fingerprint, cut_digest(rows))
+        except PlanMismatchError:
+            store.close()
+            raise
         except OSError as error:
             raise FileSystemError(
                 f"cannot be shared: {error.strerror or error}",
@@ -68,6 +71,7 @@ class Meeting:
                 "links, or the URL of a Redis",
             ) from error
         except StoreLostError as error:
+            store.close()
             raise CommandError(
                 f"{without_credentials(self.where)}: {error}",
                 remedy="check `run.share` and the password, or run every shard by itself with --static",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -33,6 +34,10 @@ class RedisServer:
         while not self.socket.exists():
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> None:
         if self._process is not None:

@@ -1,10 +1,8 @@
-"""Two hosts, each a `spyre-ci run` with a shard of one plan, claim each other's pieces and make one account."""
+"""Two hosts, each a `spyre-ci run` of a shard of one plan, claim each other's pieces; one account."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +22,7 @@ from test_selection.durations import Durations
 from test_selection.durations_file import write_durations
 from test_selection.plan import Plan, write_plan
 
+from .conftest import RedisServer
 from .small_runs import make_plan
 
 pytestmark = pytest.mark.integration
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parent.parent.parent.parent
 LEASE_S = 4.0
 TIMEOUT_S = 180.0
-LONG = [f"test_long.py::TestLong::test_{number}" for number in range(24)]
+LONG = [f"test_long.py::TestLong::test_{number}" for number in range(16)]
 SHORT = ["test_long.py::TestShort::test_0"]
 SOURCE = """
 import time
@@ -51,7 +50,7 @@ def wait(self):
     time.sleep(0.7)
 
 
-for number in range(24):
+for number in range(16):
     setattr(TestLong, f"test_{number}", wait)
 """
 
@@ -72,10 +71,11 @@ class Hosts:
             stage=None, percent=100, started_at=0.0,
         )  # fmt: skip
         write_identity(self.given, identity)
+        self.run_dirs: dict[int, Path] = {}
         self.started: list[subprocess.Popen[str]] = []
 
     def run_dir(self, shard: int) -> Path:
-        return self.folder / f"host-{shard}"
+        return self.run_dirs.get(shard, self.folder / f"host-{shard}")
 
     def start(
         self, shard: int, *words: str, environ: Mapping[str, str] | None = None
@@ -216,3 +216,56 @@ def test_an_interrupted_host_leaves_its_pieces_to_the_others_at_once(hosts: Host
     account = hosts.account()
     whole(account)
     assert account.counts[Verdict.PASSED] == len(LONG) + len(SHORT)
+
+
+def test_a_redis_that_goes_ends_what_was_claimed_and_the_rest_is_told_not_run(
+    tmp_path: Path, tree: Path, redis_server: RedisServer
+) -> None:
+    hosts = Hosts(tmp_path, tree, redis_server.url)
+    try:
+        first, second = hosts.start(0), hosts.start(1)
+        hosts.until(lambda journal: journal.shard == 0 and ended(journal, 2))
+        redis_server.stop()
+        (code, said), _ = hosts.wait(first, second)
+    finally:
+        hosts.end()
+    assert code == 3
+    assert "the share is lost, what was claimed goes on" in said
+    account = hosts.account()
+    whole(account)
+    assert account.counts[Verdict.PASSED] >= 2
+    assert account.counts[Verdict.PASSED] + account.counts[Verdict.NOT_RUN] == len(LONG) + len(SHORT)
+    missing = [result for result in account.results if result.verdict is Verdict.NOT_RUN]
+    assert missing
+    assert all("not claimed: the Redis does not answer" in result.message for result in missing)
+    assert {result.attempts for result in account.results} <= {0, 1}
+
+
+def test_one_run_folder_serves_two_hosts_and_one_that_comes_late_has_nothing_to_do(
+    tmp_path: Path, tree: Path
+) -> None:
+    hosts = Hosts(tmp_path, tree, str(tmp_path / "share"))
+    hosts.run_dirs = dict.fromkeys((0, 1), hosts.given)
+    try:
+        ((first, _),) = hosts.wait(hosts.start(1))
+        ((second, said),) = hosts.wait(hosts.start(0))
+        ((third, _),) = hosts.wait(hosts.start(0, "--static"))
+    finally:
+        hosts.end()
+    assert (first, second, third) == (0, 0, 0), said
+    journals = read_journals(hosts.given)
+    assert [(journal.shard, journal.attempt) for journal in journals] == [(0, 1), (0, 2), (1, 1)]
+    assert [len(events(journal, "end")) for journal in journals] == [0, len(LONG), len(LONG) + 1]
+    whole(reconcile(hosts.plan, journals))
+
+
+def test_a_host_with_another_plan_is_refused(tmp_path: Path, tree: Path) -> None:
+    hosts = Hosts(tmp_path, tree, str(tmp_path / "share"))
+    try:
+        ((first, _),) = hosts.wait(hosts.start(1))
+        write_durations(hosts.given / "durations.json.gz", Durations(tests=dict.fromkeys(LONG, 9.0)))
+        ((second, said),) = hosts.wait(hosts.start(0))
+    finally:
+        hosts.end()
+    assert (first, second) == (0, 2)
+    assert "cut the same plan into other pieces" in said
