@@ -160,6 +160,7 @@ def run(
         expectations=expectations,
         durations=planned_seconds(context, beside),
         folder=folder,
+        beside=beside,
     )
     summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
     raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)

@@ -160,6 +160,19 @@ class Run(Section):
         ge=0,
         description="tests that are run again at most; where more fail, it is no flake",
     )
+    share: str | None = Field(
+        default=None,
+        min_length=1,
+        description="where the hosts of a run claim each other's pieces: a folder all of them write, or the "
+        "URL of a Redis; none: every host runs its shards by itself",
+    )
+    share_lease_s: Seconds = Field(
+        default=60, description="after so many seconds of silence a host that shares is taken to be dead"
+    )
+    share_password_file: Path | None = Field(
+        default=None,
+        description="file with the Redis' password; the environment's SPYRE_CI_SHARE_PASSWORD wins",
+    )
 
 
 class Matrix(Section):

@@ -6,8 +6,8 @@ Pure: values in, values out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, repl
 from ci.report.text import counted, one_line
 from ci.report.verdict import Result, Try, Verdict, settle
 from ci.runner.journal import Event, Journal
-from test_selection.plan import Plan
+from test_selection.plan import Group, Plan, Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +120,32 @@ def reconcile(
     )
 
 
+def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journal]) -> Plan:
+    """The part of a plan that was a host's to run: its shards, without what others took, with what it took.
+
+    Args:
+        plan: the whole plan.
+        shards: the indexes of the host's shards.
+        journals: the host's own.
+    """
+    replays = [one for one in _replays(journals, interrupted=False) if _belongs(one, plan)]
+    told = set[str]().union(*(one.ids for one in replays))
+    away = set[str]().union(*(one.elsewhere for one in replays)) - told
+    own = [shard for shard in plan.shards if shard.index in shards]
+    # Who has no shard has no journal either.
+    taken = [group for shard in plan.shards if shard.index not in shards for group in _keep(shard, told)]
+    parts = [replace(shard, groups=tuple(_keep(shard, set(shard.ids) - away))) for shard in own]
+    if parts and taken:
+        parts[0] = replace(parts[0], groups=(*parts[0].groups, *taken))
+    return replace(plan, shards=tuple(parts))
+
+
+def _keep(shard: Shard, ids: Collection[str]) -> Iterator[Group]:
+    for group in shard.groups:
+        if kept := tuple(name for name in group.ids if name in ids):
+            yield Group(file=group.file, ids=kept)
+
+
 def _belongs(one: Replay, plan: Plan) -> bool:
     # A journal whose first line was torn does not say; its ids will.
     return one.fingerprint in ("", plan.fingerprint)
@@ -190,10 +216,12 @@ class _Reasons:
 
     def __init__(self, replays: Iterable[Replay]) -> None:
         self._given: dict[str, str] = {}
+        self._elsewhere: dict[str, str] = {}
         self._file_errors: dict[tuple[int, str], FileError] = {}
         self._last: dict[int, Replay] = {}
         for one in replays:
             self._given.update(one.not_run)
+            self._elsewhere.update(one.elsewhere)
             self._file_errors.update({(one.shard, file): error for file, error in one.file_errors.items()})
             self._last[one.shard] = one
 
@@ -203,6 +231,8 @@ class _Reasons:
             return given
         if error := self._file_errors.get((place.shard, place.file)):
             return f"{place.file} could not be imported: {one_line(error.message)}"
+        if host := self._elsewhere.get(place.id):
+            return f"{host} claimed it, and no journal that was gathered tells of it"
         journal = self._last.get(place.shard)
         if journal is None:
             return f"shard {place.shard} has no journal: it never ran, or its journal was not gathered"

@@ -81,6 +81,7 @@ class Replay:
         fingerprint: of the plan it ran; empty where its first line was torn.
         tries: by canonical id, in the order they were started.
         not_run: the reason of each test that was given up before it was started.
+        elsewhere: the host that claimed each test of this shard that was another's to run.
         file_errors: by file.
         groups: in the order of running.
         malformed: events that lack what their kind promises.
@@ -96,6 +97,7 @@ class Replay:
     ended_at: float = 0.0
     tries: dict[str, list[Try]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)
     file_errors: dict[str, FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
     malformed: int = 0
@@ -159,8 +161,8 @@ class Replay:
                 self._crash(event)
             case "worker_lost":
                 self._worker_lost(event)
-            case "not_run":
-                self._not_run(event)
+            case "not_run" | "elsewhere":
+                self._not_here(event)
             case "file_error":
                 self._file_error(event)
 
@@ -215,11 +217,14 @@ class Replay:
         for name in lost:
             self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
 
-    def _not_run(self, event: Event) -> None:
-        reason = _text(event.get("message")) or "no reason given"
+    def _not_here(self, event: Event) -> None:
         ids = event["ids"]
         if not isinstance(ids, list):
             raise TypeError("ids is not a list")
+        if event["e"] == "elsewhere":
+            self.elsewhere.update(dict.fromkeys(map(_name, ids), _text(event.get("host")) or "another host"))
+            return
+        reason = _text(event.get("message")) or "no reason given"
         for name in map(_name, ids):
             if name in self._open:
                 self._close(name, event, Verdict.NOT_RUN, message=reason)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci.runner.messages import Why
 from ci.runner.retries import Again, Retries
@@ -40,11 +40,12 @@ class Job:
         return not self.piece.ids
 
 
-Claim = Callable[[int, Piece], bool]
+# Which time a piece of a shard is begun, 0 where another host has it.
+Claim = Callable[[int, Piece], int]
 
 
-def _always(_shard: int, _piece: Piece) -> bool:
-    return True
+def _always(_shard: int, _piece: Piece) -> int:
+    return 1
 
 
 class Dispatcher:
@@ -76,7 +77,8 @@ class Dispatcher:
             retries: the tests to be run again.
             private: shards whose pieces nobody else may take, such as those of several cards.
             apart: the first ids of pieces that want a process of their own.
-            claim: takes a piece of a shard before all other hosts; false where one was faster.
+            claim: takes a piece of a shard before all other hosts; which time it is begun, which is more
+                than 1 after a host that was lost, or 0 where another was faster.
         """
         shared = [[] if shard in private else list(row) for shard, row in enumerate(pieces)]
         self.sight = Sight(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
@@ -127,29 +129,42 @@ class Dispatcher:
         self._begin(post, job, now)
         return job
 
-    def done(self, post: int, now: float) -> None:
-        """A post did what it was told to; what that took is known now."""
+    def done(self, post: int, now: float) -> float | None:
+        """A post did what it was told to; what that took is known now.
+
+        Returns:
+            Seconds it took, where that says something of the file.
+        """
         job, began = self._doing.pop(post)
         if post in self._private or job.why == "retry":
-            return
-        sight, file, took = self.sight, job.piece.file, now - began
-        if job.setup:
-            sight.learn_pace(post, took_s=took, expected_s=sight.file_s.get(file, 0.0))
-            return
-        sight.learn(post, file, took_s=took, expected_s=job.piece.expected_s)
-        sight.learn_pace(post, took_s=took, expected_s=job.piece.expected_s * sight.scale(file))
+            return None
+        took, file = now - began, job.piece.file
+        expected = self.sight.file_s.get(file, 0.0) if job.setup else job.piece.expected_s
+        self.learn(post, file, took_s=took, expected_s=expected, setup=job.setup)
+        return took
 
-    def refuse(self, post: int, file: str) -> list[str]:
+    def learn(self, post: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
+        """What a piece of a file, or its set-up, took at a post."""
+        sight = self.sight
+        if setup:
+            sight.learn_pace(post, took_s=took_s, expected_s=expected_s)
+            return
+        sight.learn(post, file, took_s=took_s, expected_s=expected_s)
+        sight.learn_pace(post, took_s=took_s, expected_s=expected_s * sight.scale(file))
+
+    def refuse(self, post: int, file: str) -> list[Piece]:
         """A post cannot set a file up: it leaves it to others, and its own tests of it to nobody.
 
         Returns:
-            The ids that are given up.
+            The pieces that are given up; those that another host has are not among them.
         """
         self.sight.holds[post] = None
         self._refused.setdefault(post, set()).add(file)
-        given_up: list[str] = []
+        given_up: list[Piece] = []
         while file in self.sight.queues[post]:
-            given_up += self.sight.take(post, file).ids
+            piece = self.sight.take(post, file)
+            if self._claim(post, piece):
+                given_up.append(piece)
         return given_up
 
     def lost(self, post: int, ended: Collection[str]) -> None:
@@ -162,10 +177,22 @@ class Dispatcher:
         for piece in without([job.piece], ended):
             if job.why == "retry":
                 self._retries.give_back(piece.ids[0])
-            elif post in self._private:
-                self._private[post].appendleft(piece)
             else:
-                self.sight.give_back(job.of, piece)
+                self.give_back(job.of, piece)
+
+    def give_back(self, shard: int, piece: Piece) -> None:
+        """A piece is unclaimed again."""
+        if shard in self._private:
+            self._private[shard].appendleft(piece)
+        else:
+            self.sight.give_back(shard, piece)
+
+    def withdraw(self, shard: int, piece: Piece) -> None:
+        """Another host has a piece: it is no longer to be had here."""
+        if shard not in self._private:
+            self.sight.withdraw(shard, piece)
+        elif piece in self._private[shard]:
+            self._private[shard].remove(piece)
 
     def left_over(self) -> dict[int, list[str]]:
         """The ids nobody has claimed, by shard."""
@@ -180,7 +207,11 @@ class Dispatcher:
     def _own(self, post: int) -> Job | None:
         if post in self._private:
             queue = self._private[post]
-            return Job(piece=queue.popleft(), of=post) if queue else None
+            while queue:
+                piece = queue.popleft()
+                if time := self._claim(post, piece):
+                    return Job(piece=piece, of=post, attempt=time)
+            return None
         if self._steals:
             return None  # the policy knows of its own pieces, too
         while (file := next(iter(self.sight.queues[post]), None)) is not None:
@@ -222,9 +253,8 @@ class Dispatcher:
         if sight.holds[post] != file and not apart:
             return Job(piece=Piece(file=file, ids=(), expected_s=0.0), of=shard, why=why)
         taken = sight.take(shard, file)
-        if not self._claim(shard, taken):
-            return None
-        return Job(piece=taken, of=shard, why=why)
+        time = self._claim(shard, taken)
+        return Job(piece=taken, of=shard, why=why, attempt=time) if time else None
 
     def _begin(self, post: int, job: Job, now: float) -> None:
         self._doing[post] = job, now
@@ -247,5 +277,5 @@ def without(pieces: Sequence[Piece], ids: Collection[str]) -> list[Piece]:
         kept = tuple(name for name in piece.ids if name not in ids)
         if kept:
             share = len(kept) / len(piece.ids)
-            left.append(Piece(file=piece.file, ids=kept, expected_s=piece.expected_s * share))
+            left.append(replace(piece, ids=kept, expected_s=piece.expected_s * share))
     return left

@@ -55,17 +55,17 @@ def new_attempt(run_dir: Path, shard: int, planned: int) -> Attempt:
     Raises:
         OSError: they cannot be made.
     """
-    number = next_attempt(run_dir, shard)
-    found = Attempt(
-        shard=shard,
-        number=number,
-        journal=journal_path(run_dir, shard, number),
-        log=run_dir / "logs" / f"{shard}-{number}.log",
-        planned=planned,
-    )
-    found.journal.parent.mkdir(parents=True, exist_ok=True)
-    found.log.parent.mkdir(parents=True, exist_ok=True)
-    return found
+    for folder in ("journal", "logs"):
+        (run_dir / folder).mkdir(parents=True, exist_ok=True)
+    while True:
+        number = next_attempt(run_dir, shard)
+        journal = journal_path(run_dir, shard, number)
+        with contextlib.suppress(FileExistsError):
+            # Two hosts that share the folder do not share a journal.
+            journal.touch(exist_ok=False)
+            break
+    log = run_dir / "logs" / f"{shard}-{number}.log"
+    return Attempt(shard=shard, number=number, journal=journal, log=log, planned=planned)
 
 
 class Link:

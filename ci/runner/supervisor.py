@@ -17,7 +17,11 @@ from ci.errors import CommandError, UsageError
 from ci.interrupts import noted
 from ci.process import signal_name
 from ci.runner.cards import Card, together
-from ci.runner.dispatch import Dispatcher
+from ci.runner.claims.news import Learnt
+from ci.runner.claims.opening import Meeting
+from ci.runner.claims.share import Share
+from ci.runner.claims.view import View, posted
+from ci.runner.dispatch import Dispatcher, Job
 from ci.runner.journal import Event, JournalWriter
 from ci.runner.link import Attempt, Link, new_attempt
 from ci.runner.post import Post
@@ -26,6 +30,7 @@ from ci.runner.run_options import RunOptions
 from ci.runner.work import Work
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
+from test_selection.steal import Piece
 
 POLL_S = 0.05
 NO_CARD_LEFT = "no card was left to run it"
@@ -44,6 +49,7 @@ def run_plan(
     durations: Mapping[str, float] | None = None,
     file_s: Mapping[str, float] | None = None,
     timeouts: Mapping[str, float] | None = None,
+    meeting: Meeting | None = None,
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
@@ -57,10 +63,12 @@ def run_plan(
         durations: seconds expected of each test, by which shards are cut into pieces.
         file_s: set-up seconds expected of each file.
         timeouts: seconds after which a test counts as hung, where its own history says.
+        meeting: where this host shares the plan's pieces with others; None: it runs its shards by itself.
 
     Raises:
         UsageError: a shard needs more cards than there are.
-        CommandError: a worker cannot be started.
+        CommandError: a worker cannot be started, or the share does not answer.
+        SpyreCiError: the share cannot be joined; see `Meeting.join`.
     """
     for shard in shards:
         if shard.groups and shard.cards > len(cards):
@@ -75,8 +83,12 @@ def run_plan(
         expectations=expectations,
         timeouts=timeouts,
         spawned=options.spawned,
+        shared=meeting is not None,
     )
-    return _Supervisor(plan.fingerprint, work, cards, options, file_s=file_s or {}, listen=listen).run()
+    share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
+    return _Supervisor(
+        plan.fingerprint, work, cards, options, file_s=file_s or {}, listen=listen, share=share
+    ).run()
 
 
 class _Supervisor:
@@ -89,6 +101,7 @@ class _Supervisor:
         *,
         file_s: Mapping[str, float],
         listen: Listener,
+        share: Share | None = None,
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
         self._free = list(cards)[::-1]
@@ -108,12 +121,15 @@ class _Supervisor:
             private=work.wide,
             apart=work.apart,
             retries=self._retries,
+            **({} if share is None else {"claim": share.claim}),
         )
+        self._share, self._view = share, View(self._dispatcher, work.pieces)
 
     def run(self) -> bool:
         try:
             with noted() as interrupts:
                 while not interrupts:
+                    self._exchange()
                     self._fill()
                     self._dispatch()
                     if not self._posts:
@@ -121,7 +137,8 @@ class _Supervisor:
                     self._listen_to_all()
                 if interrupts:
                     self._stop()
-                else:
+                self._leave_the_share()
+                if not interrupts:
                     self._give_up_the_rest()
                 return bool(interrupts)
         finally:
@@ -131,6 +148,34 @@ class _Supervisor:
     @property
     def _now(self) -> float:
         return time.monotonic() - self._began
+
+    def _exchange(self) -> None:
+        """Let other hosts know what is done here, and see what they do."""
+        if self._share is None:
+            return
+        mine = [post.shard for post in self._posts]
+        busy = bool(self._waiting) or any(not post.idle for post in self._posts)
+        look = self._share.look(posted(self._dispatcher.sight, mine, self._now), busy=busy)
+        if look is not None:
+            self._view.apply(look, mine, self._now)
+
+    def _leave_the_share(self) -> None:
+        """Nothing more is claimed here; what others have of this host's shards is noted in its journals."""
+        if self._share is None:
+            return
+        self._view.apply(self._share.leave(), self._work.indexes, self._now)
+        for shard in self._work.indexes:
+            away = self._share.away(shard, len(self._work.pieces[shard]))
+            for host, numbers in away.items():
+                ids = [name for number in numbers for name in self._work.pieces[shard][number].ids]
+                self._write(self._attempt_at(shard), "elsewhere", host=host, ids=ids)
+
+    def _attempt_at(self, shard: int) -> Attempt:
+        """The attempt whose journal tells of a shard; a new one where no post came to it."""
+        if shard not in self._attempts:
+            planned = len(self._work.shard(shard).ids)
+            self._attempts[shard] = new_attempt(self._options.run_dir, shard, planned)
+        return self._attempts[shard]
 
     def _fill(self) -> None:
         """Start a worker for each shard that waits and finds its cards free.
@@ -173,6 +218,8 @@ class _Supervisor:
             self._dispatcher.tick(self._now, stuck=True)
             found = [self._give(post) for post in self._posts]
             if not any(found):
+                if self._share is not None and self._share.waits():
+                    return
                 for post in list(self._posts):
                     self._leave(post)
                 return
@@ -232,13 +279,31 @@ class _Supervisor:
         job, post.job = post.job, None
         if job is None:
             return
-        self._dispatcher.done(post.shard, self._now)
+        took_s = self._dispatcher.done(post.shard, self._now)
+        self._account(post, job, took_s)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
             self._give_up(post, self._dispatcher.refuse(post.shard, job.piece.file), reason)
 
-    def _give_up(self, post: Post, ids: Sequence[str], reason: str) -> None:
-        if ids:
-            self._note(post, "not_run", ids=list(ids), message=reason)
+    def _account(self, post: Post, job: Job, took_s: float | None = None) -> None:
+        """Tell other hosts of a piece all of whose tests have an outcome, and of what it took."""
+        if self._share is None or job.why == "retry":
+            return
+        file, setup = job.piece.file, job.setup
+        if took_s is not None:
+            expected = self._dispatcher.sight.file_s.get(file, 0.0) if setup else job.piece.expected_s
+            self._share.learn(
+                Learnt(shard=post.shard, file=file, took_s=took_s, expected_s=expected, setup=setup)
+            )
+        if not setup and post.ended.issuperset(job.piece.ids):
+            self._share.done(job.of, job.piece)
+
+    def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:
+        if not pieces:
+            return
+        self._note(post, "not_run", ids=[name for piece in pieces for name in piece.ids], message=reason)
+        if self._share is not None:
+            for piece in pieces:
+                self._share.done(post.shard, piece)
 
     def _look_after(self, post: Post) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""
@@ -282,6 +347,8 @@ class _Supervisor:
         if running is not None:
             lost.ended.add(running)
             self._failed(lost, running)
+        if lost.job is not None:
+            self._account(lost, lost.job)
         self._dispatcher.lost(lost.shard, lost.ended)
         self._note(lost, "shard_end", status="done")
         if lost.restarts < self._options.worker_restarts:
@@ -302,9 +369,12 @@ class _Supervisor:
         for one in self._retries.waiting:
             attempt = self._attempts[one.of]
             self._write(attempt, "no_retry", ids=[one.id], message=NO_OTHER_CARD)
+        lost = self._share.trouble if self._share is not None else ""
         for shard, ids in self._dispatcher.left_over().items():
-            reason = self._reasons.get(shard, NO_CARD_LEFT)
-            attempt = self._attempts.get(shard) or new_attempt(self._options.run_dir, shard, len(ids))
+            if shard not in self._work.indexes:
+                continue  # another host's to tell of
+            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard, NO_CARD_LEFT)
+            attempt = self._attempt_at(shard)
             self._write(attempt, "not_run", ids=ids, message=reason)
             self._write(attempt, "shard_end", status="done")
 

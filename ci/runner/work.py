@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ci.runner.dispatch import Job
@@ -20,7 +21,10 @@ class Work:
 
     Attributes:
         shards: those with tests, longest first.
-        pieces: by index of the plan's shards, in the order of running; empty for those that run elsewhere.
+        indexes: theirs.
+        pieces: by index of the plan's shards, in the order of running; empty for those that run elsewhere
+            and whose pieces are not to be had here.
+        rows: the pieces of all shards, the same on every host.
         wide: the shards that need several cards at once.
         apart: the first id of each piece that wants a process of its own.
         tick_s: how often posts look at the whole, in seconds: about what a piece takes.
@@ -35,6 +39,7 @@ class Work:
         expectations: Mapping[str, Expectation],
         timeouts: Mapping[str, float] | None = None,
         spawned: Collection[str] = (),
+        shared: bool = False,
     ) -> None:
         """Cut the plan.
 
@@ -45,29 +50,31 @@ class Work:
             expectations: declared outcomes by id.
             timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
             spawned: the files that want processes that are not forked.
+            shared: whether pieces of shards that run elsewhere may be claimed here.
         """
         here = {shard.index for shard in shards}
+        known = [one for one in plan.shards if one.index in here or (shared and one.cards == 1)]
         self.shards = [shard for shard in shards if shard.groups]
         self._shards = {shard.index: shard for shard in self.shards}
-        self.pieces = [
-            row if shard.index in here else []
-            for shard, row in zip(plan.shards, cut_plan(plan, durations), strict=True)
+        self.indexes = tuple(self._shards)
+        within = {shard.index for shard in known}
+        self.rows = [
+            [replace(piece, number=number) for number, piece in enumerate(row)]
+            for row in cut_plan(plan, durations)
         ]
+        self.pieces = [row if index in within else [] for index, row in enumerate(self.rows)]
         self.wide = frozenset(shard.index for shard in self.shards if shard.cards > 1)
         self.tick_s = piece_seconds(plan)
         self._spawned = frozenset(spawned)
         self._expectations, self._timeouts = expectations, timeouts or {}
         self._groups: dict[str, tuple[int, Group]] = {
-            name: (shard.index, group)
-            for shard in self.shards
-            for group in shard.groups
-            for name in group.ids
+            name: (shard.index, group) for shard in known for group in shard.groups for name in group.ids
         }
         self._planned: dict[str, list[str]] = {}
         for shard in plan.shards:  # whoever they are planned for, they may come here
             for group in shard.groups:
                 self._planned.setdefault(group.file, []).extend(group.ids)
-        self.apart = frozenset(group.ids[0] for shard in self.shards for group in shard.groups if group.alone)
+        self.apart = frozenset(group.ids[0] for shard in known for group in shard.groups if group.alone)
 
     def shard(self, index: int) -> Shard:
         """A shard that runs here."""

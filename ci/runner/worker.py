@@ -136,7 +136,9 @@ class Worker:
 
     def _run(self, order: Order) -> None:
         ids = list(order.ids)
-        self._journal.write("piece", file=order.file, tests=len(ids), why=order.why, of=order.of)
+        self._journal.write(
+            "piece", file=order.file, tests=len(ids), why=order.why, of=order.of, attempt=order.attempt
+        )
         while ids and not self._stopped:
             hand = self._take(order)
             hand.watch.begin(self._limits_of(order))

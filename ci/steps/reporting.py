@@ -14,7 +14,7 @@ from ci.hud.deliver import deliver
 from ci.report.history import export_durations, prune, record
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.junit import write_junit
-from ci.report.reconcile import Account, reconcile
+from ci.report.reconcile import Account, reconcile, what_ran_here
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
@@ -91,11 +91,13 @@ def report_shards(
 
     The whole run is reported once, where all journals are gathered.
     """
-    part = replace(plan, shards=tuple(shards))
-    selection = Selection(stage=None, percent=100, ids=part.ids)
     # Journals of other shards that ran here before are not this part's to account for.
     mine = {shard.index for shard in shards}
     journals = [one for one in _journals(folder) if one.shard in mine]
+    part = what_ran_here(plan, mine, journals)
+    # Where others were faster with all of it, nothing is missing.
+    percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
+    selection = Selection(stage=None, percent=percent, ids=part.ids)
     account = reconcile(part, journals, interrupted=interrupted)
     identity = _identity_here(context, folder)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
+from ci.steps.sharing import meeting_of, without_share
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
@@ -73,6 +74,7 @@ def run_step(
     expectations: Mapping[str, Expectation],
     durations: Durations,
     folder: RunFolder,
+    beside: RunFolder | None = None,
 ) -> bool:
     """Run `shards` and return whether the run was interrupted; everything else is in the journals.
 
@@ -84,16 +86,20 @@ def run_step(
         expectations: declared outcomes by id.
         durations: the seconds the plan was made with.
         folder: takes the journals.
+        beside: holds the plan; None: the same folder.
     """
     settings = context.settings.model.run
     cards = cards_of(context)
+    meeting = meeting_of(context, (beside or folder).path)
+    # Whose pieces may be claimed here.
+    within = shards if meeting is None else plan.shards
     side_by_side = max(1, min(len(cards), len(shards)))
     options = RunOptions(
         run=folder.run,
         run_dir=folder.path,
         tests=source.tests,
         device=context.settings.model.device.name,
-        environ=worker_environment(context, source),
+        environ=without_share(worker_environment(context, source)),
         threads=max(1, context.cores // side_by_side),
         method=default_start_method(),
         test_timeout_s=settings.test_timeout_s,
@@ -103,7 +109,7 @@ def run_step(
         static=settings.static,
         retries=settings.retries,
         retry_budget=settings.retry_budget,
-        spawned=_spawned(source.tests, {group.file for shard in shards for group in shard.groups}),
+        spawned=_spawned(source.tests, {group.file for shard in within for group in shard.groups}),
     )
     planned = sum(len(shard.ids) for shard in shards)
     with bar(context.console, context.monotonic, "running", planned) as shown:
@@ -123,6 +129,7 @@ def run_step(
                 floor_s=settings.timeout_floor_s,
                 ceiling_s=settings.test_timeout_s,
             ),
+            meeting=meeting and replace(meeting, say=shown.warn),
         )
 
 
