@@ -83,6 +83,7 @@ class Replay:
         not_run: the reason of each test that was given up before it was started.
         file_errors: by file.
         groups: in the order of running.
+        unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
     """
 
@@ -98,6 +99,7 @@ class Replay:
     not_run: dict[str, str] = field(default_factory=dict)
     file_errors: dict[str, FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
+    unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
     _open: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -159,8 +161,8 @@ class Replay:
                 self._crash(event)
             case "worker_lost":
                 self._worker_lost(event)
-            case "not_run":
-                self._not_run(event)
+            case "resumed" | "not_run":
+                self._of_several(event)
             case "file_error":
                 self._file_error(event)
 
@@ -215,12 +217,13 @@ class Replay:
         for name in lost:
             self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
 
-    def _not_run(self, event: Event) -> None:
+    def _of_several(self, event: Event) -> None:
         reason = _text(event.get("message")) or "no reason given"
-        ids = event["ids"]
-        if not isinstance(ids, list):
-            raise TypeError("ids is not a list")
-        for name in map(_name, ids):
+        names = _names(event["ids"])
+        if event["e"] == "resumed":
+            self.unsure.update(dict.fromkeys(names, reason))
+            return
+        for name in names:
             if name in self._open:
                 self._close(name, event, Verdict.NOT_RUN, message=reason)
             else:
@@ -292,6 +295,12 @@ def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a name is not text")
     return value
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError("ids is not a list")
+    return [_name(one) for one in value]
 
 
 def _text(value: Any) -> str:
