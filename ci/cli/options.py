@@ -53,6 +53,12 @@ Static = Annotated[bool | None, typer.Option("--static", help="Every card runs i
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume", metavar="RUN", help="Finish a run that was cut off: its folder, its id or `latest`."
+    ),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]
@@ -104,6 +110,25 @@ def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:
     if named is None:
         raise typer.BadParameter("name a run folder", param_hint="--run-dir")
     return RunFolder(path=named.resolve())
+
+
+def refuse_beside(option: str, value: str, others: Mapping[str, Any]) -> None:
+    """Refuse options that cannot be given with another one.
+
+    Args:
+        option: the one that was given.
+        value: what was given with it.
+        others: by option; None, False and empty lists for those that were not given.
+
+    Raises:
+        UsageError: with each of `others` that was given.
+    """
+    given = [name for name, one in others.items() if one not in (None, False, [])]
+    if given:
+        raise UsageError(
+            f"{option} {value} and {', '.join(given)} are given",
+            remedy=f"leave {', '.join(given)} out: that run has decided it",
+        )
 
 
 def refuse_before_verb(ctx: typer.Context) -> None:

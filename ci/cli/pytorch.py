@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ci.cli import options
 from ci.steps.main_job import Outcome, Wanted, run_main_job
+from ci.steps.resuming import resumable, resume_step
 from test_selection.files import read_json, schema_name
 
 
@@ -31,6 +32,7 @@ def pytorch(
         typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
     ] = None,
     relock: options.Relock = False,
+    resume: options.Resume = None,
     dry_run: Annotated[bool, typer.Option(help="Plan, print what would run, and stop.")] = False,
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
@@ -49,6 +51,23 @@ def pytorch(
         "run.retries": retries,
     }
     context = options.make_context(ctx, flags, json_output=json_output, config=config)
+    if resume is not None:
+        others = {
+            "--stage": stage,
+            "--percent": percent,
+            "--by": by,
+            "--files": files,
+            "-k": keyword,
+            "--id": ids,
+            "--lane": lane,
+            "--last-failed": last_failed,
+            "--relock": relock,
+            "--dry-run": dry_run,
+        }
+        options.refuse_beside("--resume", resume, others)
+        folder = resumable(context, resume)
+        code = resume_step(context, resume, source=source, allow_collect_errors=allow_collect_errors or None)
+        _finish(Outcome(exit_code=code, folder=folder), "summary", json_output=json_output)
     wanted = Wanted(
         source=source,
         stage=stage,
@@ -64,8 +83,12 @@ def pytorch(
         allow_collect_errors=allow_collect_errors,
     )
     outcome = run_main_job(context, wanted)
+    _finish(outcome, "plan" if dry_run else "summary", json_output=json_output)
+
+
+def _finish(outcome: Outcome, kind: str, *, json_output: bool) -> NoReturn:
     if json_output:
-        typer.echo(json.dumps(_document(outcome, "plan" if dry_run else "summary"), indent=1))
+        typer.echo(json.dumps(_document(outcome, kind), indent=1))
     raise typer.Exit(outcome.exit_code)
 
 

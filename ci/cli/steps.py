@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.errors import EXIT_INTERRUPTED, PlanMismatchError, UsageError
+from ci.errors import EXIT_INTERRUPTED, UsageError
 from ci.steps.collecting import collect_step, resolve_source
-from ci.steps.context import Context
-from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
+from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
 from ci.steps.main_job import start_run
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
-from ci.steps.running import choose_shards, planned_seconds, run_step
+from ci.steps.resuming import resume_hint, resume_step
+from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
@@ -132,6 +132,7 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    resume: options.Resume = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
 
@@ -144,10 +145,13 @@ def run(
         "run.retries": retries,
     }
     context = options.make_context(ctx, flags)
+    if resume is not None:
+        options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
+        raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source))
     folder = options.run_folder(run_dir, plan)
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)
-    context = _on_the_plans_device(context, beside)
+    context = on_the_plans_device(context, beside)
     chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
     where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
     found = resolve_source(context, where)
@@ -163,6 +167,8 @@ def run(
         beside=beside,
     )
     summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
+    if interrupted:
+        context.say(resume_hint(folder))
     raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
 
 
@@ -190,18 +196,3 @@ def report(
     if json_output:
         typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
     raise typer.Exit(code)
-
-
-def _on_the_plans_device(context: Context, beside: RunFolder) -> Context:
-    """The context with the device the plan was made for, so that its results are said of no other."""
-    device = read_device(beside)
-    asked = context.settings.model.device.name
-    if device is None or device == asked:
-        return context
-    if context.settings.origins.get("device.name") == "flag":
-        raise PlanMismatchError(
-            f"--device is {asked!r}, but the run was begun on {device!r}",
-            where=beside.identity,
-            remedy="leave --device out, or collect and plan for the other device",
-        )
-    return context.on_device(device)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
 from ci.report.text import counted, one_line
-from ci.report.verdict import Result, Try, Verdict, settle
-from ci.runner.journal import Event, Journal
+from ci.report.verdict import NO_OUTCOME, Result, Try, Verdict, settle
+from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard
 
 
@@ -28,7 +28,8 @@ class Account:
         unplanned: ids that journals tell of and the plan does not know.
         missing_shards: shards without a journal whose tests nobody else ran.
         foreign: shard-attempt of journals that belong to another plan; they count for nothing.
-        torn: lines that were cut or malformed.
+        torn: lines that were cut, damaged or malformed.
+        notes: what else a reader must know of the evidence, a sentence each.
         timelines: one an attempt, by shard and attempt.
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
@@ -40,6 +41,7 @@ class Account:
     missing_shards: tuple[int, ...] = ()
     foreign: tuple[str, ...] = ()
     torn: int = 0
+    notes: tuple[str, ...] = ()
     timelines: tuple[ShardTimeline, ...] = ()
     file_errors: tuple[FileError, ...] = ()
     interrupted: bool = False
@@ -114,9 +116,10 @@ def reconcile(
         missing_shards=_missing(plan, last, told),
         foreign=tuple(f"{one.shard}-{one.attempt}" for one in replays if not _belongs(one, plan)),
         torn=_torn(journals) + sum(one.malformed for one in own),
+        notes=(*_lost_lines(journals), *_unsure(own)),
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
-        interrupted=interrupted or any(one.status == INTERRUPTED for one in last.values()),
+        interrupted=interrupted or _was_interrupted(plan, results, last),
     )
 
 
@@ -154,8 +157,12 @@ def _belongs(one: Replay, plan: Plan) -> bool:
 def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, str]) -> tuple[Result, ...]:
     tries = _merge(replays)
     reasons = _Reasons(replays)
+    unsure = {name: reason for one in replays for name, reason in one.unsure.items()}
     return tuple(
-        settle(place.id, tries[place.id], file=place.file, expectation=expectations.get(place.id, ""))
+        _noted(
+            settle(place.id, tries[place.id], file=place.file, expectation=expectations.get(place.id, "")),
+            unsure.get(place.id),
+        )
         if place.id in tries
         else Result(
             id=place.id,
@@ -169,23 +176,58 @@ def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, s
     )
 
 
+def _noted(result: Result, unsure: str | None) -> Result:
+    """A test that may have run before says so: none runs twice without a mark."""
+    if unsure is None:
+        return result
+    said = [*([result.message] if result.message else []), f"may have run before: {unsure}"]
+    return replace(result, message="; ".join(said))
+
+
+def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, Replay]) -> bool:
+    """Whether a shard's last attempt was ended early and tests planned for it were left."""
+    ended = {shard for shard, one in last.items() if one.status == INTERRUPTED}
+    left = {result.id for result in results if result.verdict in NO_OUTCOME} if ended else set()
+    return any(place.shard in ended and place.id in left for place in _places(plan)) if left else False
+
+
 def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[Replay]:
     """One an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
-    events: dict[tuple[int, int], list[Sequence[Event]]] = {}
-    for journal in journals:
-        events.setdefault((journal.shard, journal.attempt), []).append(journal.events)
     return [
-        replay(shard, attempt, chain.from_iterable(events[shard, attempt]), interrupted=interrupted)
-        for shard, attempt in sorted(events)
+        replay(shard, attempt, chain.from_iterable(one.events for one in copies), interrupted=interrupted)
+        for (shard, attempt), copies in sorted(_by_attempt(journals).items())
     ]
 
 
 def _torn(journals: Iterable[Journal]) -> int:
-    by_attempt = {(one.shard, one.attempt): 0 for one in journals}
+    return sum(max(one.torn + one.damaged for one in copies) for copies in _by_attempt(journals).values())
+
+
+def _by_attempt(journals: Iterable[Journal]) -> dict[tuple[int, int], list[Journal]]:
+    found: dict[tuple[int, int], list[Journal]] = {}
     for one in journals:
-        key = one.shard, one.attempt
-        by_attempt[key] = max(by_attempt[key], one.torn)
-    return sum(by_attempt.values())
+        found.setdefault((one.shard, one.attempt), []).append(one)
+    return found
+
+
+def _lost_lines(journals: Iterable[Journal]) -> list[str]:
+    """What was lost of each journal; the same one gathered twice is told of once."""
+    said = []
+    for (shard, attempt), copies in sorted(_by_attempt(journals).items()):
+        name = f"journal/{shard}-{attempt}.jsonl"
+        if torn := max(one.torn for one in copies):
+            said.append(f"{counted(torn, 'torn line')} in {name}")
+        if damaged := max(one.damaged for one in copies):
+            said.append(f"{counted(damaged, 'line')} with a wrong checksum in {name}")
+        if any(one.unchecked for one in copies):
+            said.append(f"{name} is of an earlier version and has no checksums")
+    return said
+
+
+def _unsure(replays: Iterable[Replay]) -> list[str]:
+    unsure = {name: reason for one in replays for name, reason in one.unsure.items()}
+    counts = sorted(Counter(unsure.values()).items())
+    return [f"{counted(number, 'test')} may have run before: {reason}" for reason, number in counts]
 
 
 def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:

@@ -84,6 +84,7 @@ class Replay:
         elsewhere: the host that claimed each test of this shard that was another's to run.
         file_errors: by file.
         groups: in the order of running.
+        unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
     """
 
@@ -100,6 +101,7 @@ class Replay:
     elsewhere: dict[str, str] = field(default_factory=dict)
     file_errors: dict[str, FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
+    unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
     _open: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -161,8 +163,8 @@ class Replay:
                 self._crash(event)
             case "worker_lost":
                 self._worker_lost(event)
-            case "not_run" | "elsewhere":
-                self._not_here(event)
+            case "resumed" | "not_run" | "elsewhere":
+                self._of_several(event)
             case "file_error":
                 self._file_error(event)
 
@@ -217,15 +219,16 @@ class Replay:
         for name in lost:
             self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
 
-    def _not_here(self, event: Event) -> None:
-        ids = event["ids"]
-        if not isinstance(ids, list):
-            raise TypeError("ids is not a list")
-        if event["e"] == "elsewhere":
-            self.elsewhere.update(dict.fromkeys(map(_name, ids), _text(event.get("host")) or "another host"))
-            return
+    def _of_several(self, event: Event) -> None:
         reason = _text(event.get("message")) or "no reason given"
-        for name in map(_name, ids):
+        names = _names(event["ids"])
+        if event["e"] == "resumed":
+            self.unsure.update(dict.fromkeys(names, reason))
+            return
+        if event["e"] == "elsewhere":
+            self.elsewhere.update(dict.fromkeys(names, _text(event.get("host")) or "another host"))
+            return
+        for name in names:
             if name in self._open:
                 self._close(name, event, Verdict.NOT_RUN, message=reason)
             else:
@@ -297,6 +300,12 @@ def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a name is not text")
     return value
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError("ids is not a list")
+    return [_name(one) for one in value]
 
 
 def _text(value: Any) -> str:

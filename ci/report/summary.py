@@ -137,6 +137,7 @@ def _counts(summary: Summary) -> str:
     notes = []
     if summary.torn:
         notes.append(f"{counted(summary.torn, 'journal line')} torn or malformed")
+    notes += [code(note, 500) for note in summary.notes[:MAX_ROWS]]
     if summary.missing_shards:
         shown = ", ".join(map(str, summary.missing_shards[:MAX_ROWS]))
         notes.append(f"without a journal: shards {shown}{'…' * (len(summary.missing_shards) > MAX_ROWS)}")

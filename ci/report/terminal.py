@@ -98,6 +98,9 @@ def _before(summary: Summary) -> Iterable[Section]:
 
 def _after(summary: Summary, account: Account) -> Iterable[Section]:
     yield from _problems(summary, account)
+    if summary.notes:
+        shown = [("yellow", one_line(note, 500)) for note in summary.notes[:MAX_PROBLEMS]]
+        yield Section("of the journals", shown)
     files = slowest_files(totals_by_file(account), SLOWEST)
     if files:
         rows = [

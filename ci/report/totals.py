@@ -65,7 +65,8 @@ class Summary:
         in_scope: how many tests the share is taken of; 0 where nobody counted them.
         shares: `selected`, `run` and `passed` against the tests in scope.
         seconds: test time added up over all tests.
-        torn: journal lines that were cut or malformed.
+        torn: journal lines that were cut, damaged or malformed.
+        notes: what else a reader must know of the journals, a sentence each.
         missing_shards: shards without a journal.
         unplanned: how many tests were reported that nobody planned.
         unplanned_ids: the first of them.
@@ -88,6 +89,7 @@ class Summary:
     shares: Mapping[str, Share] = field(default_factory=dict)
     seconds: float = 0.0
     torn: int = 0
+    notes: tuple[str, ...] = ()
     missing_shards: tuple[int, ...] = ()
     unplanned: int = 0
     unplanned_ids: tuple[str, ...] = ()
@@ -142,6 +144,7 @@ def summarize(
         shares=_shares(account.results, selection, estimates),
         seconds=round(sum(result.seconds for result in account.results), 3),
         torn=account.torn,
+        notes=account.notes,
         missing_shards=account.missing_shards,
         unplanned=len(account.unplanned),
         unplanned_ids=account.unplanned[:MAX_LISTED],

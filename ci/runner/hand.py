@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.runner.child import Child, start
-from ci.runner.messages import send
+from ci.runner.messages import DONE, UNWRITTEN, send
 from ci.runner.plugin import run_group
 from ci.runner.watch import Watch
 
@@ -25,6 +25,7 @@ class Hand:
         child: the process.
         forked: whether it began as a copy of the worker.
         watch: what it said.
+        unwritten: whether it said that it cannot write to the journal, and ended for it.
     """
 
     def __init__(self, file: str, spec: Mapping[str, Any], *, log: Path, method: str, watch: Watch) -> None:
@@ -45,6 +46,7 @@ class Hand:
             os.close(from_child)
         self._open = True
         self._hears = True
+        self.unwritten = False
         self._owed = 1  # it answers when the file is set up
         watch.child = self.child
 
@@ -69,9 +71,10 @@ class Hand:
         if not self._hears:
             time.sleep(timeout_s)  # a test has closed the pipe; how the child ends is seen all the same
         elif select.select([self._answers], [], [], timeout_s)[0]:
-            heard = len(os.read(self._answers, 4096))
-            self._owed -= heard
-            self._hears = heard > 0
+            heard = os.read(self._answers, 4096)
+            self._owed -= heard.count(DONE)
+            self._hears = bool(heard)
+            self.unwritten = self.unwritten or UNWRITTEN in heard
 
     def dismiss(self) -> None:
         """Tell it that there is nothing more; what it does then is its ending."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from ci.process import kill_group
 from ci.runner.journal import Event, journal_path, next_attempt
-from ci.runner.messages import Lines, Order, send
+from ci.runner.messages import REFUSED, Lines, Order, send
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import JournalTail, read_file
 
@@ -74,6 +74,7 @@ class Link:
     Attributes:
         attempt: what it works at.
         process: the process.
+        refused: the number of the error for which it can no longer write its journal.
     """
 
     def __init__(self, attempt: Attempt, task: Mapping[str, Any], environ: Mapping[str, str]) -> None:
@@ -88,6 +89,7 @@ class Link:
             OSError: the process cannot be started.
         """
         self.attempt = attempt
+        self.refused: int | None = None
         self._mark = f"{os.getpid()}:{attempt.journal}"
         with attempt.log.open("ab") as stream:
             self.process = subprocess.Popen(
@@ -125,7 +127,9 @@ class Link:
 
     def answers(self) -> list[str]:
         """What it said since the last call: `ready`, `done`."""
-        return [str(json.loads(line)["m"]) for line in self._answers.read()]
+        rows = [json.loads(line) for line in self._answers.read()]
+        self.refused = next((row["error"] for row in rows if row["m"] == REFUSED), self.refused)
+        return [str(row["m"]) for row in rows if row["m"] != REFUSED]
 
     def events(self) -> Sequence[Event]:
         """What its journal says since the last call."""

@@ -17,6 +17,10 @@ Kind = Literal["run", "hold", "give_up", "check", "shard"]
 # Why a worker runs a piece: its own, or somebody else's; a test again, because it failed.
 Why = Literal["plan", "stolen", "retry"]
 CHUNK = 1 << 16
+# A child's answers to its worker, a byte each: the order is done; the journal takes nothing more.
+DONE, UNWRITTEN = b".", b"!"
+# A worker's last word to its supervisor, with the error's number.
+REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

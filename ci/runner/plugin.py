@@ -6,18 +6,20 @@ after each order, a byte goes back. The pipe's end is the session's.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
-from ci.runner.journal import JournalWriter
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
@@ -133,7 +135,7 @@ class RunPlugin:
 
     def _answer(self) -> None:
         self._end_forks()
-        os.write(self._answers, b".")
+        os.write(self._answers, DONE)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -175,6 +177,8 @@ class RunPlugin:
             self.error = (said, detail)
 
     def _ended(self, running: _Running, outcome: str, message: str, detail: str) -> None:
+        if outcome == "failed" and self._journal.full:
+            self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running = None
         seconds = round(time.perf_counter() - running.started, 4)
         self._write(
@@ -186,9 +190,26 @@ class RunPlugin:
             detail=detail,
         )
 
+    def file_error(self) -> None:
+        """Tell of what kept the file from being set up, if anything did."""
+        if self.error is not None:
+            message, detail = self.error
+            self._write("file_error", file=self._file, message=message, detail=detail[-DETAIL_LIMIT:])
+
     def _write(self, event: str, **content: Any) -> None:
         self._end_forks()
-        self._journal.write(event, **content)
+        try:
+            self._journal.write(event, **content)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
+            self._give_up()
+
+    def _give_up(self) -> NoReturn:
+        """The disk takes nothing more: no test is to run of which nobody can tell."""
+        with contextlib.suppress(OSError):
+            os.write(self._answers, UNWRITTEN)
+        os._exit(EXIT_UNWRITABLE)
 
     def _end_forks(self) -> None:
         """End a process that a test forked and that came out of it: it would tell all twice."""
@@ -231,9 +252,7 @@ def run_group(spec: Mapping[str, Any]) -> int:
     code = run_pytest(tests, file, plugin, collect_only=False)
     if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
         plugin.error = (could_not_read(tests, file), "")
-    if plugin.error is not None:
-        message, detail = plugin.error
-        journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
+    plugin.file_error()
     return 0
 
 

@@ -73,6 +73,9 @@ class Post:
             case "end" | "crash":
                 self.ended.add(event["id"])
                 self.current = None
+            case "worker_lost" if event["id"] is not None:
+                self.ended.add(event["id"])
+                self.current = None
             case "not_run":
                 self.ended.update(event["ids"])
             case "file_error":

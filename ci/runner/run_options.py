@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class RunOptions:
         retries: how often a test that failed is run again.
         retry_budget: how many tests are run again at most.
         spawned: files whose tests must not run in a forked process.
+        doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
     """
 
     run: str
@@ -49,6 +50,7 @@ class RunOptions:
     retries: int = 0
     retry_budget: int = 0
     spawned: frozenset[str] = frozenset()
+    doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def silence_s(self) -> float:

@@ -22,9 +22,10 @@ from ci.runner.claims.opening import Meeting
 from ci.runner.claims.share import Share
 from ci.runner.claims.view import View, posted
 from ci.runner.dispatch import Dispatcher, Job
-from ci.runner.journal import Event, JournalWriter
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, Event, JournalWriter
 from ci.runner.link import Attempt, Link, new_attempt
 from ci.runner.post import Post
+from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Retries
 from ci.runner.run_options import RunOptions
 from ci.runner.work import Work
@@ -109,6 +110,7 @@ class _Supervisor:
         self._posts: list[Post] = []
         self._reasons: dict[int, str] = {}
         self._attempts: dict[int, Attempt] = {}
+        self._doubts = dict(options.doubts)
         self._began = time.monotonic()
         self._retries = Retries(
             most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
@@ -195,16 +197,24 @@ class _Supervisor:
     def _start(self, shard: Shard, cards: Sequence[Card]) -> Link:
         options = self._options
         try:
-            attempt = new_attempt(options.run_dir, shard.index, len(shard.ids))
+            attempt = self._new_attempt(shard)
             card = together(cards)
             environ = {**options.environ, **card.environment}
             self._attempts[shard.index] = attempt
             return Link(attempt, options.task(self._fingerprint, card.name), environ)
         except OSError as error:
+            if error.errno in UNWRITABLE:
+                raise cannot_go_on(options.run_dir, error.errno) from error
             raise CommandError(
                 f"the worker of shard {shard.index} cannot be started: {error}",
                 remedy=f"check the space and the rights of {options.run_dir}",
             ) from error
+
+    def _new_attempt(self, shard: Shard) -> Attempt:
+        attempt = new_attempt(self._options.run_dir, shard.index, len(shard.ids))
+        for message, ids in self._doubts.pop(shard.index, {}).items():
+            self._write(attempt, "resumed", ids=list(ids), message=message)
+        return attempt
 
     def _dispatch(self) -> None:
         """Give every post that waits something to do, or the next shard, or its leave."""
@@ -242,8 +252,10 @@ class _Supervisor:
         self._dispatcher.end(post.shard)
         self._dispatcher.begin(shard.index)
         try:
-            attempt = new_attempt(self._options.run_dir, shard.index, len(shard.ids))
+            attempt = self._new_attempt(shard)
         except OSError as error:
+            if error.errno in UNWRITABLE:
+                raise cannot_go_on(self._options.run_dir, error.errno) from error
             raise CommandError(
                 f"shard {shard.index} cannot be begun: {error}",
                 remedy=f"check the space and the rights of {self._options.run_dir}",
@@ -315,6 +327,10 @@ class _Supervisor:
         if code is None:
             return
         self._follow(post)
+        if code == EXIT_UNWRITABLE:
+            post.link.answers()  # its last word, where that was not heard yet
+            if post.link.refused is not None:
+                raise cannot_go_on(self._options.run_dir, post.link.refused)
         post.link.end()
         if post.leaving and post.finished:
             self._posts.remove(post)
@@ -401,6 +417,7 @@ class _Supervisor:
         try:
             with contextlib.closing(JournalWriter(attempt.journal, time.time)) as journal:
                 journal.write(event, **content)
+                journal.sync(now=event == "shard_end")
         except OSError as error:
             # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
             message = f"{attempt.journal}: {error}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from ci.process import signal_name
 from ci.runner.child import Child
 from ci.runner.journal import JournalWriter
+from ci.runner.journal_line import event_of
 from ci.runner.oom import oom_kills
 
 SETUP = ""  # no test has this id
@@ -51,13 +51,8 @@ class JournalTail:
         data = self._read(self._offset)
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        events = []
-        for line in whole.splitlines():
-            try:
-                events.append(json.loads(line))
-            except ValueError:
-                continue  # a torn line; the reader of the whole journal counts it
-        return events
+        # A torn line is the reader's of the whole journal to count.
+        return [event for line in whole.split(b"\n") if (event := event_of(line)) is not None]
 
 
 def read_file(path: Path, start: int) -> bytes:

@@ -21,14 +21,16 @@ from typing import Any
 from ci.runner import prepare
 from ci.runner.child import DUMP_SIGNAL
 from ci.runner.hand import Hand
-from ci.runner.journal import JournalWriter
-from ci.runner.messages import Lines, Order, read_order, send
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.machine import boot_id, host_name
+from ci.runner.messages import REFUSED, Lines, Order, read_order, send
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
+UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -39,11 +41,17 @@ def main() -> None:
     task = json.loads(_first(orders))
     prepare.die_with_parent(int(task["parent"]), signal.SIGTERM)
     prepare.single_thread(os.environ)
-    worker = Worker(task, orders, answers)
-    if task["method"] == "fork":
-        prepare.import_machinery(task["device"])
-    signal.signal(signal.SIGTERM, worker.stop)
-    worker.run()
+    try:
+        worker = Worker(task, orders, answers)
+        if task["method"] == "fork":
+            prepare.import_machinery(task["device"])
+        signal.signal(signal.SIGTERM, worker.stop)
+        worker.run()
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        send(answers, json.dumps({"m": REFUSED, "error": error.errno}).encode() + b"\n")
+        os._exit(EXIT_UNWRITABLE)  # its child ends with it
 
 
 def _own_output() -> int:
@@ -88,7 +96,8 @@ class Worker:
             shard=shard["shard"],
             attempt=shard["attempt"],
             card=self._task["card"],
-            host=os.uname().nodename,
+            host=host_name(),
+            boot=boot_id(),
             pid=os.getpid(),
             planned=shard["planned"],
             fingerprint=self._task["fingerprint"],
@@ -107,12 +116,17 @@ class Worker:
         """Do every order, then say so."""
         self._tell("ready")
         while not self._stopped and not self._orders.ended:
+            self._journal.sync()
             for line in self._orders.read(IDLE_POLL_S):
                 if not self._stopped:
                     self._obey(read_order(line))
                     self._tell("done")
         self._dismiss()
-        self._journal.write("shard_end", status="interrupted" if self._stopped else "done")
+        self._end_shard("interrupted" if self._stopped else "done")
+
+    def _end_shard(self, status: str) -> None:
+        self._journal.write("shard_end", status=status)
+        self._journal.sync(now=True)
 
     def _tell(self, what: str) -> None:
         held = None if self._hand is None else self._hand.file
@@ -128,7 +142,7 @@ class Worker:
                 self._journal.write("not_run", ids=list(order.ids), message=order.message)
             case "shard":
                 self._dismiss()
-                self._journal.write("shard_end", status="done")
+                self._end_shard("done")
                 self._journal.close()
                 self._begin_shard(order.shard)
             case "check":
@@ -200,6 +214,8 @@ class Worker:
         watch = hand.watch
         left = watch.left(ids)
         self._forget()
+        if hand.unwritten:
+            return self._unwritten(watch, left)
         if self._stopped or (not left and watch.ready):
             return []
         if watch.running is not None and not watch.bystander:
@@ -217,6 +233,11 @@ class Worker:
         if left:
             self._journal.write("not_run", ids=left, message=watch.file_error)
         return []
+
+    def _unwritten(self, watch: Watch, left: Sequence[str]) -> list[str]:
+        """The child could not write to the journal. Where this can, space is back, and one test was lost."""
+        self._journal.write("worker_lost", id=watch.running, message=UNTOLD)
+        return [name for name in left if name != watch.running]
 
     def _dismiss(self) -> None:
         """Let the child end, if there is one; what it does after its last test has the time of a set-up."""
@@ -255,6 +276,7 @@ class Worker:
             hand.listen(POLL_S)
             now = time.monotonic()
             watch.update()
+            self._journal.sync()
             if hand.answered:
                 self._journal.restore()
                 return None
@@ -269,6 +291,7 @@ class Worker:
                 watch.give_up()
                 child.kill()
             stem_flood(child.log)
+        hand.listen(0)
         child.kill()  # what the child started and left behind
         watch.update()
         if dumped_at is not None and code == -DUMP_SIGNAL:

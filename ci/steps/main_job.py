@@ -16,6 +16,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
+from ci.steps.resuming import resume_hint
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
@@ -101,10 +102,13 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         expectations=selection.expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
+        allow_collect_errors=wanted.allow_collect_errors,
     )
     code = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
+    if interrupted:
+        context.say(resume_hint(folder))
     return Outcome(exit_code=EXIT_INTERRUPTED if interrupted else code, folder=folder)
 
 

@@ -9,22 +9,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ci.errors import SpyreCiError, UsageError
+from ci.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.progress import Bar, bar
 from ci.runner.cards import Card, inventory
 from ci.runner.child import default_start_method
 from ci.runner.forking import starts_processes
+from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder
+from ci.steps.folder import RunFolder, read_device
+from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of, without_share
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
 from test_selection.timeouts import test_timeouts
+
+Doubts = Mapping[int, Mapping[str, Sequence[str]]]
 
 
 def cards_of(context: Context) -> list[Card]:
@@ -51,6 +55,25 @@ def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
     return [plan.shards[index] for index in dict.fromkeys(wanted)] if wanted else list(plan.shards)
 
 
+def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
+    """The context with the device the plan was made for, so that its results are said of no other.
+
+    Raises:
+        PlanMismatchError: a flag asks for another one.
+    """
+    device = read_device(beside)
+    asked = context.settings.model.device.name
+    if device is None or device == asked:
+        return context
+    if context.settings.origins.get("device.name") == "flag":
+        raise PlanMismatchError(
+            f"--device is {asked!r}, but the run was begun on {device!r}",
+            where=beside.identity,
+            remedy="leave --device out, or collect and plan for the other device",
+        )
+    return context.on_device(device)
+
+
 def planned_seconds(context: Context, folder: RunFolder) -> Durations:
     """The seconds a plan was made with; none where only a bare plan was handed on.
 
@@ -75,6 +98,8 @@ def run_step(
     durations: Durations,
     folder: RunFolder,
     beside: RunFolder | None = None,
+    allow_collect_errors: bool = False,
+    doubts: Doubts | None = None,
 ) -> bool:
     """Run `shards` and return whether the run was interrupted; everything else is in the journals.
 
@@ -87,7 +112,24 @@ def run_step(
         durations: the seconds the plan was made with.
         folder: takes the journals.
         beside: holds the plan; None: the same folder.
+        allow_collect_errors: noted for the case that the run is resumed.
+        doubts: the run is resumed, by a caller that has its folder alone; what may have run before, by shard.
     """
+    if doubts is None:
+        with run_lock(folder.path, alone=False):
+            indexes = [shard.index for shard in shards]
+            write_note(context, folder, indexes, allow_collect_errors=allow_collect_errors)
+            return run_step(
+                context,
+                plan,
+                shards,
+                source=source,
+                expectations=expectations,
+                durations=durations,
+                folder=folder,
+                beside=beside,
+                doubts={},
+            )
     settings = context.settings.model.run
     cards = cards_of(context)
     meeting = meeting_of(context, (beside or folder).path)
@@ -110,6 +152,7 @@ def run_step(
         retries=settings.retries,
         retry_budget=settings.retry_budget,
         spawned=_spawned(source.tests, {group.file for shard in within for group in shard.groups}),
+        doubts=doubts,
     )
     planned = sum(len(shard.ids) for shard in shards)
     with bar(context.console, context.monotonic, "running", planned) as shown:

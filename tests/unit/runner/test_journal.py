@@ -7,6 +7,7 @@ import pytest
 
 from ci.errors import MissingInputError
 from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journal, read_journals
+from ci.runner.journal_line import line_of
 
 
 def write(run_dir: Path, shard: int, attempt: int, *events: str) -> Path:
@@ -32,7 +33,7 @@ def test_events_come_back_in_order_and_by_shard_and_attempt(tmp_path: Path) -> N
 def test_a_torn_line_is_counted_and_costs_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 1, "start")
     with path.open("ab") as stream:
-        stream.write(b'{"e":"end","id\n[1,2]\n{"t":1,"e":"shard_end"}\n{"e":"st')
+        stream.write(b'{"e":"end","id\n[1,2]\n' + line_of({"t": 1, "e": "shard_end"}) + b'{"e":"st')
     (journal,) = read_journals(tmp_path)
     assert [event["e"] for event in journal.events] == ["start", "shard_end"]
     assert journal.torn == 3
