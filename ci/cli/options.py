@@ -53,6 +53,10 @@ Static = Annotated[bool | None, typer.Option("--static", help="Every card runs i
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]
+Control = Annotated[
+    str | None,
+    typer.Option("--control", metavar="DEVICE", help="Run what failed once more on DEVICE: cpu, or none."),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]

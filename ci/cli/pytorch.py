@@ -22,6 +22,7 @@ def pytorch(
     device: options.Device = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
@@ -47,6 +48,7 @@ def pytorch(
         "device.name": device,
         "run.static": static,
         "run.retries": retries,
+        "run.control": control,
     }
     context = options.make_context(ctx, flags, json_output=json_output, config=config)
     wanted = Wanted(

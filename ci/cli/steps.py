@@ -14,6 +14,7 @@ from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
 from ci.steps.main_job import start_run
+from ci.steps.marking import check_quarantine
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
 from ci.steps.running import choose_shards, planned_seconds, run_step
@@ -132,6 +133,7 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    control: options.Control = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
 
@@ -142,8 +144,10 @@ def run(
         "run.cards": cards,
         "run.static": static,
         "run.retries": retries,
+        "run.control": control,
     }
     context = options.make_context(ctx, flags)
+    check_quarantine(context)
     folder = options.run_folder(run_dir, plan)
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)

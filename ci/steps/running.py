@@ -19,6 +19,7 @@ from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
+from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
@@ -107,7 +108,7 @@ def run_step(
     planned = sum(len(shard.ids) for shard in shards)
     with bar(context.console, context.monotonic, "running", planned) as shown:
         counter = _Counter(bar=shown)
-        return run_plan(
+        interrupted = run_plan(
             plan,
             shards,
             cards=cards,
@@ -117,6 +118,16 @@ def run_step(
             durations=durations.tests,
             file_s=durations.files,
         )
+    return interrupted or control_step(
+        context,
+        plan,
+        shards,
+        source=source,
+        expectations=expectations,
+        durations=durations,
+        folder=folder,
+        options=options,
+    )
 
 
 def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
