@@ -16,7 +16,7 @@ expression between slashes (`test_selection.patterns`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -27,9 +27,12 @@ from ci.report.marks import Quarantined
 from test_selection.ids import parse_id
 from test_selection.matching import read_line
 from test_selection.patterns import Pattern, compile_pattern
+from test_selection.suite_finding import Finding
 from test_selection.yaml_reader import Reader
 
 FILE = "quarantine.yaml"
+# An entry that ends within so many days is told of.
+SOON_DAYS = 7
 _KEYS = ("test", "pattern", "reason", "issue", "owner", "expires")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _WEB = re.compile(r"https?://[^\s/]+\S*")
@@ -175,3 +178,55 @@ def _day(row: Reader) -> date:
         pass
     shown = value.isoformat() if isinstance(value, datetime) else value
     raise row.error("expires", f"expires is {shown!r}, not a day", "write it as 2026-12-31")
+
+
+def check_entries(
+    quarantine: Quarantine, *, today: date, catalog: Collection[str] | None = None
+) -> list[Finding]:
+    """What somebody has to see to: entries that have expired or soon will, or that match no test.
+
+    Args:
+        quarantine: the file's entries.
+        today: the day it is.
+        catalog: every id that was collected; None leaves tests unchecked.
+    """
+    covered = (
+        None
+        if catalog is None
+        else {one.named for entries in quarantine.covering(catalog).values() for one in entries}
+    )
+    return [
+        found
+        for entry in quarantine.entries
+        for found in (_overdue(entry, today), _gone(entry, covered))
+        if found is not None
+    ]
+
+
+def _overdue(entry: Entry, today: date) -> Finding | None:
+    days = (entry.expires - today).days
+    if days >= SOON_DAYS:
+        return None
+    said = f"of {entry.mark.owner} has expired" if days < 0 else f"of {entry.mark.owner} ends in {days} days"
+    return Finding(
+        severity="error" if days < 0 else "warning",
+        where=entry.mark.where,
+        key="expires",
+        value=entry.mark.expires,
+        message=said,
+        remedy=f"mend {entry.named} and take the entry out, or give it a later day",
+    )
+
+
+def _gone(entry: Entry, covered: Collection[str] | None) -> Finding | None:
+    if covered is None or entry.named in covered:
+        return None
+    glob = " (in a glob `[` opens a set: write `[[]`)" if "[" in entry.pattern else ""
+    return Finding(
+        severity="error",
+        where=entry.mark.where,
+        key="test" if entry.test else "pattern",
+        value=entry.named,
+        message="matches no test of the catalog",
+        remedy=f"mend the name, or take the entry out{glob}",
+    )

@@ -141,6 +141,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         workflow=provider.workflow,
         url=provider.url,
         provider=provider.name,
+        commit=provider.commit,
         reproduce=_reproduce(source, model.device.name),
     )
     write_identity(folder.path, identity)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ci.errors import SpyreCiError
+from ci.errors import SpyreCiError, UsageError
 from ci.report.control import DEVICES, controls, mark_controls
-from ci.report.quarantine import FILE, Quarantine, day_of, load_quarantine
+from ci.report.quarantine import FILE, Quarantine, check_entries, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, quarantine_results
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import Result
@@ -17,6 +18,7 @@ from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from test_selection.catalog import read_catalog
 from test_selection.plan import Plan
+from test_selection.suite_finding import Finding
 
 
 def quarantine_file(context: Context) -> Path | None:
@@ -37,6 +39,40 @@ def check_quarantine(context: Context) -> None:
     """
     if (path := quarantine_file(context)) is not None:
         load_quarantine(path)
+
+
+def check_step(context: Context, named: Path | None, catalog: Path | None) -> tuple[int, list[Finding]]:
+    """How many entries a quarantine file has, and what somebody has to see to.
+
+    Args:
+        context: the outside world.
+        named: the file; None takes that of the settings.
+        catalog: looked up for entries that match no test; None leaves that out.
+
+    Raises:
+        SpyreCiError: a file is missing or cannot be taken.
+    """
+    path = named if named is not None else quarantine_file(context)
+    if path is None:
+        raise UsageError("there is no quarantine file to check", remedy=f"name one, or make {FILE}")
+    quarantine = load_quarantine(path)
+    ids = None if catalog is None else {one.id for one in read_catalog(catalog).tests}
+    findings = check_entries(quarantine, today=day_of(context.clock()), catalog=ids)
+    return len(quarantine.entries), findings
+
+
+def protected(context: Context, names: Sequence[str]) -> set[str]:
+    """Which tests an entry protects today.
+
+    Raises:
+        SpyreCiError: the quarantine file is missing or cannot be taken.
+    """
+    path = quarantine_file(context)
+    if path is None:
+        return set()
+    today = day_of(context.clock())
+    covering = load_quarantine(path).covering(names)
+    return {name for name, entries in covering.items() if not all(one.expired(today) for one in entries)}
 
 
 def mark_step(
