@@ -7,25 +7,33 @@ from pathlib import Path
 from ci.report.flakes import Flakes, Outcome, rank
 from ci.report.history_store import original, read_store
 
-# At one commit of PyTorch and of the checkout.
-_COMMIT = "runs.pytorch_version || ' ' || runs.pytorch_sha || ' ' || runs.checkout"
-_RAN = """
-FROM results JOIN runs ON runs.number = results.run
-WHERE runs.device = :device AND runs.started_at >= :since
-  AND results.verdict IN ('passed', 'failed', 'flaky', 'xfailed', 'xpassed')
+# The runs that count; all of one commit of PyTorch and of the checkout have one number.
+_RUNS = """
+WITH kept AS MATERIALIZED (
+    SELECT number, started_at,
+           dense_rank() OVER (ORDER BY pytorch_version, pytorch_sha, checkout) AS commit_number
+    FROM runs WHERE device = :device AND started_at >= :since
+),
+ran AS (
+    SELECT results.test, results.verdict, results.card, kept.commit_number, kept.started_at, kept.number
+    FROM kept JOIN results ON results.run = kept.number
+    WHERE results.verdict IN ('passed', 'failed', 'flaky', 'xfailed', 'xpassed')
+)
 """
-_COUNT = f"SELECT count(DISTINCT results.test) {_RAN}"
-_MIXED = f"""
-SELECT results.test {_RAN} GROUP BY results.test, {_COMMIT}
-HAVING max(results.verdict = 'flaky')
-    OR (max(results.verdict IN ('passed', 'xpassed')) AND max(results.verdict IN ('failed', 'xfailed')))
+_COUNT = _RUNS + "SELECT count(DISTINCT test) FROM ran"
+_OUTCOMES = (
+    _RUNS
+    + """, doubtful AS MATERIALIZED (SELECT DISTINCT test FROM ran WHERE verdict NOT IN ('passed', 'xpassed')),
+mixed AS MATERIALIZED (
+    SELECT DISTINCT test FROM ran WHERE test IN doubtful GROUP BY test, commit_number
+    HAVING max(verdict = 'flaky')
+        OR (max(verdict IN ('passed', 'xpassed')) AND max(verdict IN ('failed', 'xfailed')))
+)
+SELECT tests.name, ran.verdict, ran.card, ran.commit_number, ran.started_at
+FROM ran JOIN tests ON tests.number = ran.test WHERE ran.test IN mixed
+ORDER BY tests.name, ran.started_at, ran.number
 """
-_OUTCOMES = f"""
-SELECT tests.name, results.verdict, results.card, {_COMMIT}, runs.started_at
-{_RAN.replace("WHERE", "JOIN tests ON tests.number = results.test WHERE")}
-  AND results.test IN ({_MIXED})
-ORDER BY tests.name, runs.started_at, runs.number
-"""
+)
 
 
 def find_flakes(path: Path, *, device: str, since: float) -> Flakes:
@@ -46,6 +54,6 @@ def find_flakes(path: Path, *, device: str, since: float) -> Flakes:
     with read_store(path) as store:
         (ran,) = store.execute(_COUNT, wanted).fetchone()
         for name, verdict, card, commit, at in store.execute(_OUTCOMES, wanted):
-            one = Outcome(verdict=verdict, card=card and original(card), commit=commit, at=at)
+            one = Outcome(verdict=verdict, card=card and original(card), commit=str(commit), at=at)
             outcomes.setdefault(original(name), []).append(one)
     return rank(outcomes, ran)

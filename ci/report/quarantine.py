@@ -152,9 +152,12 @@ def _named(row: Reader) -> tuple[str, str, Pattern | None]:
         return test, "", None
     pattern = row.text("pattern")
     try:
-        return "", pattern, compile_pattern(pattern)
+        compiled = compile_pattern(pattern)
     except ValueError as error:
         raise row.error("pattern", f"pattern: {error}", "mend the pattern") from error
+    if compiled.search(""):  # then nothing could turn a run red
+        raise row.error("pattern", f"pattern {pattern!r} covers every test", "name a file, class or template")
+    return "", pattern, compiled
 
 
 def _web(row: Reader) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ci.errors import SpyreCiError
 from ci.progress import bar
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
@@ -53,8 +54,34 @@ def control_step(
         Whether it was interrupted.
     """
     device = context.settings.model.run.control
-    if device in {"none", options.device}:
+    if device == "none":
         return False
+    if device == options.device:
+        context.say(f"control: left out, as {device} is the device under test itself")
+        return False
+    try:
+        return _control(
+            context, plan, shards, source=source, expectations=expectations, durations=durations,
+            folder=folder, options=options,
+        )  # fmt: skip
+    except SpyreCiError as error:
+        # The run itself has ended, and its account is worth more than whose the failures are.
+        context.say(f"control: ended early: {error}")
+        return False
+
+
+def _control(
+    context: Context,
+    plan: Plan,
+    shards: Sequence[Shard],
+    *,
+    source: Source,
+    expectations: Mapping[str, Expectation],
+    durations: Durations,
+    folder: RunFolder,
+    options: RunOptions,
+) -> bool:
+    device = context.settings.model.run.control
     wanted = _wanted(plan, shards, folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):

@@ -115,7 +115,7 @@ def test_what_an_entry_is_told_of_hangs_on_what_its_tests_came_to(
 
 
 def test_only_a_failure_is_forgiven(tmp_path: Path) -> None:
-    quarantine = load(tmp_path, {"pattern": "**"})
+    quarantine = load(tmp_path, {"pattern": "a.py::**"})
     forgiven = {one: fare(quarantine, result(A, one))[0][A].forgiven for one in Verdict}
     assert [one for one, so in forgiven.items() if so] == [Verdict.FAILED]
 
@@ -160,6 +160,8 @@ def test_the_note_comes_back_from_a_file(tmp_path: Path) -> None:
         ({"test": 3}, ["test is 3, not text"]),
         ({"pattern": "/(/"}, ["'/(/' is not a regular expression", "mend the pattern"]),
         ({"pattern": ""}, ["pattern is '', not text"]),
+        ({"pattern": "**"}, ["'**' covers every test", "name a file"]),
+        ({"pattern": "/.*/"}, ["covers every test"]),
         ({"test": A, "reason": None}, ["reason is None"]),
         ({"test": A, "owner": " "}, ["owner is ' '"]),
         ({"test": A, "issue": "#17"}, ["issue is '#17', not a web address"]),
