@@ -19,6 +19,7 @@ class Provider:
         workflow: the workflow's or Jenkins job's name.
         url: page of the run; empty where there is none.
         step_summary: file that takes Markdown for the run's page.
+        commit: what is checked out, as the CI has it; empty where it does not say.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Provider:
     workflow: str
     url: str
     step_summary: Path | None
+    commit: str = ""
 
 
 def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
@@ -64,6 +66,7 @@ def _github(environ: Mapping[str, str], epoch_s: float) -> Provider:
         workflow=environ.get("GITHUB_WORKFLOW", ""),
         url=f"{server}/{repository}/actions/runs/{run_id}" if server and repository and run_id else "",
         step_summary=Path(summary) if summary else None,
+        commit=environ.get("GITHUB_SHA", ""),
     )
 
 
@@ -77,6 +80,7 @@ def _jenkins(environ: Mapping[str, str], epoch_s: float) -> Provider:
         workflow=job,
         url=environ.get("BUILD_URL", ""),
         step_summary=None,
+        commit=environ.get("GIT_COMMIT", ""),
     )
 
 

@@ -59,6 +59,10 @@ Resume = Annotated[
         "--resume", metavar="RUN", help="Finish a run that was cut off: its folder, its id or `latest`."
     ),
 ]
+Control = Annotated[
+    str | None,
+    typer.Option("--control", metavar="DEVICE", help="Run what failed once more on DEVICE: cpu, or none."),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]

@@ -23,6 +23,7 @@ def pytorch(
     device: options.Device = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
@@ -49,6 +50,7 @@ def pytorch(
         "device.name": device,
         "run.static": static,
         "run.retries": retries,
+        "run.control": control,
     }
     context = options.make_context(ctx, flags, json_output=json_output, config=config)
     if resume is not None:

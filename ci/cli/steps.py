@@ -13,6 +13,7 @@ from ci.errors import EXIT_INTERRUPTED, UsageError
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
 from ci.steps.main_job import start_run
+from ci.steps.marking import check_quarantine
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
 from ci.steps.resuming import resume_hint, resume_step
@@ -132,6 +133,7 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    control: options.Control = None,
     resume: options.Resume = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
@@ -143,11 +145,13 @@ def run(
         "run.cards": cards,
         "run.static": static,
         "run.retries": retries,
+        "run.control": control,
     }
     context = options.make_context(ctx, flags)
     if resume is not None:
         options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
         raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source))
+    check_quarantine(context)
     folder = options.run_folder(run_dir, plan)
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)

@@ -173,6 +173,16 @@ class Run(Section):
         default=None,
         description="file with the Redis' password; the environment's SPYRE_CI_SHARE_PASSWORD wins",
     )
+    control: Literal["none", "cpu"] = Field(
+        default="none", description="device on which what failed runs once more, to tell whose fault it is"
+    )
+    control_limit: int = Field(
+        default=1000, ge=0, description="tests that run on the control device at most, the files in turn"
+    )
+    quarantine: Path | None = Field(
+        default=None,
+        description="quarantined tests; none: quarantine.yaml beside the settings, where it is there",
+    )
 
 
 class Matrix(Section):

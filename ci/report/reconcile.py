@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from ci.report.quarantine_note import QuarantineNote
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
 from ci.report.text import counted, one_line
-from ci.report.verdict import NO_OUTCOME, Result, Try, Verdict, settle
+from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
 from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard
 
@@ -33,6 +34,8 @@ class Account:
         timelines: one an attempt, by shard and attempt.
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
+        quarantine: what the quarantine did; None where there is none.
+        control: the device on which what failed ran once more; empty where it did not.
     """
 
     results: tuple[Result, ...]
@@ -45,12 +48,24 @@ class Account:
     timelines: tuple[ShardTimeline, ...] = ()
     file_errors: tuple[FileError, ...] = ()
     interrupted: bool = False
+    quarantine: QuarantineNote | None = None
+    control: str = ""
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many tests came to each of the nine verdicts; they add up to the planned tests."""
         found = Counter(result.verdict for result in self.results)
         return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def failures(self) -> Failures:
+        """What the marks say of the failed tests."""
+        return Failures(
+            forgiven=sum(one.forgiven for one in self.results),
+            upstream=sum(one.upstream and not one.forgiven for one in self.results),
+            control=self.control,
+            expired=self.quarantine.expired if self.quarantine is not None else (),
+        )
 
     @property
     def ended_at(self) -> float | None:

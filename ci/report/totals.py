@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ci.report.identity import RunIdentity
+from ci.report.quarantine_note import QuarantineNote
 from ci.report.reconcile import Account
 from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
@@ -76,6 +77,9 @@ class Summary:
         allow_collect_errors: whether files may fail to collect.
         ladder: how the share came about; None where none was taken.
         lane: which of the selected tests its limits let run; None where none held.
+        quarantine: what the quarantine did; None where there is none.
+        control: the device on which what failed ran once more; empty where it did not.
+        upstream: how many failed tests fail there too, quarantined ones counted.
     """
 
     identity: RunIdentity
@@ -99,6 +103,9 @@ class Summary:
     allow_collect_errors: bool = False
     ladder: LadderNote | None = None
     lane: LaneNote | None = None
+    quarantine: QuarantineNote | None = None
+    control: str = ""
+    upstream: int = 0
 
     @property
     def wall_s(self) -> float:
@@ -131,6 +138,7 @@ def summarize(
         allow_collect_errors=allow_collect_errors,
         holes=account.holes,
         interrupted=account.interrupted,
+        failures=account.failures,
     )
     return Summary(
         identity=identity,
@@ -157,6 +165,9 @@ def summarize(
         allow_collect_errors=allow_collect_errors,
         ladder=selection.ladder,
         lane=lane_note(selection),
+        quarantine=account.quarantine,
+        control=account.control,
+        upstream=sum(one.upstream for one in account.results),
     )
 
 

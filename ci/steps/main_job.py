@@ -14,6 +14,7 @@ from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
+from ci.steps.marking import check_quarantine
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
 from ci.steps.resuming import resume_hint
@@ -83,6 +84,7 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
     if share.percent == 0 and not wanted.relock:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
+    check_quarantine(context)
     cards = cards_of(context)
     source = resolve_source(context, wanted.source)
     folder = start_run(context, source, share)
@@ -143,6 +145,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         workflow=provider.workflow,
         url=provider.url,
         provider=provider.name,
+        commit=provider.commit,
         reproduce=_reproduce(source, model.device.name),
     )
     write_identity(folder.path, identity)

@@ -21,6 +21,7 @@ from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_repo
 from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.marking import mark_step
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
@@ -60,6 +61,7 @@ def report_step(
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         journals = _journals(folder)
         account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
+        account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         summary = write_report(
             folder.path,
             account=account,
@@ -100,6 +102,7 @@ def report_shards(
     selection = Selection(stage=None, percent=percent, ids=part.ids)
     account = reconcile(part, journals, interrupted=interrupted)
     identity = _identity_here(context, folder)
+    account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)
     show_ending(context.console, summary, account)

@@ -20,6 +20,7 @@ from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
+from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder, read_device
 from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of, without_share
@@ -157,7 +158,7 @@ def run_step(
     planned = sum(len(shard.ids) for shard in shards)
     with bar(context.console, context.monotonic, "running", planned) as shown:
         counter = _Counter(bar=shown)
-        return run_plan(
+        interrupted = run_plan(
             plan,
             shards,
             cards=cards,
@@ -174,6 +175,16 @@ def run_step(
             ),
             meeting=meeting and replace(meeting, say=shown.warn),
         )
+    return interrupted or control_step(
+        context,
+        plan,
+        shards,
+        source=source,
+        expectations=expectations,
+        durations=durations,
+        folder=folder,
+        options=options,
+    )
 
 
 def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
