@@ -27,7 +27,8 @@ WORDS = (
 
 @pytest.fixture
 def shop(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to run in, on the small tree."""
+    """A folder to run in, on the small tree with one file more."""
+    (tree / "control_tests.py").rename(tree / "test" / "test_control.py")
     folder = tmp_path / "shop"
     folder.mkdir()
     monkeypatch.chdir(folder)
