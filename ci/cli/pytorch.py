@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ci.cli import options
+from ci.live.sink import open_sink
 from ci.steps.main_job import Outcome, Wanted, run_main_job
 from test_selection.files import read_json, schema_name
 
@@ -36,6 +37,7 @@ def pytorch(
         bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
     ] = False,
     config: options.Config = None,
+    events: options.Events = None,
     json_output: options.Json = False,
 ) -> None:
     """Run a staged share of PyTorch's tests and report it.
@@ -48,7 +50,9 @@ def pytorch(
         "run.static": static,
         "run.retries": retries,
     }
-    context = options.make_context(ctx, flags, json_output=json_output, config=config)
+    context = options.make_context(
+        ctx, flags, json_output=options.to_stdout(events, json_output=json_output), config=config
+    )
     wanted = Wanted(
         source=source,
         stage=stage,
@@ -63,7 +67,8 @@ def pytorch(
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,
     )
-    outcome = run_main_job(context, wanted)
+    with open_sink(events, context.clock, context.say) as sink:
+        outcome = run_main_job(context, wanted, sink)
     if json_output:
         typer.echo(json.dumps(_document(outcome, "plan" if dry_run else "summary"), indent=1))
     raise typer.Exit(outcome.exit_code)

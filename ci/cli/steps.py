@@ -10,6 +10,8 @@ import typer
 
 from ci.cli import options
 from ci.errors import EXIT_INTERRUPTED, PlanMismatchError, UsageError
+from ci.live.sink import open_sink
+from ci.live.stream import run_end
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
@@ -132,6 +134,7 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    events: options.Events = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
 
@@ -143,7 +146,7 @@ def run(
         "run.static": static,
         "run.retries": retries,
     }
-    context = options.make_context(ctx, flags)
+    context = options.make_context(ctx, flags, json_output=options.to_stdout(events))
     folder = options.run_folder(run_dir, plan)
     planned = read_plan(plan or folder.plan)
     beside = RunFolder(path=(plan or folder.plan).resolve().parent)
@@ -152,17 +155,22 @@ def run(
     where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
     found = resolve_source(context, where)
     expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-    interrupted = run_step(
-        context,
-        planned,
-        chosen,
-        source=found,
-        expectations=expectations,
-        durations=planned_seconds(context, beside),
-        folder=folder,
-    )
-    summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
-    raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
+    with open_sink(events, context.clock, context.say) as sink:
+        interrupted = run_step(
+            context,
+            planned,
+            chosen,
+            source=found,
+            expectations=expectations,
+            durations=planned_seconds(context, beside),
+            folder=folder,
+            events=sink,
+        )
+        summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
+        code = EXIT_INTERRUPTED if interrupted else summary.exit_code
+        if sink is not None:
+            sink.write(run_end(summary.verdicts, code))
+    raise typer.Exit(code)
 
 
 def report(

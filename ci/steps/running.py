@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ci.errors import SpyreCiError, UsageError
-from ci.progress import Bar, bar
+from ci.live import stream
+from ci.live.sink import Sink
+from ci.live.state import State
+from ci.live.view import Watcher, view_for, watching
+from ci.live.words import Again
+from ci.report.identity import RunIdentity, read_identity, reproduce_command
+from ci.report.text import shell_line
 from ci.runner.cards import Card, inventory
 from ci.runner.child import default_start_method
 from ci.runner.forking import starts_processes
@@ -72,6 +76,7 @@ def run_step(
     expectations: Mapping[str, Expectation],
     durations: Durations,
     folder: RunFolder,
+    events: Sink | None = None,
 ) -> bool:
     """Run `shards` and return whether the run was interrupted; everything else is in the journals.
 
@@ -83,6 +88,7 @@ def run_step(
         expectations: declared outcomes by id.
         durations: the seconds the plan was made with.
         folder: takes the journals.
+        events: takes what happens, for other tools.
     """
     settings = context.settings.model.run
     cards = cards_of(context)
@@ -104,19 +110,41 @@ def run_step(
         retry_budget=settings.retry_budget,
         spawned=_spawned(source.tests, {group.file for shard in shards for group in shard.groups}),
     )
-    planned = sum(len(shard.ids) for shard in shards)
-    with bar(context.console, context.monotonic, "running", planned) as shown:
-        counter = _Counter(bar=shown)
-        return run_plan(
+    state = State(
+        shards,
+        cards=[card.name for card in cards],
+        expected_s=durations.tests,
+        setup_s=durations.files,
+        now=context.monotonic(),
+    )
+    if events is not None:
+        events.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))
+    view = view_for(context.console, context.environ, _again(folder))
+    watcher = Watcher(state, view, events, context.monotonic)
+    with watching(watcher, view, context.monotonic):
+        interrupted = run_plan(
             plan,
             shards,
             cards=cards,
             expectations=expectations,
             options=options,
-            listen=counter.take,
+            listen=watcher.take,
             durations=durations.tests,
             file_s=durations.files,
         )
+        watcher.finish(interrupted=interrupted)
+    return interrupted
+
+
+def _again(folder: RunFolder) -> Again:
+    """What gives the command that runs a test once more; of a bare plan that came alone, its id."""
+    if not folder.identity.is_file():
+        return lambda name: f"--id {shell_line([name])}"
+    return functools.partial(_command, read_identity(folder.path))
+
+
+def _command(identity: RunIdentity, name: str) -> str:
+    return reproduce_command(name, identity)
 
 
 def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
@@ -127,32 +155,3 @@ def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
             if starts_processes((tests / file).read_text(encoding="utf-8", errors="replace")):
                 found.add(file)
     return frozenset(found)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Counter:
-    """Counts outcomes as journals tell of them."""
-
-    bar: Bar
-    outcomes: Counter[str] = field(default_factory=Counter)
-
-    def take(self, shard: int, event: Mapping[str, Any]) -> None:
-        """One event of one shard's journal."""
-        match event.get("e"):
-            case "end":
-                self._count(str(event["outcome"]))
-            case "crash":
-                self._count("failed")
-            case "not_run":
-                self._count("not run", len(event["ids"]))
-            case "worker_lost":
-                self._count("infrastructure", 0 if event["id"] is None else 1)
-                self.bar.warn(f"shard {shard}: {event['message']}")
-            case "file_error":
-                self.bar.warn(f"shard {shard}: {event['file']}: {event['message']}")
-            case _:
-                pass
-
-    def _count(self, outcome: str, number: int = 1) -> None:
-        self.outcomes[outcome] += number
-        self.bar.advance(", ".join(f"{many} {name}" for name, many in self.outcomes.items() if many), number)
