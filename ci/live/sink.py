@@ -38,7 +38,7 @@ class Sink:
         """
         self._descriptor, self._clock, self._room = descriptor, clock, room
         self._lines: deque[str] = deque()
-        self._waiting = self._dropped = 0
+        self._waiting = self._dropped = self._missed = 0
         self._changed = threading.Condition()
         self._closing = self._begun = False
         self._failure: OSError | None = None
@@ -52,13 +52,12 @@ class Sink:
         line = encode(event, self._clock())
         self._begun = (self._begun or event["event"] == "run_start") and event["event"] != "run_end"
         with self._changed:
-            if self._waiting + len(line) > self._room:
+            # Who follows knows how it ended, whatever it has missed before.
+            if self._waiting + len(line) > self._room and event["event"] != "run_end":
                 self._dropped += 1
+                self._missed += 1
                 return
-            if self._dropped:
-                gap = encode({"event": "gap", "dropped": self._dropped}, self._clock())
-                self._append(gap)
-                self._dropped = 0
+            self._tell_gap()
             self._append(line)
 
     def fail(self, exit_code: int | None, message: str) -> None:
@@ -73,8 +72,7 @@ class Sink:
             Why events are missing; empty where none are.
         """
         with self._changed:
-            if self._dropped and self._failure is None:
-                self._append(encode({"event": "gap", "dropped": self._dropped}, self._clock()))
+            self._tell_gap()
             self._closing = True
             self._changed.notify()
         self._thread.join(FLUSH_S)
@@ -85,7 +83,12 @@ class Sink:
         if self._thread.is_alive():
             return f"events end early: their reader took none for {FLUSH_S:g} s"
         os.close(self._descriptor)
-        return f"{self._dropped:,} events are left out: their reader is slow" if self._dropped else ""
+        return f"{self._missed:,} events are left out: their reader is slow" if self._missed else ""
+
+    def _tell_gap(self) -> None:
+        if self._dropped:
+            self._append(encode({"event": "gap", "dropped": self._dropped}, self._clock()))
+            self._dropped = 0
 
     def _append(self, line: str) -> None:
         self._lines.append(line)

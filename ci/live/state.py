@@ -214,8 +214,9 @@ class State:
         stream = self._current.get(shard)
         if stream is not None and not began:
             return stream
-        attempt = began.get("attempt", 1)
-        attempt = attempt if isinstance(attempt, int) else 1
+        otherwise = stream.replay.attempt if stream is not None else 1
+        attempt = began.get("attempt", otherwise)
+        attempt = attempt if isinstance(attempt, int) else otherwise
         if stream is not None:
             stream.over = True
         stream = self._streams.get((shard, attempt))
@@ -322,7 +323,7 @@ class State:
         yield from self._end_file(test.tally, now) if test.tally.settled == test.tally.planned else ()
 
     def _ran(self, test: _Test, one: Try) -> None:
-        if one.outcome in BAD:
+        if one.outcome in BAD or one.outcome is Verdict.SKIPPED:
             return  # a crash after a second, or a hang, says nothing of how fast tests are
         test.tally.told_s += test.expected_s
         test.tally.ran_s += one.seconds
