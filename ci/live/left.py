@@ -23,14 +23,10 @@ def seconds_left(state: State, now: float) -> float | None:
     cards = len(state.able)
     if not cards:
         return None
-    told = sum(tally.told_s for tally in state.files.values())
-    ran = sum(tally.ran_s for tally in state.files.values())
-    pace = (ran + PRIOR_S) / (told + PRIOR_S)
+    pace = (state.ran_s + PRIOR_S) / (state.told_s + PRIOR_S)
     total = longest = 0.0
     scales: dict[str, float] = {}
-    for name, tally in state.files.items():
-        if tally.settled == tally.planned:
-            continue
+    for name, tally in state.unended.items():
         scale = (tally.ran_s + PRIOR_S * pace) / (tally.told_s + PRIOR_S)
         scales[name] = scale
         total += max(tally.left_s, 0.0) * scale

@@ -86,6 +86,9 @@ class State:
         counts: how many tests have each verdict.
         settled: how many have any.
         files: by name.
+        unended: those of them with tests that have no verdict.
+        told_s: seconds expected of the tests that ran to their ends.
+        ran_s: seconds these took.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class State:
         self.counts: Counter[Verdict] = Counter()
         self.settled = 0
         self.files: dict[str, Tally] = {}
+        self.told_s = self.ran_s = 0.0
         self.shards = len(shards)
         self.began_at = now
         self._tests: dict[str, _Test] = {}
@@ -122,6 +126,7 @@ class State:
         for shard in shards:
             self._plan(shard, expected_s, setup_s)
         self.planned = len(self._tests)
+        self.unended = {name: tally for name, tally in self.files.items() if tally.planned}
 
     def _plan(self, shard: Shard, expected_s: Mapping[str, float], setup_s: Mapping[str, float]) -> None:
         ids = shard.ids
@@ -188,7 +193,8 @@ class State:
         elif kind not in ("end", "crash"):
             news += self._about_worker(stream, kind, event, now)
         stream.replay.take(event if isinstance(event, dict) else dict(event))
-        news += self._drain(stream, now)
+        if stream.replay.tries or stream.replay.not_run:
+            news += self._drain(stream, now)
         if kind in ("end", "crash") and event.get("id") == stream.running:
             stream.running = None
         return news
@@ -327,6 +333,8 @@ class State:
             return  # a crash after a second, or a hang, says nothing of how fast tests are
         test.tally.told_s += test.expected_s
         test.tally.ran_s += one.seconds
+        self.told_s += test.expected_s
+        self.ran_s += one.seconds
 
     def _give_up(self, name: str, test: _Test, shard: int | None, message: str, now: float) -> Iterator[News]:
         message = one_line(message)
@@ -371,6 +379,7 @@ class State:
         if tally.ended_at is not None:
             return
         tally.ended_at = now
+        del self.unended[tally.file]
         self._details = max(0, self._details - len(tally.held))
         yield tally.let_go()
 
