@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console
 
 from ci.config import Settings, load_settings
 from ci.errors import UsageError
+from ci.live.github import Defused
+from ci.live.sink import STDOUT
 from ci.steps.context import Context, available_cores
 from ci.steps.folder import RunFolder
 
@@ -66,6 +69,14 @@ Control = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]
+Events = Annotated[
+    str | None,
+    typer.Option(
+        "--events",
+        metavar="FILE",
+        help="File or pipe that takes what happens, a JSON object a line; `-`: standard output.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 
 
@@ -91,9 +102,16 @@ def make_context(
         environ=os.environ,
         clock=time.time,
         monotonic=time.monotonic,
-        console=Console(stderr=json_output),
+        console=_console(stderr=json_output),
         cores=available_cores(),
     )
+
+
+def _console(*, stderr: bool) -> Console:
+    """Where words go; in a log that GitHub's runner reads, no word of a test is a command to it."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return Console(stderr=stderr)
+    return Console(file=cast("TextIO", Defused(sys.stderr if stderr else sys.stdout)))
 
 
 def split_files(files: list[str] | None) -> list[str]:
@@ -106,6 +124,19 @@ def split_files(files: list[str] | None) -> list[str]:
     if files and not found:
         raise UsageError("--files is empty", remedy="name globs such as 'test_*.py', or leave --files out")
     return found
+
+
+def to_stdout(events: str | None, *, json_output: bool = False) -> bool:
+    """Whether standard output is for a machine, so that words go to standard error.
+
+    Raises:
+        UsageError: two machines want it.
+    """
+    if events == STDOUT and json_output:
+        raise UsageError(
+            "--events - and --json both write to standard output", remedy="name a file for --events"
+        )
+    return json_output or events == STDOUT
 
 
 def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:

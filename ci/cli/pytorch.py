@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ci.cli import options
+from ci.live.sink import open_sink
 from ci.steps.main_job import Outcome, Wanted, run_main_job
 from ci.steps.resuming import resumable, resume_step
 from test_selection.files import read_json, schema_name
@@ -39,6 +40,7 @@ def pytorch(
         bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
     ] = False,
     config: options.Config = None,
+    events: options.Events = None,
     json_output: options.Json = False,
 ) -> None:
     """Run a staged share of PyTorch's tests and report it.
@@ -52,7 +54,9 @@ def pytorch(
         "run.retries": retries,
         "run.control": control,
     }
-    context = options.make_context(ctx, flags, json_output=json_output, config=config)
+    context = options.make_context(
+        ctx, flags, json_output=options.to_stdout(events, json_output=json_output), config=config
+    )
     if resume is not None:
         others = {
             "--stage": stage,
@@ -68,7 +72,14 @@ def pytorch(
         }
         options.refuse_beside("--resume", resume, others)
         folder = resumable(context, resume)
-        code = resume_step(context, resume, source=source, allow_collect_errors=allow_collect_errors or None)
+        with open_sink(events, context.clock, context.say) as sink:
+            code = resume_step(
+                context,
+                resume,
+                source=source,
+                allow_collect_errors=allow_collect_errors or None,
+                events=sink,
+            )
         _finish(Outcome(exit_code=code, folder=folder), "summary", json_output=json_output)
     wanted = Wanted(
         source=source,
@@ -84,7 +95,8 @@ def pytorch(
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,
     )
-    outcome = run_main_job(context, wanted)
+    with open_sink(events, context.clock, context.say) as sink:
+        outcome = run_main_job(context, wanted, sink)
     _finish(outcome, "plan" if dry_run else "summary", json_output=json_output)
 
 

@@ -10,6 +10,8 @@ import typer
 
 from ci.cli import options
 from ci.errors import EXIT_INTERRUPTED, UsageError
+from ci.live.sink import open_sink
+from ci.live.stream import run_end
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
 from ci.steps.main_job import start_run
@@ -135,6 +137,7 @@ def run(
     retries: options.Retries = None,
     control: options.Control = None,
     resume: options.Resume = None,
+    events: options.Events = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
 
@@ -147,33 +150,38 @@ def run(
         "run.retries": retries,
         "run.control": control,
     }
-    context = options.make_context(ctx, flags)
-    if resume is not None:
-        options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
-        raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source))
-    check_quarantine(context)
-    folder = options.run_folder(run_dir, plan)
-    planned = read_plan(plan or folder.plan)
-    beside = RunFolder(path=(plan or folder.plan).resolve().parent)
-    context = on_the_plans_device(context, beside)
-    chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
-    where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
-    found = resolve_source(context, where)
-    expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-    interrupted = run_step(
-        context,
-        planned,
-        chosen,
-        source=found,
-        expectations=expectations,
-        durations=planned_seconds(context, beside),
-        folder=folder,
-        beside=beside,
-    )
-    summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
+    context = options.make_context(ctx, flags, json_output=options.to_stdout(events))
+    with open_sink(events, context.clock, context.say) as sink:
+        if resume is not None:
+            options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
+            raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source, events=sink))
+        check_quarantine(context)
+        folder = options.run_folder(run_dir, plan)
+        planned = read_plan(plan or folder.plan)
+        beside = RunFolder(path=(plan or folder.plan).resolve().parent)
+        context = on_the_plans_device(context, beside)
+        chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
+        where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
+        found = resolve_source(context, where)
+        expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
+        interrupted = run_step(
+            context,
+            planned,
+            chosen,
+            source=found,
+            expectations=expectations,
+            durations=planned_seconds(context, beside),
+            folder=folder,
+            beside=beside,
+            events=sink,
+        )
+        summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
+        code = EXIT_INTERRUPTED if interrupted else summary.exit_code
+        if sink is not None:
+            sink.write(run_end(summary.verdicts, code))
     if interrupted:
         context.say(resume_hint(folder))
-    raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
+    raise typer.Exit(code)
 
 
 def report(

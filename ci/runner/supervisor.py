@@ -379,6 +379,8 @@ class _Supervisor:
         self._dispatcher.end(lost.shard)
         log = f"logs/{lost.shard}-{lost.attempt.number}.log"
         self._reasons[lost.shard] = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
+        message = self._reasons[lost.shard]
+        self._listen(lost.shard, {"e": "card_lost", "card": lost.card.name, "message": message})
 
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""

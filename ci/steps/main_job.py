@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.errors import EXIT_INTERRUPTED, EXIT_OK
+from ci.live.sink import Sink
+from ci.live.stream import run_end
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE, read_results
 from ci.report.verdict import Verdict
@@ -22,6 +24,7 @@ from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
 from ci.steps.share import Share, share_of
+from test_selection.files import read_json
 from test_selection.plan import Plan
 from test_selection.selection import Selection
 from test_selection.stage import file_pattern
@@ -58,8 +61,8 @@ class Outcome:
     folder: RunFolder | None = None
 
 
-def run_main_job(context: Context, wanted: Wanted) -> Outcome:
-    """Collect, select, plan, run, report.
+def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -> Outcome:
+    """Collect, select, plan, run, report; `events` takes what happens, for other tools.
 
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
@@ -105,13 +108,17 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         durations=planned_seconds(context, folder),
         folder=folder,
         allow_collect_errors=wanted.allow_collect_errors,
+        events=events,
     )
     code = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
+    code = EXIT_INTERRUPTED if interrupted else code
+    if events is not None:
+        events.write(run_end(read_json(folder.summary, "summary")["verdicts"], code))
     if interrupted:
         context.say(resume_hint(folder))
-    return Outcome(exit_code=EXIT_INTERRUPTED if interrupted else code, folder=folder)
+    return Outcome(exit_code=code, folder=folder)
 
 
 def start_run(context: Context, source: Source, share: Share, run_dir: Path | None = None) -> RunFolder:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ci.errors import EXIT_INTERRUPTED, PlanMismatchError
+from ci.live.sink import Sink
+from ci.live.stream import run_end
 from ci.report.identity import read_identity
 from ci.report.reconcile import Account, reconcile
 from ci.report.text import counted
@@ -23,6 +25,7 @@ from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_sourc
 from ci.steps.reporting import report_shards, report_step
 from ci.steps.run_note import RunNote, as_noted, read_note
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
+from test_selection.files import read_json
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
@@ -65,6 +68,7 @@ def resume_step(
     shards: Sequence[str] = (),
     source: str | None = None,
     allow_collect_errors: bool | None = None,
+    events: Sink | None = None,
 ) -> int:
     """Run what has no verdict yet, report the whole, and return the exit code.
 
@@ -74,6 +78,7 @@ def resume_step(
         shards: only these; by default those the run was to run from this folder.
         source: where the tests are now; by default where they were.
         allow_collect_errors: whether files may fail to collect; None: as the run had it.
+        events: takes what happens, for other tools.
 
     Raises:
         RunInUseError: somebody else works in the folder.
@@ -91,7 +96,7 @@ def resume_step(
         if killed := end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s):
             context.say(f"ended {counted(killed, 'process', 'processes')} that the run had left")
         cut_off = _read(folder, plan, chosen)
-        interrupted = _finish(context, folder, cut_off, source)
+        interrupted = _finish(context, folder, cut_off, source, events)
         whole = len(chosen) == len(plan.shards)
         if whole and folder.selection.is_file() and folder.identity.is_file():
             if allow_collect_errors is None:
@@ -99,11 +104,16 @@ def resume_step(
             code = report_step(
                 context, folder, allow_collect_errors=allow_collect_errors, interrupted=interrupted
             )
+            verdicts = read_json(folder.summary, "summary")["verdicts"]
         else:
-            code = report_shards(context, plan, chosen, folder, interrupted=interrupted).exit_code
+            summary = report_shards(context, plan, chosen, folder, interrupted=interrupted)
+            code, verdicts = summary.exit_code, summary.verdicts
+        code = EXIT_INTERRUPTED if interrupted else code
+        if events is not None:
+            events.write(run_end(verdicts, code))
         if interrupted:
             context.say(resume_hint(folder))
-    return EXIT_INTERRUPTED if interrupted else code
+    return code
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
@@ -123,7 +133,9 @@ def _open(result: Result) -> bool:
     return result.verdict in NO_OUTCOME
 
 
-def _finish(context: Context, folder: RunFolder, cut_off: _CutOff, source: str | None) -> bool:
+def _finish(
+    context: Context, folder: RunFolder, cut_off: _CutOff, source: str | None, events: Sink | None
+) -> bool:
     """Run what is left, and return whether that was interrupted."""
     left = what_is_left(cut_off.plan, cut_off.settled)
     _say(context, folder, cut_off, left)
@@ -141,6 +153,7 @@ def _finish(context: Context, folder: RunFolder, cut_off: _CutOff, source: str |
         durations=planned_seconds(context, folder),
         folder=folder,
         doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
+        events=events,
     )
 
 

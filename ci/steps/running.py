@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ci.errors import PlanMismatchError, SpyreCiError, UsageError
-from ci.progress import Bar, bar
+from ci.live import stream
+from ci.live.sink import Sink
+from ci.live.state import State
+from ci.live.view import Watcher, view_for, watching
+from ci.live.words import Again
+from ci.report.identity import RunIdentity, read_identity, reproduce_command
+from ci.report.text import shell_line
 from ci.runner.cards import Card, inventory
 from ci.runner.child import default_start_method
 from ci.runner.forking import starts_processes
@@ -101,6 +106,7 @@ def run_step(
     beside: RunFolder | None = None,
     allow_collect_errors: bool = False,
     doubts: Doubts | None = None,
+    events: Sink | None = None,
 ) -> bool:
     """Run `shards` and return whether the run was interrupted; everything else is in the journals.
 
@@ -115,6 +121,7 @@ def run_step(
         beside: holds the plan; None: the same folder.
         allow_collect_errors: noted for the case that the run is resumed.
         doubts: the run is resumed, by a caller that has its folder alone; what may have run before, by shard.
+        events: takes what happens, for other tools.
     """
     if doubts is None:
         with run_lock(folder.path, alone=False):
@@ -130,51 +137,30 @@ def run_step(
                 folder=folder,
                 beside=beside,
                 doubts={},
+                events=events,
             )
-    settings = context.settings.model.run
     cards = cards_of(context)
     meeting = meeting_of(context, (beside or folder).path)
     # Whose pieces may be claimed here.
     within = shards if meeting is None else plan.shards
-    side_by_side = max(1, min(len(cards), len(shards)))
-    options = RunOptions(
-        run=folder.run,
-        run_dir=folder.path,
-        tests=source.tests,
-        device=context.settings.model.device.name,
-        environ=without_share(worker_environment(context, source)),
-        threads=max(1, context.cores // side_by_side),
-        method=default_start_method(),
-        test_timeout_s=settings.test_timeout_s,
-        setup_timeout_s=settings.setup_timeout_s,
-        grace_s=settings.grace_s,
-        worker_restarts=settings.worker_restarts,
-        static=settings.static,
-        retries=settings.retries,
-        retry_budget=settings.retry_budget,
-        spawned=_spawned(source.tests, {group.file for shard in within for group in shard.groups}),
-        doubts=doubts,
-    )
-    planned = sum(len(shard.ids) for shard in shards)
-    with bar(context.console, context.monotonic, "running", planned) as shown:
-        counter = _Counter(bar=shown)
+    options = _options(context, source, folder, workers=min(len(cards), len(shards)))
+    options = replace(options, doubts=doubts, spawned=_spawned(source.tests, within))
+    with _watched(
+        context, plan, shards, cards=cards, durations=durations, folder=folder, events=events
+    ) as watcher:
         interrupted = run_plan(
             plan,
             shards,
             cards=cards,
             expectations=expectations,
             options=options,
-            listen=counter.take,
+            listen=watcher.take,
             durations=durations.tests,
             file_s=durations.files,
-            timeouts=test_timeouts(
-                durations.spread,
-                factor=settings.timeout_factor,
-                floor_s=settings.timeout_floor_s,
-                ceiling_s=settings.test_timeout_s,
-            ),
-            meeting=meeting and replace(meeting, say=shown.warn),
+            timeouts=_timeouts(context, durations),
+            meeting=meeting and replace(meeting, say=context.say),
         )
+        watcher.finish(interrupted=interrupted)
     return interrupted or control_step(
         context,
         plan,
@@ -187,40 +173,79 @@ def run_step(
     )
 
 
-def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
+def _options(context: Context, source: Source, folder: RunFolder, *, workers: int) -> RunOptions:
+    settings = context.settings.model.run
+    return RunOptions(
+        run=folder.run,
+        run_dir=folder.path,
+        tests=source.tests,
+        device=context.settings.model.device.name,
+        environ=without_share(worker_environment(context, source)),
+        threads=max(1, context.cores // max(1, workers)),
+        method=default_start_method(),
+        test_timeout_s=settings.test_timeout_s,
+        setup_timeout_s=settings.setup_timeout_s,
+        grace_s=settings.grace_s,
+        worker_restarts=settings.worker_restarts,
+        static=settings.static,
+        retries=settings.retries,
+        retry_budget=settings.retry_budget,
+    )
+
+
+def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
+    settings = context.settings.model.run
+    return test_timeouts(
+        durations.spread,
+        factor=settings.timeout_factor,
+        floor_s=settings.timeout_floor_s,
+        ceiling_s=settings.test_timeout_s,
+    )
+
+
+@contextlib.contextmanager
+def _watched(
+    context: Context,
+    plan: Plan,
+    shards: Sequence[Shard],
+    *,
+    cards: Sequence[Card],
+    durations: Durations,
+    folder: RunFolder,
+    events: Sink | None,
+) -> Iterator[Watcher]:
+    """Show the run while the block lasts."""
+    state = State(
+        shards,
+        cards=[card.name for card in cards],
+        expected_s=durations.tests,
+        setup_s=durations.files,
+        now=context.monotonic(),
+    )
+    if events is not None:
+        events.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))
+    view = view_for(context.console, context.environ, _again(folder))
+    watcher = Watcher(state, view, events, context.monotonic)
+    with watching(watcher, view, context.monotonic):
+        yield watcher
+
+
+def _again(folder: RunFolder) -> Again:
+    """What gives the command that runs a test once more; of a bare plan that came alone, its id."""
+    if not folder.identity.is_file():
+        return lambda name: f"--id {shell_line([name])}"
+    return functools.partial(_command, read_identity(folder.path))
+
+
+def _command(identity: RunIdentity, name: str) -> str:
+    return reproduce_command(name, identity)
+
+
+def _spawned(tests: Path, shards: Iterable[Shard]) -> frozenset[str]:
     """The files that start processes themselves; one that cannot be read is told of when it is run."""
     found = set()
-    for file in files:
+    for file in {group.file for shard in shards for group in shard.groups}:
         with contextlib.suppress(OSError):
             if starts_processes((tests / file).read_text(encoding="utf-8", errors="replace")):
                 found.add(file)
     return frozenset(found)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Counter:
-    """Counts outcomes as journals tell of them."""
-
-    bar: Bar
-    outcomes: Counter[str] = field(default_factory=Counter)
-
-    def take(self, shard: int, event: Mapping[str, Any]) -> None:
-        """One event of one shard's journal."""
-        match event.get("e"):
-            case "end":
-                self._count(str(event["outcome"]))
-            case "crash":
-                self._count("failed")
-            case "not_run":
-                self._count("not run", len(event["ids"]))
-            case "worker_lost":
-                self._count("infrastructure", 0 if event["id"] is None else 1)
-                self.bar.warn(f"shard {shard}: {event['message']}")
-            case "file_error":
-                self.bar.warn(f"shard {shard}: {event['file']}: {event['message']}")
-            case _:
-                pass
-
-    def _count(self, outcome: str, number: int = 1) -> None:
-        self.outcomes[outcome] += number
-        self.bar.advance(", ".join(f"{many} {name}" for name, many in self.outcomes.items() if many), number)

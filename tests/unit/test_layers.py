@@ -11,12 +11,18 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.interrupts": 1, "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1,
-    "ci.device": 2, "ci.hud": 2, "ci.report": 2, "ci.runner": 2,
+    "ci.device": 2, "ci.hud": 2, "ci.live": 2, "ci.report": 2, "ci.runner": 2,
     "ci.steps": 3,
     "ci.cli": 4,
 }  # fmt: skip
-# A report is made of journals, so it reads what the runner writes.
-ACROSS = {("ci.report", "ci.runner.journal")}
+# A report is made of journals, so it reads what the runner writes; what is seen of a run while it goes on is
+# the report of the journals so far, in the report's words.
+ACROSS = {
+    ("ci.report", "ci.runner.journal"),
+    ("ci.live", "ci.report.replay"),
+    ("ci.live", "ci.report.verdict"),
+    ("ci.live", "ci.report.text"),
+}
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 
 
