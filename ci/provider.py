@@ -54,6 +54,11 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
     )
 
 
+def in_log(environ: Mapping[str, str]) -> bool:
+    """Whether what is printed ends up in a CI's log: no place for a bar, even where colours are forced on."""
+    return environ.get("CI", "").lower() in ("1", "true") or detect(environ, epoch_s=0).name != "none"
+
+
 def _github(environ: Mapping[str, str], epoch_s: float) -> Provider:
     server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
     run_id = environ.get("GITHUB_RUN_ID", "")

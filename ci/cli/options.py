@@ -16,6 +16,7 @@ from ci.config import Settings, load_settings
 from ci.errors import UsageError
 from ci.live.github import Defused
 from ci.live.sink import STDOUT
+from ci.provider import detect, in_log
 from ci.steps.context import Context, available_cores
 from ci.steps.folder import RunFolder
 
@@ -102,16 +103,23 @@ def make_context(
         environ=os.environ,
         clock=time.time,
         monotonic=time.monotonic,
-        console=_console(stderr=json_output),
+        console=make_console(os.environ, stderr=json_output),
         cores=available_cores(),
     )
 
 
-def _console(*, stderr: bool) -> Console:
-    """Where words go; in a log that GitHub's runner reads, no word of a test is a command to it."""
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        return Console(stderr=stderr)
-    return Console(file=cast("TextIO", Defused(sys.stderr if stderr else sys.stdout)))
+def make_console(environ: Mapping[str, str], *, stderr: bool) -> Console:
+    """Where words go; in a log that GitHub's runner reads, no word of a test is a command to it.
+
+    Args:
+        environ: the environment.
+        stderr: standard output is for a machine.
+    """
+    terminal = False if in_log(environ) else None
+    if detect(environ, epoch_s=0).name != "github":
+        return Console(stderr=stderr, force_terminal=terminal)
+    stream = Defused(sys.stderr if stderr else sys.stdout)
+    return Console(file=cast("TextIO", stream), force_terminal=terminal)
 
 
 def split_files(files: list[str] | None) -> list[str]:

@@ -17,6 +17,7 @@ from ci.live.screen import Screen
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.words import Again
+from ci.provider import in_log
 
 TICK_S = 0.5
 
@@ -72,11 +73,10 @@ def view_for(console: Console, environ: Mapping[str, str], again: Again) -> Line
 
     Args:
         console: for people.
-        environ: the environment; CIs colour logs that are no terminals, so they are asked first.
+        environ: the environment.
         again: the command that runs a test once more, by id.
     """
-    logs = environ.get("CI", "").lower() in ("1", "true") or environ.get("JENKINS_URL")
-    if console.is_terminal and not console.is_dumb_terminal and not logs:
+    if console.is_terminal and not console.is_dumb_terminal and not in_log(environ):
         return Screen(console=console, again=again)
 
     def say(text: str) -> None:
