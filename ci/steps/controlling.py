@@ -18,8 +18,9 @@ from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.sharing import without_share
 from test_selection.durations import Durations
-from test_selection.plan import Plan, Shard
+from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Expectation
 
 # PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
@@ -42,7 +43,7 @@ def control_step(
 
     Args:
         context: the outside world.
-        plan: the whole plan.
+        plan: what ran here; of a run that is resumed, only what was left of it.
         shards: those that ran here.
         source: where the tests come from.
         expectations: declared outcomes by id; on the control device every test has to pass.
@@ -82,6 +83,7 @@ def _control(
     options: RunOptions,
 ) -> bool:
     device = context.settings.model.run.control
+    plan = _whole(plan, folder)
     wanted = _wanted(plan, shards, folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
@@ -100,6 +102,13 @@ def _control(
             durations=durations.tests,
             file_s=durations.files,
         )
+
+
+def _whole(plan: Plan, folder: RunFolder) -> Plan:
+    """The run's own plan, with what failed before the run was cut off."""
+    if folder.plan.is_file() and (found := read_plan(folder.plan)).fingerprint == plan.fingerprint:
+        return found
+    return plan
 
 
 def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]:
@@ -126,9 +135,10 @@ def _options(
         options,
         run_dir=folder.control.path,
         device=context.settings.model.device.name,
-        environ={**worker_environment(context, source), _AUTOLOAD: "0"},
+        environ={**without_share(worker_environment(context, source)), _AUTOLOAD: "0"},
         threads=max(1, context.cores // max(1, min(context.cores, shards))),
         retries=0,
+        doubts={},
     )
 
 
