@@ -65,7 +65,11 @@ class Work:
         self._spawned = frozenset(spawned)
         self._expectations, self._timeouts = expectations, timeouts or {}
         self._groups: dict[str, tuple[int, Group]] = {
-            name: (shard.index, group) for shard in known for group in shard.groups for name in group.ids
+            name: place
+            for shard in known
+            for group in shard.groups
+            for place in ((shard.index, group),)
+            for name in group.ids
         }
         self.apart = frozenset(group.ids[0] for shard in known for group in shard.groups if group.alone)
 
