@@ -146,6 +146,8 @@ class _Supervisor:
         finally:
             for post in self._posts:  # after an error; else there is none
                 post.link.end()
+            if self._share is not None:
+                self._share.leave()
 
     @property
     def _now(self) -> float:
@@ -385,7 +387,8 @@ class _Supervisor:
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""
         for one in self._retries.waiting:
-            attempt = self._attempts[one.of]
+            # A test of another host's shard is told of in a journal of this one's.
+            attempt = self._attempts.get(one.of) or next(iter(self._attempts.values()))
             self._write(attempt, "no_retry", ids=[one.id], message=NO_OTHER_CARD)
         lost = self._share.trouble if self._share is not None else ""
         for shard, ids in self._dispatcher.left_over().items():

@@ -68,7 +68,11 @@ class Work:
         self._spawned = frozenset(spawned)
         self._expectations, self._timeouts = expectations, timeouts or {}
         self._groups: dict[str, tuple[int, Group]] = {
-            name: (shard.index, group) for shard in known for group in shard.groups for name in group.ids
+            name: place
+            for shard in known
+            for group in shard.groups
+            for place in ((shard.index, group),)
+            for name in group.ids
         }
         self._planned: dict[str, list[str]] = {}
         for shard in plan.shards:  # whoever they are planned for, they may come here

@@ -39,6 +39,7 @@ class FolderStore:
         self._me = me
         self._session = path
         self._read: dict[str, int] = {}
+        self._unheard: list[tuple[str, str]] = []
         self._torn = False
 
     def begin(self, terms: str) -> str:
@@ -82,13 +83,14 @@ class FolderStore:
 
     def hear(self) -> list[tuple[str, str]]:
         """What others said; see `Store.hear`."""
-        found: list[tuple[str, str]] = []
         try:
             for path in sorted((self._session / "hosts").glob(f"*{SUFFIX}")):
                 if path.stem != self._me:
-                    found += [(path.stem, line) for line in self._news(path)]
+                    self._unheard += [(path.stem, line) for line in self._news(path)]
         except OSError as error:
+            # What was read until then is told the next time.
             raise self._lost(error) from error
+        found, self._unheard = self._unheard, []
         return found
 
     def close(self) -> None:

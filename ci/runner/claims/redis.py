@@ -21,6 +21,8 @@ from ci.runner.claims.store import StoreLostError
 TIMEOUT_S = 3.0
 # Nobody looks at a run's claims any more after so many seconds without a word from a host.
 KEEP_S = 7 * 24 * 3600
+# Lines read at a time: who comes late reads all that was ever said, and not in one answer.
+ROWS = 2000
 TERMS = "terms"
 SEPARATOR = ":"
 
@@ -83,10 +85,14 @@ class RedisStore:
 
     def hear(self) -> list[tuple[str, str]]:
         """What others said; see `Store.hear`."""
-        rows = self._do(("lrange", self._list, self._heard, -1))[0]
-        self._heard += len(rows)
-        found = [json.loads(row) for row in rows]
-        return [(host, line) for host, line in found if host != self._me]
+        found: list[str] = []
+        while True:
+            first = self._heard + len(found)
+            found += (rows := self._do(("lrange", self._list, first, first + ROWS - 1))[0])
+            if len(rows) < ROWS:
+                break
+        self._heard += len(found)
+        return [(host, line) for host, line in map(json.loads, found) if host != self._me]
 
     def close(self) -> None:
         """Close the connection."""

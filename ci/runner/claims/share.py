@@ -53,6 +53,7 @@ class Share:
         self._lease_s, self._look_s = lease_s, look_s
         self._book = Book(me=me, lease_s=lease_s, now=clock())
         self._next, self._lost_at = 0.0, 0.0
+        self._left = False
         self._claims: list[tuple[int, int, int]] = []
         self._done: list[Key] = []
         self._learnt: list[Learnt] = []
@@ -120,6 +121,9 @@ class Share:
 
     def leave(self) -> Look:
         """Say that this host is gone, so that what it claimed and has not done is anybody's; a last look."""
+        if self._left:
+            return Look()
+        self._left = True
         try:
             self._tell((), busy=False, gone=True)
             self._hear()

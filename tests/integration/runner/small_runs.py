@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import ci
 from ci.device.environment import device_environment
 from ci.runner.cards import Card
+from ci.runner.claims.opening import Meeting
 from ci.runner.journal import read_journals
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
@@ -55,6 +56,8 @@ class Runner:
         retries: int = 0,
         durations: Mapping[str, float] | None = None,
         timeouts: Mapping[str, float] | None = None,
+        shards: Sequence[int] | None = None,
+        meeting: Meeting | None = None,
     ) -> bool:
         environ = {
             **os.environ,
@@ -69,13 +72,14 @@ class Runner:
         )  # fmt: skip
         interrupted = run_plan(
             plan,
-            plan.shards,
+            plan.shards if shards is None else [plan.shards[index] for index in shards],
             cards=[Card(name=f"{device}:{index}", environment={}) for index in range(cards)],
             expectations=expectations or {},
             options=options,
             listen=listen,
             durations=durations,
             timeouts=timeouts,
+            meeting=meeting,
         )
         journals = read_journals(self.run_dir)
         assert sum(journal.torn for journal in journals) == 0

@@ -17,13 +17,14 @@ import pytest
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import Verdict
+from ci.runner.claims.opening import Meeting
 from ci.runner.journal import Journal, read_journals
 from test_selection.durations import Durations
 from test_selection.durations_file import write_durations
 from test_selection.plan import Plan, write_plan
 
 from .conftest import RedisServer
-from .small_runs import make_plan
+from .small_runs import Runner, make_plan
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +33,8 @@ LEASE_S = 4.0
 TIMEOUT_S = 180.0
 LONG = [f"test_long.py::TestLong::test_{number}" for number in range(16)]
 SHORT = ["test_long.py::TestShort::test_0"]
+OUTCOMES = "test_outcomes.py::TestOutcomes::test_"
+DEVICES = "test_devices.py::TestFirst::test_plain"
 SOURCE = """
 import time
 import unittest
@@ -259,13 +262,54 @@ def test_one_run_folder_serves_two_hosts_and_one_that_comes_late_has_nothing_to_
     whole(reconcile(hosts.plan, journals))
 
 
-def test_a_host_with_another_plan_is_refused(tmp_path: Path, tree: Path) -> None:
+def test_a_host_that_cuts_the_plan_otherwise_is_refused_before_it_runs_anything(
+    tmp_path: Path, tree: Path
+) -> None:
     hosts = Hosts(tmp_path, tree, str(tmp_path / "share"))
+    other = Meeting(where=hosts.share, run="nightly-1", lease_s=9.0, clock=time.monotonic, say=lambda _: None)
+    other.join(hosts.plan.fingerprint, [], 1.0)
     try:
-        ((first, _),) = hosts.wait(hosts.start(1))
-        write_durations(hosts.given / "durations.json.gz", Durations(tests=dict.fromkeys(LONG, 9.0)))
-        ((second, said),) = hosts.wait(hosts.start(0))
+        ((code, said),) = hosts.wait(hosts.start(0))
     finally:
         hosts.end()
-    assert (first, second) == (0, 2)
+    assert code == 2
     assert "cut the same plan into other pieces" in said
+    assert hosts.journals() == []
+
+
+def test_a_shard_whose_host_never_comes_is_run_by_who_is_there_and_its_failures_are_told(
+    runner: Runner, tmp_path: Path
+) -> None:
+    plan = make_plan(
+        {"test_outcomes.py": [f"{OUTCOMES}passes"]},
+        {"test_outcomes.py": [f"{OUTCOMES}fails", f"{OUTCOMES}skips"], "test_devices.py": [DEVICES]},
+    )
+    meeting = Meeting(
+        where=str(tmp_path / "share"), run="r", lease_s=5.0, clock=time.monotonic, say=lambda _: None
+    )
+    runner.run(plan, shards=[0], meeting=meeting, device="spyre", static=False, retries=1)
+    assert runner.outcomes() == {
+        f"{OUTCOMES}passes": "passed",
+        f"{OUTCOMES}fails": "failed",
+        f"{OUTCOMES}skips": "skipped",
+        DEVICES: "passed",
+    }
+    assert [event["ids"] for event in runner.named("no_retry")] == [[f"{OUTCOMES}fails"]]
+    assert {journal.shard for journal in read_journals(runner.run_dir)} == {0}
+
+
+def test_a_file_that_cannot_be_set_up_is_given_up_once_and_nobody_waits_for_it(
+    runner: Runner, tmp_path: Path
+) -> None:
+    broken = runner.tree / "test" / "test_broken_here.py"
+    broken.write_text("raise RuntimeError('no')\n", encoding="utf-8")
+    ids = [[f"test_broken_here.py::TestA::test_{shard}{number}" for number in range(3)] for shard in (0, 1)]
+    plan = make_plan({"test_broken_here.py": ids[0]}, {"test_broken_here.py": ids[1]})
+    share = str(tmp_path / "share")
+    told: list[str] = []
+    for shard in (0, 1):
+        meeting = Meeting(where=share, run="r", lease_s=2.0, clock=time.monotonic, say=lambda _: None)
+        runner.run(plan, shards=[shard], meeting=meeting, static=False)
+    for event in runner.named("not_run"):
+        told += event["ids"]
+    assert sorted(told) == sorted([*ids[0], *ids[1]])

@@ -110,3 +110,19 @@ def test_a_redis_that_is_not_there_is_told_of_without_its_password(tmp_path: Pat
         meeting(f"unix://ci:secret@{tmp_path}/none.sock").join("f" * 64, [], 1.0)
     assert "secret" not in str(told.value)
     assert "--static" in str(told.value.remedy)
+
+
+def test_a_host_that_comes_late_hears_all_that_was_said(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.runner.claims.redis.ROWS", 4)
+    a = joined(redis_server, "a")
+    for count in (3, 4, 5, 8):
+        b = joined(redis_server, f"b{count}")
+        b.hear()
+        said = [("a", f"{count}.{number}") for number in range(count)]
+        for _, line in said:
+            a.say(line)
+        assert b.hear() == said
+        assert b.hear() == []
+        b.close()

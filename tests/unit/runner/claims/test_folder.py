@@ -88,3 +88,14 @@ def test_what_was_written_in_part_does_not_spoil_the_next_line(tmp_path: Path) -
     a._torn = True
     a.say("whole")
     assert [line for _, line in b.hear() if line] == ["whole"]
+
+
+def test_what_was_heard_before_a_file_could_not_be_read_is_not_lost(tmp_path: Path) -> None:
+    a, b = joined(tmp_path, "a"), joined(tmp_path, "b")
+    a.say("1")
+    (hosts,) = tmp_path.glob("*/hosts")
+    (hosts / "z.jsonl").mkdir()
+    with pytest.raises(StoreLostError, match="Is a directory"):
+        b.hear()
+    (hosts / "z.jsonl").rmdir()
+    assert b.hear() == [("a", "1")]
