@@ -208,6 +208,30 @@ def test_a_run_that_was_interrupted_says_how_to_go_on_and_does(site: Site) -> No
     assert site.verdicts == WHOLE
 
 
+def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
+    words = ("--pytorch-src", str(site.tree), "--files", "test_resume.py", "--percent", "100")
+    with site.start("pytorch", *words) as process:
+        wait_for(lambda: (site.notes / "test_c_waits").exists() or process.poll() is not None)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=TIMEOUT_S)
+    site.release()
+    code, _, err = site.call("pytorch", "--resume", "latest", "--files", "x.py")
+    assert code == 2
+    assert "--resume latest and --files are given" in err
+    site.environ["SPYRE_CI__RUN__RETRIES"] = "3"
+    (made,) = (path for path in (site.tree.parent / "runs").iterdir() if path != site.run_dir)
+    code, out, err = site.call("pytorch", "--resume", made.name, "--json")
+    assert (code, json.loads(out)["exit_code"]) == (1, 1)
+    assert "as that run was set: retries 0" in err
+    site.run_dir = made
+    assert site.verdicts == WHOLE
+    (site.tree / "test" / "test_new.py").touch()
+    (made / "journal" / "0-2.jsonl").unlink()
+    code, _, err = site.call("pytorch", "--resume", made.name)
+    assert code == 2
+    assert "bring back what the run had, or begin a new run" in err
+
+
 def test_of_two_that_resume_at_once_one_is_refused(site: Site) -> None:
     words = ("run", "--resume", str(site.run_dir))
     with site.start(*words) as first:
