@@ -67,16 +67,22 @@ LEAST_SPACE_BYTES = 64 << 10
 class JournalWriter:
     """Appends events, each with one `write` of a whole line, so that processes may share the file."""
 
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float], *, survivor: bool = True) -> None:
         """Open a journal.
+
+        Args:
+            path: the file.
+            clock: seconds since the epoch.
+            survivor: whether other writers may die while this one lives, and leave half a line.
 
         Raises:
             OSError: it cannot be made.
         """
         self.path = path
-        self._clock = clock
+        self._clock, self._survivor = clock, survivor
         self._descriptor = _open(path)
         self._synced, self._synced_at = self.size, time.monotonic()
+        self._torn = self._ends_torn()
 
     def write(self, event: str, **content: Any) -> None:
         """Append one event; it is with the operating system when this returns.
@@ -86,9 +92,19 @@ class JournalWriter:
         """
         line = line_of({"t": round(self._clock(), 3), "e": event, **content})
         # A process that was killed while it wrote leaves half a line; that must not cost this one.
-        torn = self.size > 0 and os.pread(self._descriptor, 1, self.size - 1) != b"\n"
-        with _named(self.path):
-            _write(self._descriptor, (b"\n" if torn else b"") + line)
+        if self._torn or (self._survivor and self._ends_torn()):
+            line = b"\n" + line
+        self._torn = True  # should this one be cut
+        try:
+            _write(self._descriptor, line)
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
+        self._torn = False
+
+    def _ends_torn(self) -> bool:
+        size = self.size
+        return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
     def sync(self, *, now: bool = False) -> None:
         """Bring what was written, by whichever process, to the disk: at most once a second, or `now`.

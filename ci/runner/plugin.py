@@ -244,7 +244,8 @@ def outcome_of(reports: Sequence[Any]) -> tuple[str, str, str]:
 def run_group(spec: Mapping[str, Any]) -> int:
     """Set `spec["file"]` up and run what is ordered, writing to the journal at `spec["journal"]`."""
     file = str(spec["file"])
-    journal = JournalWriter(Path(spec["journal"]), time.time)
+    # Its worker outlives it, so while it lives nobody else leaves half a line.
+    journal = JournalWriter(Path(spec["journal"]), time.time, survivor=False)
     plugin = RunPlugin(
         file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]), wanted=spec["wanted"]
     )

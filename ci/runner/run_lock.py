@@ -25,28 +25,31 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 
 
 @contextlib.contextmanager
-def run_lock(run_dir: Path, *, alone: bool) -> Iterator[None]:
+def run_lock(run_dir: Path, *, alone: bool) -> Iterator[bool]:
     """Work in a run folder, with others or alone.
+
+    Yields:
+        Whether the lock is held; it is not where the file system has no locks.
 
     Raises:
         RunInUseError: others work in it and one of us must be alone; with their process ids and hosts.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
     with (run_dir / FILE).open("a+b", buffering=0) as stream:
-        _take(stream, run_dir, alone=alone)
+        held = _take(stream, run_dir, alone=alone)
         with contextlib.suppress(OSError):  # a full disk: the lock holds, its file only says whose it is
             if alone:
                 stream.truncate(0)  # they have all ended
             stream.write(json.dumps({"pid": os.getpid(), "host": host_name()}).encode() + b"\n")
-        yield
+        yield held
 
 
-def _take(stream: IO[bytes], run_dir: Path, *, alone: bool) -> None:
+def _take(stream: IO[bytes], run_dir: Path, *, alone: bool) -> bool:
     try:
         fcntl.flock(stream, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _NO_LOCKS:
-            return
+            return False
         if not isinstance(error, BlockingIOError):
             raise
         time.sleep(0.05)  # the holder writes who it is just after it has the lock
@@ -55,6 +58,7 @@ def _take(stream: IO[bytes], run_dir: Path, *, alone: bool) -> None:
             where=run_dir,
             remedy="wait until that ends, or end it",
         ) from error
+    return True
 
 
 def _holders(stream: IO[bytes]) -> str:

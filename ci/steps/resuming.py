@@ -86,15 +86,15 @@ def resume_step(
         SpyreCiError: a file of the run is missing or broken.
     """
     folder = resumable(context, named)
-    with run_lock(folder.path, alone=True):
+    with run_lock(folder.path, alone=True) as alone:
         note = read_note(folder)
         if note is not None:
             context = as_noted(context, folder, note)
         context = on_the_plans_device(context, folder)
         plan = read_plan(folder.plan)
         chosen = _shards(plan, shards, note)
-        if killed := end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s):
-            context.say(f"ended {counted(killed, 'process', 'processes')} that the run had left")
+        if alone:  # else these may be somebody's who is at work
+            _end_leftovers(context, folder)
         cut_off = _read(folder, plan, chosen)
         interrupted = _finish(context, folder, cut_off, source, events)
         whole = len(chosen) == len(plan.shards)
@@ -114,6 +114,11 @@ def resume_step(
         if interrupted:
             context.say(resume_hint(folder))
     return code
+
+
+def _end_leftovers(context: Context, folder: RunFolder) -> None:
+    if killed := end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s):
+        context.say(f"ended {counted(killed, 'process', 'processes')} that the run had left")
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
