@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
 from ci.runner.journal import JournalWriter
+from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
@@ -32,14 +34,18 @@ class _Running:
 
     id: str
     started: float
+    log_start: int = 0
     reports: list[pytest.TestReport] = field(default_factory=list)
 
 
 class RunPlugin:
     """Selects, marks and records the tests of one group."""
 
-    def __init__(self, file: str, journal: JournalWriter, *, orders: int, answers: int) -> None:
+    def __init__(
+        self, file: str, journal: JournalWriter, *, orders: int, answers: int, log: Path | None = None
+    ) -> None:
         self._file = file
+        self._log = log
         self._journal = journal
         self._orders, self._answers = orders, answers
         self._items: dict[str, tuple[int, pytest.Item]] = {}
@@ -47,6 +53,7 @@ class RunPlugin:
         self._expectations: dict[str, Any] = {}
         self._again: dict[str, int] = {}
         self._running: _Running | None = None
+        self._sick = False
         self._started = time.perf_counter()
         self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
@@ -103,6 +110,8 @@ class RunPlugin:
             if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
                 mark(item, expected)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._sick:
+                return  # the card has failed: what is left is for another
             if session.shouldstop or session.shouldfail:
                 raise session.Interrupted(str(session.shouldstop or session.shouldfail))
 
@@ -122,8 +131,9 @@ class RunPlugin:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
-        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter())
-        self._write("start", id=self._running.id, log=_trim_log(), **self._again)
+        start = _trim_log()
+        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
+        self._write("start", id=self._running.id, log=start, **self._again)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -138,7 +148,18 @@ class RunPlugin:
             mode = self._expectations.get(self._running.id, {}).get("mode")
             if outcome == "skipped" and mode == "mandatory_success":
                 message = f"{SKIPPED_ITSELF}{message}"
-            self._ended(self._running, outcome, message, detail)
+            # An expected failure is one of the test's own, too: what a sick card fails says nothing of it.
+            event = self._card_said(self._running) if outcome in {"failed", "xfailed"} else None
+            if event is not None:
+                self._sick = True
+                outcome, message = "hardware", f"{message}; the card said: {event}"
+            self._ended(self._running, outcome, message, detail, **({"ras": str(event)} if event else {}))
+
+    def _card_said(self, running: _Running) -> RasEvent | None:
+        """The event by which the card says that it failed, in what a test raised or printed."""
+        raised = [str(one.longreprtext) for one in running.reports if not one.passed]
+        printed = last_lines(self._log, None, start=running.log_start) if self._log is not None else ""
+        return hardware_event("\n".join([printed, *raised]))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """A test, or the file itself, ended the session with Ctrl-C's exception or `pytest.exit`."""
@@ -149,7 +170,7 @@ class RunPlugin:
         elif self.error is None:
             self.error = (said, detail)
 
-    def _ended(self, running: _Running, outcome: str, message: str, detail: str) -> None:
+    def _ended(self, running: _Running, outcome: str, message: str, detail: str, **more: str) -> None:
         self._running = None
         seconds = round(time.perf_counter() - running.started, 4)
         self._write(
@@ -159,6 +180,7 @@ class RunPlugin:
             seconds=seconds,
             message=message[:MESSAGE_LIMIT],
             detail=detail,
+            **more,
         )
 
     def _write(self, event: str, **content: Any) -> None:
@@ -199,14 +221,20 @@ def run_group(spec: Mapping[str, Any]) -> int:
     """Set `spec["file"]` up and run what is ordered, writing to the journal at `spec["journal"]`."""
     file = str(spec["file"])
     journal = JournalWriter(Path(spec["journal"]), time.time)
-    plugin = RunPlugin(file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]))
+    plugin = RunPlugin(
+        file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]), log=Path(spec["log"])
+    )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)
     if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
         plugin.error = (could_not_read(tests, file), "")
     if plugin.error is not None:
         message, detail = plugin.error
-        journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
+        if (event := hardware_event(f"{message}\n{detail}")) is not None:
+            said = f"setting up {file}: the card said: {event}"
+            journal.write("card_fault", message=said, ras=str(event), detail=detail[-DETAIL_LIMIT:])
+        else:
+            journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
     return 0
 
 

@@ -29,6 +29,13 @@ class Post:
         broken: the files that could not be set up here, with the reason.
         leaving: whether it was told that there is nothing more to do.
         finished: whether its journal says that its work for the shard is over.
+        checking: whether its card is being checked, or will be at `check_at`.
+        check_at: when the card is to be checked once more, in monotonic seconds.
+        checked: whether the card has passed its check and has had no fault since.
+        fault: what the card did wrong, until it is dealt with.
+        certain: whether the card itself said so.
+        sick: whether its card is out of the run.
+        row: how many tests have failed in a row.
     """
 
     cards: Sequence[Card]
@@ -43,6 +50,13 @@ class Post:
     broken: dict[str, str] = field(default_factory=dict)
     leaving: bool = False
     finished: bool = False
+    checking: bool = False
+    check_at: float | None = None
+    checked: bool = False
+    fault: str | None = None
+    certain: bool = False
+    sick: bool = False
+    row: int = 0
 
     @property
     def card(self) -> Card:
@@ -73,6 +87,13 @@ class Post:
             case "end" | "crash":
                 self.ended.add(event["id"])
                 self.current = None
+                self.row = self.row + 1 if event.get("outcome") == "failed" else 0
+                if "hardware" in (event.get("outcome"), event.get("cause")):
+                    self._blame(event)
+            case "card_fault":
+                self._blame(event)
+            case "card_check" if not event["ok"] and event["why"] == "order":
+                self._blame(event)
             case "not_run":
                 self.ended.update(event["ids"])
             case "file_error":
@@ -83,3 +104,13 @@ class Post:
                 self.finished = True
             case _:
                 pass
+
+    def check(self) -> None:
+        """Have the card checked before anything runs on it."""
+        self.checking, self.check_at, self.fault = True, None, None
+        self.ready = self.checked = False
+        self.row = 0
+        self.link.order(Order(do="check"))
+
+    def _blame(self, event: Event) -> None:
+        self.fault, self.certain = str(event["message"]), bool(event.get("ras"))

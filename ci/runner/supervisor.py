@@ -20,6 +20,7 @@ from ci.runner.cards import Card, together
 from ci.runner.dispatch import Dispatcher
 from ci.runner.journal import Event, JournalWriter
 from ci.runner.link import Attempt, Link, new_attempt
+from ci.runner.pool import CardPool
 from ci.runner.post import Post
 from ci.runner.retries import Retries
 from ci.runner.run_options import RunOptions
@@ -28,6 +29,11 @@ from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
 
 POLL_S = 0.05
+# How often cards are asked for that other runs hold, and when a card that failed its check has another.
+CARDS_POLL_S = 1.0
+RECHECK_S = 1.0
+# A card that died without a word fails everything: after so many failures in a row it is checked.
+FAILURES_IN_A_ROW = 3
 NO_CARD_LEFT = "no card was left to run it"
 NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
 Listener = Callable[[int, Mapping[str, Any]], None]
@@ -37,7 +43,7 @@ def run_plan(
     plan: Plan,
     shards: Sequence[Shard],
     *,
-    cards: Sequence[Card],
+    cards: Sequence[Card] | CardPool,
     expectations: Mapping[str, Expectation],
     options: RunOptions,
     listen: Listener,
@@ -50,7 +56,8 @@ def run_plan(
     Args:
         plan: the whole plan.
         shards: those to run here.
-        cards: one worker each; a card serves one process at a time.
+        cards: one worker each, since a card serves one process at a time; of a pool, those that are free,
+            as they come free.
         expectations: declared outcomes by id.
         options: how.
         listen: called with the shard's index and each event of its journal.
@@ -62,10 +69,11 @@ def run_plan(
         UsageError: a shard needs more cards than there are.
         CommandError: a worker cannot be started.
     """
+    pool = cards if isinstance(cards, CardPool) else CardPool(cards)
     for shard in shards:
-        if shard.groups and shard.cards > len(cards):
+        if shard.groups and shard.cards > pool.size:
             raise UsageError(
-                f"shard {shard.index} needs {shard.cards} cards at once, and here are {len(cards)}",
+                f"shard {shard.index} needs {shard.cards} cards at once, and here are {pool.size}",
                 remedy="give the run more cards (--cards), or plan for as many as there are",
             )
     work = Work(
@@ -76,7 +84,7 @@ def run_plan(
         timeouts=timeouts,
         spawned=options.spawned,
     )
-    return _Supervisor(plan.fingerprint, work, cards, options, file_s=file_s or {}, listen=listen).run()
+    return _Supervisor(plan.fingerprint, work, pool, options, file_s=file_s or {}, listen=listen).run()
 
 
 class _Supervisor:
@@ -84,19 +92,21 @@ class _Supervisor:
         self,
         fingerprint: str,
         work: Work,
-        cards: Sequence[Card],
+        pool: CardPool,
         options: RunOptions,
         *,
         file_s: Mapping[str, float],
         listen: Listener,
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
-        self._free = list(cards)[::-1]
+        self._pool = pool
+        self._free: list[Card] = []
+        self._asked: float | None = None
         self._waiting = deque(work.shards)
         self._posts: list[Post] = []
         self._reasons: dict[int, str] = {}
         self._attempts: dict[int, Attempt] = {}
-        self._began = time.monotonic()
+        self._began = self._busy_at = time.monotonic()
         self._retries = Retries(
             most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
         )
@@ -116,7 +126,7 @@ class _Supervisor:
                 while not interrupts:
                     self._fill()
                     self._dispatch()
-                    if not self._posts:
+                    if not self._posts and not self._waits():
                         break
                     self._listen_to_all()
                 if interrupts:
@@ -137,11 +147,41 @@ class _Supervisor:
 
         One that must wait for cards lets nobody pass, or narrow ones would keep it waiting to the end.
         """
+        while self._waiting and self._waiting[0].cards > self._pool.left:
+            self._waiting.popleft()  # there will never be so many; what of it nobody claims is told of
+        self._ask_for_cards()
         while self._waiting and self._waiting[0].cards <= len(self._free):
             shard = self._waiting.popleft()
             cards = [self._free.pop() for _ in range(shard.cards)]
             self._dispatcher.begin(shard.index)
             self._posts.append(self._post(shard, cards))
+        if not self._waiting or not self._posts:
+            # Nothing here needs them, or they are too few: another run may be waiting for them.
+            self._release(self._free)
+            self._free = []
+
+    def _ask_for_cards(self) -> None:
+        """Take what is free of the cards that shards wait for."""
+        missing = sum(shard.cards for shard in self._waiting) - len(self._free)
+        now = time.monotonic()
+        if missing <= 0 or (self._asked is not None and now - self._asked < CARDS_POLL_S):
+            return
+        least = max(1, self._waiting[0].cards - len(self._free))
+        taken = self._pool.take(missing, least=least)
+        self._asked = None if taken else now
+        self._free = [*taken[::-1], *self._free]
+
+    def _release(self, cards: Sequence[Card]) -> None:
+        for card in cards:
+            self._pool.release(card)
+
+    def _waits(self) -> bool:
+        """Whether a run that has no card at all is to wait for one."""
+        now = time.monotonic()
+        if not self._waiting or not self._pool.hopeful or now - self._busy_at > self._options.lease_timeout_s:
+            return False
+        self._pool.tell_waiting(now)
+        return True
 
     def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> Post:
         link = self._start(shard, cards)
@@ -154,7 +194,8 @@ class _Supervisor:
             card = together(cards)
             environ = {**options.environ, **card.environment}
             self._attempts[shard.index] = attempt
-            return Link(attempt, options.task(self._fingerprint, card.name), environ)
+            task = options.task(self._fingerprint, card.name)
+            return Link(attempt, task, environ, hand_on=self._pool.descriptors(cards))
         except OSError as error:
             raise CommandError(
                 f"the worker of shard {shard.index} cannot be started: {error}",
@@ -216,6 +257,7 @@ class _Supervisor:
 
     def _listen_to_all(self) -> None:
         links = {post.link.fileno(): post for post in self._posts if not post.link.silent}
+        self._busy_at = time.monotonic() if self._posts else self._busy_at
         select.select(list(links), [], [], POLL_S)
         for post in list(self._posts):
             answers = post.link.answers()
@@ -227,14 +269,63 @@ class _Supervisor:
 
     def _answered(self, post: Post) -> None:
         if not post.ready:
-            post.ready = True
+            self._begun(post)
             return
         job, post.job = post.job, None
         if job is None:
             return
+        if post.fault is not None:
+            self._dispatcher.lost(post.shard, post.ended)
+            self._fault(post, post.fault)
+            return
         self._dispatcher.done(post.shard, self._now)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
             self._give_up(post, self._dispatcher.refuse(post.shard, job.piece.file), reason)
+        if post.row >= FAILURES_IN_A_ROW and self._options.preflight_timeout_s:
+            post.check()
+
+    def _begun(self, post: Post) -> None:
+        """A worker is ready, or its card was checked."""
+        if post.leaving:
+            return
+        if not post.checking and not post.checked and self._options.preflight_timeout_s:
+            post.check()
+            return
+        if post.checking and post.fault is not None:
+            self._fault(post, post.fault)
+            return
+        if post.checking:
+            self._pool.passed(post.cards)
+        post.ready, post.checking, post.checked = True, False, True
+
+    def _fault(self, post: Post, reason: str) -> None:
+        """A card did not do what a card does: it is checked before it is used again, or not used again."""
+        if self._strike(post, reason):
+            self._drop(post)
+        elif self._options.preflight_timeout_s:
+            post.ready, post.checking = False, True
+            post.check_at = time.monotonic() + RECHECK_S
+        else:
+            post.fault = None
+
+    def _strike(self, post: Post, reason: str) -> bool:
+        """Note a fault with each card that a post holds; whether one of them is out."""
+        out = [self._pool.strike(card, reason, certain=post.certain) for card in post.cards]
+        return any(out)
+
+    def _drop(self, post: Post) -> None:
+        """Do without a card: its worker ends, and what is left of its shard is for others."""
+        post.sick = True
+        for card in filter(self._pool.is_out, post.cards):
+            self._note(post, "card_lost", card=card.name, message=self._pool.why_out(card))
+        self._leave(post)
+        self._end_shard(post)
+
+    def _end_shard(self, post: Post) -> None:
+        self._dispatcher.end(post.shard)
+        if post.shard in self._dispatcher.left_over():
+            self._waiting.append(self._work.shard(post.shard))
+            self._asked = None
 
     def _give_up(self, post: Post, ids: Sequence[str], reason: str) -> None:
         if ids:
@@ -248,14 +339,23 @@ class _Supervisor:
             post.link.process.kill()  # stuck in a driver, or stopped: its child's time-outs need it
             code = post.link.process.wait()
         if code is None:
+            if post.check_at is not None and time.monotonic() >= post.check_at:
+                post.check()
             return
         self._follow(post)
         post.link.end()
-        if post.leaving and post.finished:
+        if post.sick or (post.leaving and post.finished):
             self._posts.remove(post)
-            self._free += post.cards[::-1]
+            self._part(post)
         else:
             self._replace(post, code)
+
+    def _part(self, post: Post) -> None:
+        """A worker has ended: its cards are free, but for those that are out."""
+        if not post.finished:
+            self._note(post, "shard_end", status="done")
+        self._release([card for card in post.cards if self._pool.is_out(card)])
+        self._free += [card for card in post.cards[::-1] if not self._pool.is_out(card)]
 
     def _follow(self, post: Post) -> None:
         for event in post.link.events():
@@ -284,6 +384,11 @@ class _Supervisor:
             self._failed(lost, running)
         self._dispatcher.lost(lost.shard, lost.ended)
         self._note(lost, "shard_end", status="done")
+        if lost.fault is not None and self._strike(lost, lost.fault):
+            self._posts.remove(lost)
+            self._end_shard(lost)
+            self._part(lost)
+            return
         if lost.restarts < self._options.worker_restarts:
             fresh = self._post(self._work.shard(lost.shard), lost.cards, lost.restarts + 1)
             self._posts[self._posts.index(lost)] = fresh
@@ -295,18 +400,34 @@ class _Supervisor:
         """A card is gone for this run: what is left of its shard is others' to do, if there are any."""
         self._dispatcher.end(lost.shard)
         log = f"logs/{lost.shard}-{lost.attempt.number}.log"
-        self._reasons[lost.shard] = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
+        reason = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
+        self._reasons[lost.shard] = reason
+        for card in lost.cards:
+            self._pool.leave_out(card, reason)
+        self._release(lost.cards)
 
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""
         for one in self._retries.waiting:
-            attempt = self._attempts[one.of]
+            attempt = self._attempt_of(one.of, 0)
             self._write(attempt, "no_retry", ids=[one.id], message=NO_OTHER_CARD)
         for shard, ids in self._dispatcher.left_over().items():
-            reason = self._reasons.get(shard, NO_CARD_LEFT)
-            attempt = self._attempts.get(shard) or new_attempt(self._options.run_dir, shard, len(ids))
+            reason = self._reasons.get(shard) or self._no_card()
+            attempt = self._attempt_of(shard, len(ids))
             self._write(attempt, "not_run", ids=ids, message=reason)
             self._write(attempt, "shard_end", status="done")
+
+    def _attempt_of(self, shard: int, planned: int) -> Attempt:
+        """The attempt that tells of a shard; of one that never began, a new one."""
+        if shard not in self._attempts:
+            self._attempts[shard] = new_attempt(self._options.run_dir, shard, planned)
+        return self._attempts[shard]
+
+    def _no_card(self) -> str:
+        """Why there is no card."""
+        lost = ", ".join(self._pool.lost)
+        said = "; ".join(filter(None, [lost, self._pool.blockers()]))
+        return f"{NO_CARD_LEFT}: {said}" if said else NO_CARD_LEFT
 
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""

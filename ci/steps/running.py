@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ci.errors import SpyreCiError, UsageError
 from ci.progress import Bar, bar
-from ci.runner.cards import Card, inventory
+from ci.runner.cards import Card
 from ci.runner.child import default_start_method
 from ci.runner.forking import starts_processes
+from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import inventory, present
+from ci.runner.leases import Leases, shared_folder
+from ci.runner.pool import CardPool
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
@@ -34,6 +38,33 @@ def cards_of(context: Context) -> list[Card]:
     """
     model = context.settings.model
     return inventory(context.environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
+
+
+def card_pool(context: Context, run: str, say: Callable[[str], None]) -> CardPool:
+    """All cards of this host, of which the run takes what is free; the control's belong to nobody.
+
+    Raises:
+        DeviceError: fewer real cards than the settings ask for.
+        FileSystemError: the folder of leases cannot be used.
+    """
+    model, settings = context.settings.model, context.settings.model.run
+    wanted = cards_of(context)
+    if model.device.name == "cpu":
+        return CardPool(wanted, say=say)
+    folder = shared_folder() if settings.leases is None else context.settings.resolve(settings.leases)
+    rules = Rules(strikes=settings.card_strikes, bench_s=settings.card_bench_s)
+    everything = present(
+        context.environ, device=model.device.name, wanted=settings.cards, cores=context.cores
+    )
+    return CardPool(
+        everything,
+        wanted=len(wanted),
+        leases=Leases(folder, run=run, clock=context.clock),
+        health=HealthFiles(folder=folder, rules=rules),
+        run=run,
+        clock=context.clock,
+        say=say,
+    )
 
 
 def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
@@ -86,8 +117,8 @@ def run_step(
         folder: takes the journals.
     """
     settings = context.settings.model.run
-    cards = cards_of(context)
-    side_by_side = max(1, min(len(cards), len(shards)))
+    side_by_side = max(1, min(len(cards_of(context)), len(shards)))
+    checks = settings.preflight and context.settings.model.device.name != "cpu"
     options = RunOptions(
         run=folder.run,
         run_dir=folder.path,
@@ -103,10 +134,15 @@ def run_step(
         static=settings.static,
         retries=settings.retries,
         retry_budget=settings.retry_budget,
+        preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
+        lease_timeout_s=settings.lease_timeout_s,
         spawned=_spawned(source.tests, {group.file for shard in shards for group in shard.groups}),
     )
     planned = sum(len(shard.ids) for shard in shards)
-    with bar(context.console, context.monotonic, "running", planned) as shown:
+    with (
+        bar(context.console, context.monotonic, "running", planned) as shown,
+        contextlib.closing(card_pool(context, folder.run, shown.warn)) as cards,
+    ):
         counter = _Counter(bar=shown)
         return run_plan(
             plan,
@@ -149,7 +185,7 @@ class _Counter:
             case "end":
                 self._count(str(event["outcome"]))
             case "crash":
-                self._count("failed")
+                self._count("hardware" if event.get("cause") == "hardware" else "failed")
             case "not_run":
                 self._count("not run", len(event["ids"]))
             case "worker_lost":
