@@ -11,6 +11,9 @@ from ci.runner.journal import Event
 from ci.runner.link import Attempt, Link
 from ci.runner.messages import Order
 
+# A card that died without a word fails everything: after so many failures in a row it is checked.
+FAILURES_IN_A_ROW = 3
+
 
 @dataclass(slots=True, kw_only=True)
 class Post:
@@ -36,6 +39,7 @@ class Post:
         certain: whether the card itself said so.
         sick: whether its card is out of the run.
         row: how many tests have failed in a row.
+        suspect: whether so many did that the card may be dead.
     """
 
     cards: Sequence[Card]
@@ -57,6 +61,7 @@ class Post:
     certain: bool = False
     sick: bool = False
     row: int = 0
+    suspect: bool = False
 
     @property
     def card(self) -> Card:
@@ -87,7 +92,7 @@ class Post:
             case "end" | "crash":
                 self.ended.add(event["id"])
                 self.current = None
-                self.row = self.row + 1 if event.get("outcome") == "failed" else 0
+                self._count(event.get("outcome"))
                 if "hardware" in (event.get("outcome"), event.get("cause")):
                     self._blame(event)
             case "card_fault":
@@ -109,8 +114,14 @@ class Post:
         """Have the card checked before anything runs on it."""
         self.checking, self.check_at, self.fault = True, None, None
         self.ready = self.checked = False
-        self.row = 0
+        self.row, self.suspect = 0, False
         self.link.order(Order(do="check"))
+
+    def _count(self, outcome: object) -> None:
+        # An expected failure may be the card's as well as the test's.
+        if outcome != "xfailed":
+            self.row = self.row + 1 if outcome == "failed" else 0
+        self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
 
     def _blame(self, event: Event) -> None:
         self.fault, self.certain = str(event["message"]), bool(event.get("ras"))

@@ -32,8 +32,6 @@ POLL_S = 0.05
 # How often cards are asked for that other runs hold, and when a card that failed its check has another.
 CARDS_POLL_S = 1.0
 RECHECK_S = 1.0
-# A card that died without a word fails everything: after so many failures in a row it is checked.
-FAILURES_IN_A_ROW = 3
 NO_CARD_LEFT = "no card was left to run it"
 NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
 Listener = Callable[[int, Mapping[str, Any]], None]
@@ -281,7 +279,7 @@ class _Supervisor:
         self._dispatcher.done(post.shard, self._now)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
             self._give_up(post, self._dispatcher.refuse(post.shard, job.piece.file), reason)
-        if post.row >= FAILURES_IN_A_ROW and self._options.preflight_timeout_s:
+        if post.suspect and self._options.preflight_timeout_s:
             post.check()
 
     def _begun(self, post: Post) -> None:

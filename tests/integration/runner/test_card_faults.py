@@ -149,7 +149,7 @@ def test_a_card_that_hangs_and_is_dead_after_it_is_found_out_by_its_check(ward: 
 
 def test_a_card_that_dies_without_a_word_is_checked_after_failures_in_a_row(ward: Ward) -> None:
     ward.sicken(f"{SICK}=mute:15", for_good=True)
-    account = ward.run(static=False)
+    account = ward.run()
     assert ward.lost() == [SICK]
     # Nothing said that these were the card's: they failed once and passed elsewhere.
     assert set(verdicts(account).values()) == {*GOOD, Verdict.FLAKY}
