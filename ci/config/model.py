@@ -183,6 +183,24 @@ class Run(Section):
         default=None,
         description="quarantined tests; none: quarantine.yaml beside the settings, where it is there",
     )
+    leases: Path | None = Field(
+        default=None,
+        description="folder where the runs of this host note whose a card is and which are benched; "
+        "none: one that all users share",
+    )
+    lease_timeout_s: Seconds = Field(
+        default=3600, description="how long a run waits while other runs hold every card"
+    )
+    preflight: bool = Field(
+        default=True, description="whether a card is checked before its first test and after a fault"
+    )
+    preflight_timeout_s: Seconds = Field(default=60, description="after which a card has failed its check")
+    card_strikes: int = Field(
+        default=3, ge=1, le=1000, description="faults after which a card is benched, for other runs too"
+    )
+    card_bench_s: Seconds = Field(
+        default=3600, description="how long a card is benched, and how long a fault counts"
+    )
 
 
 class Matrix(Section):

@@ -67,7 +67,7 @@ class Child:
         """End the child with everything it started."""
         kill_group(self.pid)
 
-    def last_lines(self, count: int = 50, *, start: int = 0) -> str:
+    def last_lines(self, count: int | None = 50, *, start: int = 0) -> str:
         """The end of what it printed, from byte `start` on."""
         return last_lines(self.log, count, start=start)
 
@@ -102,8 +102,10 @@ def start(
     return _spawn(body, spec, log, hand_on)
 
 
-def last_lines(log: Path, count: int, *, start: int = 0) -> str:
+def last_lines(log: Path, count: int | None, *, start: int = 0) -> str:
     """The last `count` lines of a file from byte `start` on, of which at most the last 64 KiB are read.
+
+    With None, all lines of these are kept.
 
     In a dumped stack the frames of pytest itself, and the list of every loaded extension, are left out:
     they fill a screen and say nothing of the test.
@@ -116,7 +118,8 @@ def last_lines(log: Path, count: int, *, start: int = 0) -> str:
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join([line for line in text.splitlines() if not _MACHINERY.match(line)][-count:])
+    lines = [line for line in text.splitlines() if not _MACHINERY.match(line)]
+    return "\n".join(lines if count is None else lines[-count:])
 
 
 def _fork(body: Body, spec: Mapping[str, Any], log: Path, keep_back: Sequence[int]) -> Child:

@@ -77,13 +77,20 @@ class Link:
         refused: the number of the error for which it can no longer write its journal.
     """
 
-    def __init__(self, attempt: Attempt, task: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        task: Mapping[str, Any],
+        environ: Mapping[str, str],
+        hand_on: Sequence[int] = (),
+    ) -> None:
         """Start the worker.
 
         Args:
             attempt: the shard it begins with.
             task: what it is told once; see `ci.runner.worker`.
             environ: its whole environment, the card's variables included.
+            hand_on: file descriptors it keeps open, such as those that hold its cards' leases.
 
         Raises:
             OSError: the process cannot be started.
@@ -99,6 +106,7 @@ class Link:
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 start_new_session=True,
+                pass_fds=tuple(hand_on),
             )
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
         self._orders = self.process.stdin.fileno()

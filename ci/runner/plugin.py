@@ -17,10 +17,12 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
@@ -35,6 +37,7 @@ class _Running:
 
     id: str
     started: float
+    log_start: int = 0
     reports: list[pytest.TestReport] = field(default_factory=list)
 
 
@@ -49,6 +52,7 @@ class RunPlugin:
         orders: int,
         answers: int,
         wanted: Collection[str] | None = None,
+        log: Path | None = None,
     ) -> None:
         """Listen for orders.
 
@@ -58,8 +62,9 @@ class RunPlugin:
             orders: the pipe orders come over.
             answers: the pipe answers go over.
             wanted: canonical ids besides which nothing will be asked for; None: anything may be.
+            log: takes what tests print.
         """
-        self._file = file
+        self._file, self._log = file, log
         self._wanted = None if wanted is None else wanted_names(wanted)
         self._journal = journal
         self._orders, self._answers = orders, answers
@@ -68,6 +73,7 @@ class RunPlugin:
         self._expectations: dict[str, Any] = {}
         self._again: dict[str, int] = {}
         self._running: _Running | None = None
+        self._sick = False
         self._started = time.perf_counter()
         self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
@@ -130,6 +136,8 @@ class RunPlugin:
             if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
                 mark(item, expected)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._sick:
+                return  # the card has failed: what is left is for another
             if session.shouldstop or session.shouldfail:
                 raise session.Interrupted(str(session.shouldstop or session.shouldfail))
 
@@ -149,8 +157,9 @@ class RunPlugin:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
-        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter())
-        self._write("start", id=self._running.id, log=_trim_log(), **self._again)
+        start = _trim_log()
+        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
+        self._write("start", id=self._running.id, log=start, **self._again)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -165,7 +174,18 @@ class RunPlugin:
             mode = self._expectations.get(self._running.id, {}).get("mode")
             if outcome == "skipped" and mode == "mandatory_success":
                 message = f"{SKIPPED_ITSELF}{message}"
-            self._ended(self._running, outcome, message, detail)
+            # An expected failure is one of the test's own, too: what a sick card fails says nothing of it.
+            event = self._card_said(self._running) if outcome in {"failed", "xfailed"} else None
+            if event is not None:
+                self._sick = True
+                outcome, message = "hardware", f"{message}; the card said: {event}"
+            self._ended(self._running, outcome, message, detail, **({"ras": str(event)} if event else {}))
+
+    def _card_said(self, running: _Running) -> RasEvent | None:
+        """The event by which the card says that it failed, in what a test raised or printed."""
+        raised = [str(one.longreprtext) for one in running.reports if not one.passed]
+        printed = last_lines(self._log, None, start=running.log_start) if self._log is not None else ""
+        return hardware_event("\n".join([printed, *raised]))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """A test, or the file itself, ended the session with Ctrl-C's exception or `pytest.exit`."""
@@ -176,7 +196,7 @@ class RunPlugin:
         elif self.error is None:
             self.error = (said, detail)
 
-    def _ended(self, running: _Running, outcome: str, message: str, detail: str) -> None:
+    def _ended(self, running: _Running, outcome: str, message: str, detail: str, **more: str) -> None:
         if outcome == "failed" and self._journal.full:
             self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running = None
@@ -188,12 +208,18 @@ class RunPlugin:
             seconds=seconds,
             message=message[:MESSAGE_LIMIT],
             detail=detail,
+            **more,
         )
 
     def file_error(self) -> None:
         """Tell of what kept the file from being set up, if anything did."""
-        if self.error is not None:
-            message, detail = self.error
+        if self.error is None:
+            return
+        message, detail = self.error
+        if (event := hardware_event(f"{message}\n{detail}")) is not None:
+            said = f"setting up {self._file}: the card said: {event}"
+            self._write("card_fault", message=said, ras=str(event), detail=detail[-DETAIL_LIMIT:])
+        else:
             self._write("file_error", file=self._file, message=message, detail=detail[-DETAIL_LIMIT:])
 
     def _write(self, event: str, **content: Any) -> None:
@@ -247,7 +273,12 @@ def run_group(spec: Mapping[str, Any]) -> int:
     # Its worker outlives it, so while it lives nobody else leaves half a line.
     journal = JournalWriter(Path(spec["journal"]), time.time, survivor=False)
     plugin = RunPlugin(
-        file, journal, orders=int(spec["orders"]), answers=int(spec["answers"]), wanted=spec["wanted"]
+        file,
+        journal,
+        orders=int(spec["orders"]),
+        answers=int(spec["answers"]),
+        wanted=spec["wanted"],
+        log=Path(spec["log"]),
     )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)

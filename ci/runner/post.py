@@ -11,6 +11,9 @@ from ci.runner.journal import Event
 from ci.runner.link import Attempt, Link
 from ci.runner.messages import Order
 
+# A card that died without a word fails everything: after so many failures in a row it is checked.
+FAILURES_IN_A_ROW = 3
+
 
 @dataclass(slots=True, kw_only=True)
 class Post:
@@ -29,6 +32,14 @@ class Post:
         broken: the files that could not be set up here, with the reason.
         leaving: whether it was told that there is nothing more to do.
         finished: whether its journal says that its work for the shard is over.
+        checking: whether its card is being checked, or will be at `check_at`.
+        check_at: when the card is to be checked once more, in monotonic seconds.
+        checked: whether the card has passed its check and has had no fault since.
+        fault: what the card did wrong, until it is dealt with.
+        certain: whether the card itself said so.
+        sick: whether its card is out of the run.
+        row: how many tests have failed in a row.
+        suspect: whether so many did that the card may be dead.
     """
 
     cards: Sequence[Card]
@@ -43,6 +54,14 @@ class Post:
     broken: dict[str, str] = field(default_factory=dict)
     leaving: bool = False
     finished: bool = False
+    checking: bool = False
+    check_at: float | None = None
+    checked: bool = False
+    fault: str | None = None
+    certain: bool = False
+    sick: bool = False
+    row: int = 0
+    suspect: bool = False
 
     @property
     def card(self) -> Card:
@@ -67,12 +86,14 @@ class Post:
 
     def take(self, event: Event) -> None:
         """Note what its journal says."""
+        self._take_blame(event)
         match event.get("e"):
             case "start":
                 self.current = event["id"]
             case "end" | "crash":
                 self.ended.add(event["id"])
                 self.current = None
+                self._count(event.get("outcome"))
             case "worker_lost" if event["id"] is not None:
                 self.ended.add(event["id"])
                 self.current = None
@@ -86,3 +107,28 @@ class Post:
                 self.finished = True
             case _:
                 pass
+
+    def check(self) -> None:
+        """Have the card checked before anything runs on it."""
+        self.checking, self.check_at, self.fault = True, None, None
+        self.ready = self.checked = False
+        self.row, self.suspect = 0, False
+        self.link.order(Order(do="check"))
+
+    def _count(self, outcome: object) -> None:
+        # An expected failure may be the card's as well as the test's.
+        if outcome != "xfailed":
+            self.row = self.row + 1 if outcome == "failed" else 0
+        self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
+
+    def _take_blame(self, event: Event) -> None:
+        """Note where it is the card's fault."""
+        said = event.get("e")
+        checked = said == "card_check" and not event["ok"] and event["why"] == "order"
+        if (
+            not checked
+            and said != "card_fault"
+            and "hardware" not in (event.get("outcome"), event.get("cause"))
+        ):
+            return
+        self.fault, self.certain = str(event["message"]), bool(event.get("ras"))

@@ -31,6 +31,8 @@ class RunOptions:
         static: whether every shard is run by one card, and nobody helps.
         retries: how often a test that failed is run again.
         retry_budget: how many tests are run again at most.
+        preflight_timeout_s: after which a card has failed its check; 0: cards are not checked.
+        lease_timeout_s: how long a run waits while it has no card at all.
         spawned: files whose tests must not run in a forked process.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
     """
@@ -49,13 +51,16 @@ class RunOptions:
     static: bool = True
     retries: int = 0
     retry_budget: int = 0
+    preflight_timeout_s: float = 0
+    lease_timeout_s: float = 0
     spawned: frozenset[str] = frozenset()
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def silence_s(self) -> float:
         """How long a worker that is well may write nothing to its journal."""
-        return max(self.test_timeout_s, self.setup_timeout_s) + self.grace_s + SILENCE_MARGIN_S
+        longest = max(self.test_timeout_s, self.setup_timeout_s) + self.preflight_timeout_s
+        return longest + self.grace_s + SILENCE_MARGIN_S
 
     def task(self, fingerprint: str, card: str) -> dict[str, Any]:
         """What a worker is told once."""
@@ -71,4 +76,5 @@ class RunOptions:
             "test_timeout_s": self.test_timeout_s,
             "setup_timeout_s": self.setup_timeout_s,
             "grace_s": self.grace_s,
+            "preflight_timeout_s": self.preflight_timeout_s,
         }

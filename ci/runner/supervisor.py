@@ -24,6 +24,7 @@ from ci.runner.claims.view import View, posted
 from ci.runner.dispatch import Dispatcher, Job
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, Event, JournalWriter
 from ci.runner.link import Attempt, Link, new_attempt
+from ci.runner.pool import CardPool
 from ci.runner.post import Post
 from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Retries
@@ -34,6 +35,9 @@ from test_selection.selection import Expectation
 from test_selection.steal import Piece
 
 POLL_S = 0.05
+# How often cards are asked for that other runs hold, and when a card that failed its check has another.
+CARDS_POLL_S = 1.0
+RECHECK_S = 1.0
 NO_CARD_LEFT = "no card was left to run it"
 NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
 Listener = Callable[[int, Mapping[str, Any]], None]
@@ -43,7 +47,7 @@ def run_plan(
     plan: Plan,
     shards: Sequence[Shard],
     *,
-    cards: Sequence[Card],
+    cards: Sequence[Card] | CardPool,
     expectations: Mapping[str, Expectation],
     options: RunOptions,
     listen: Listener,
@@ -57,7 +61,8 @@ def run_plan(
     Args:
         plan: the whole plan.
         shards: those to run here.
-        cards: one worker each; a card serves one process at a time.
+        cards: one worker each, since a card serves one process at a time; of a pool, those that are free,
+            as they come free.
         expectations: declared outcomes by id.
         options: how.
         listen: called with the shard's index and each event of its journal.
@@ -71,10 +76,11 @@ def run_plan(
         CommandError: a worker cannot be started, or the share does not answer.
         SpyreCiError: the share cannot be joined; see `Meeting.join`.
     """
+    pool = cards if isinstance(cards, CardPool) else CardPool(cards)
     for shard in shards:
-        if shard.groups and shard.cards > len(cards):
+        if shard.groups and shard.cards > pool.size:
             raise UsageError(
-                f"shard {shard.index} needs {shard.cards} cards at once, and here are {len(cards)}",
+                f"shard {shard.index} needs {shard.cards} cards at once, and here are {pool.size}",
                 remedy="give the run more cards (--cards), or plan for as many as there are",
             )
     work = Work(
@@ -88,7 +94,7 @@ def run_plan(
     )
     share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
-        plan.fingerprint, work, cards, options, file_s=file_s or {}, listen=listen, share=share
+        plan.fingerprint, work, pool, options, file_s=file_s or {}, listen=listen, share=share
     ).run()
 
 
@@ -97,7 +103,7 @@ class _Supervisor:
         self,
         fingerprint: str,
         work: Work,
-        cards: Sequence[Card],
+        pool: CardPool,
         options: RunOptions,
         *,
         file_s: Mapping[str, float],
@@ -105,13 +111,15 @@ class _Supervisor:
         share: Share | None = None,
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
-        self._free = list(cards)[::-1]
+        self._pool = pool
+        self._free: list[Card] = []
+        self._asked: float | None = None
         self._waiting = deque(work.shards)
         self._posts: list[Post] = []
         self._reasons: dict[int, str] = {}
         self._attempts: dict[int, Attempt] = {}
         self._doubts = dict(options.doubts)
-        self._began = time.monotonic()
+        self._began = self._busy_at = time.monotonic()
         self._retries = Retries(
             most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
         )
@@ -134,7 +142,7 @@ class _Supervisor:
                     self._exchange()
                     self._fill()
                     self._dispatch()
-                    if not self._posts:
+                    if not self._posts and not self._waits():
                         break
                     self._listen_to_all()
                 if interrupts:
@@ -186,11 +194,41 @@ class _Supervisor:
 
         One that must wait for cards lets nobody pass, or narrow ones would keep it waiting to the end.
         """
+        while self._waiting and self._waiting[0].cards > self._pool.left:
+            self._waiting.popleft()  # there will never be so many; what of it nobody claims is told of
+        self._ask_for_cards()
         while self._waiting and self._waiting[0].cards <= len(self._free):
             shard = self._waiting.popleft()
             cards = [self._free.pop() for _ in range(shard.cards)]
             self._dispatcher.begin(shard.index)
             self._posts.append(self._post(shard, cards))
+        if not self._waiting or not self._posts:
+            # Nothing here needs them, or they are too few: another run may be waiting for them.
+            self._release(self._free)
+            self._free = []
+
+    def _ask_for_cards(self) -> None:
+        """Take what is free of the cards that shards wait for."""
+        missing = sum(shard.cards for shard in self._waiting) - len(self._free)
+        now = time.monotonic()
+        if missing <= 0 or (self._asked is not None and now - self._asked < CARDS_POLL_S):
+            return
+        least = max(1, self._waiting[0].cards - len(self._free))
+        taken = self._pool.take(missing, least=least)
+        self._asked = None if taken else now
+        self._free = [*taken[::-1], *self._free]
+
+    def _release(self, cards: Sequence[Card]) -> None:
+        for card in cards:
+            self._pool.release(card)
+
+    def _waits(self) -> bool:
+        """Whether a run that has no card at all is to wait for one."""
+        now = time.monotonic()
+        if not self._waiting or not self._pool.hopeful or now - self._busy_at > self._options.lease_timeout_s:
+            return False
+        self._pool.tell_waiting(now)
+        return True
 
     def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> Post:
         link = self._start(shard, cards)
@@ -203,7 +241,8 @@ class _Supervisor:
             card = together(cards)
             environ = {**options.environ, **card.environment}
             self._attempts[shard.index] = attempt
-            return Link(attempt, options.task(self._fingerprint, card.name), environ)
+            task = options.task(self._fingerprint, card.name)
+            return Link(attempt, task, environ, hand_on=self._pool.descriptors(cards))
         except OSError as error:
             if error.errno in UNWRITABLE:
                 raise cannot_go_on(options.run_dir, error.errno) from error
@@ -277,6 +316,7 @@ class _Supervisor:
 
     def _listen_to_all(self) -> None:
         links = {post.link.fileno(): post for post in self._posts if not post.link.silent}
+        self._busy_at = time.monotonic() if self._posts else self._busy_at
         select.select(list(links), [], [], POLL_S)
         for post in list(self._posts):
             answers = post.link.answers()
@@ -288,15 +328,65 @@ class _Supervisor:
 
     def _answered(self, post: Post) -> None:
         if not post.ready:
-            post.ready = True
+            self._begun(post)
             return
         job, post.job = post.job, None
         if job is None:
+            return
+        if post.fault is not None:
+            self._account(post, job)
+            self._dispatcher.lost(post.shard, post.ended)
+            self._fault(post, post.fault)
             return
         took_s = self._dispatcher.done(post.shard, self._now)
         self._account(post, job, took_s)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
             self._give_up(post, self._dispatcher.refuse(post.shard, job.piece.file), reason)
+        if post.suspect and self._options.preflight_timeout_s:
+            post.check()
+
+    def _begun(self, post: Post) -> None:
+        """A worker is ready, or its card was checked."""
+        if post.leaving:
+            return
+        if not post.checking and not post.checked and self._options.preflight_timeout_s:
+            post.check()
+            return
+        if post.checking and post.fault is not None:
+            self._fault(post, post.fault)
+            return
+        if post.checking:
+            self._pool.passed(post.cards)
+        post.ready, post.checking, post.checked = True, False, True
+
+    def _fault(self, post: Post, reason: str) -> None:
+        """A card did not do what a card does: it is checked before it is used again, or not used again."""
+        if self._strike(post, reason):
+            self._drop(post)
+        elif self._options.preflight_timeout_s:
+            post.ready, post.checking = False, True
+            post.check_at = time.monotonic() + RECHECK_S
+        else:
+            post.fault = None
+
+    def _strike(self, post: Post, reason: str) -> bool:
+        """Note a fault with each card that a post holds; whether one of them is out."""
+        out = [self._pool.strike(card, reason, certain=post.certain) for card in post.cards]
+        return any(out)
+
+    def _drop(self, post: Post) -> None:
+        """Do without a card: its worker ends, and what is left of its shard is for others."""
+        post.sick = True
+        for card in filter(self._pool.is_out, post.cards):
+            self._note(post, "card_lost", card=card.name, message=self._pool.why_out(card))
+        self._leave(post)
+        self._end_shard(post)
+
+    def _end_shard(self, post: Post) -> None:
+        self._dispatcher.end(post.shard)
+        if post.shard in self._dispatcher.left_over():
+            self._waiting.append(self._work.shard(post.shard))
+            self._asked = None
 
     def _account(self, post: Post, job: Job, took_s: float | None = None) -> None:
         """Tell other hosts of a piece all of whose tests have an outcome, and of what it took."""
@@ -327,6 +417,8 @@ class _Supervisor:
             post.link.process.kill()  # stuck in a driver, or stopped: its child's time-outs need it
             code = post.link.process.wait()
         if code is None:
+            if post.check_at is not None and time.monotonic() >= post.check_at:
+                post.check()
             return
         self._follow(post)
         if code == EXIT_UNWRITABLE:
@@ -334,11 +426,18 @@ class _Supervisor:
             if post.link.refused is not None:
                 raise cannot_go_on(self._options.run_dir, post.link.refused)
         post.link.end()
-        if post.leaving and post.finished:
+        if post.sick or (post.leaving and post.finished):
             self._posts.remove(post)
-            self._free += post.cards[::-1]
+            self._part(post)
         else:
             self._replace(post, code)
+
+    def _part(self, post: Post) -> None:
+        """A worker has ended: its cards are free, but for those that are out."""
+        if not post.finished:
+            self._note(post, "shard_end", status="done")
+        self._release([card for card in post.cards if self._pool.is_out(card)])
+        self._free += [card for card in post.cards[::-1] if not self._pool.is_out(card)]
 
     def _follow(self, post: Post) -> None:
         for event in post.link.events():
@@ -369,6 +468,11 @@ class _Supervisor:
             self._account(lost, lost.job)
         self._dispatcher.lost(lost.shard, lost.ended)
         self._note(lost, "shard_end", status="done")
+        if lost.fault is not None and self._strike(lost, lost.fault):
+            self._posts.remove(lost)
+            self._end_shard(lost)
+            self._part(lost)
+            return
         if lost.restarts < self._options.worker_restarts:
             fresh = self._post(self._work.shard(lost.shard), lost.cards, lost.restarts + 1)
             self._posts[self._posts.index(lost)] = fresh
@@ -380,9 +484,12 @@ class _Supervisor:
         """A card is gone for this run: what is left of its shard is others' to do, if there are any."""
         self._dispatcher.end(lost.shard)
         log = f"logs/{lost.shard}-{lost.attempt.number}.log"
-        self._reasons[lost.shard] = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
-        message = self._reasons[lost.shard]
-        self._listen(lost.shard, {"e": "card_lost", "card": lost.card.name, "message": message})
+        reason = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
+        self._reasons[lost.shard] = reason
+        for card in lost.cards:
+            self._pool.leave_out(card, reason)
+        self._listen(lost.shard, {"e": "card_lost", "card": lost.card.name, "message": reason})
+        self._release(lost.cards)
 
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""
@@ -394,10 +501,16 @@ class _Supervisor:
         for shard, ids in self._dispatcher.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
-            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard, NO_CARD_LEFT)
+            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._no_card()
             attempt = self._attempt_at(shard)
             self._write(attempt, "not_run", ids=ids, message=reason)
             self._write(attempt, "shard_end", status="done")
+
+    def _no_card(self) -> str:
+        """Why there is no card."""
+        lost = ", ".join(self._pool.lost)
+        said = "; ".join(filter(None, [lost, self._pool.blockers()]))
+        return f"{NO_CARD_LEFT}: {said}" if said else NO_CARD_LEFT
 
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""

@@ -75,6 +75,7 @@ class Watch:
         self.running: str | None = None
         self.log_start = 0
         self.file_error: str | None = None
+        self.hardware = False  # whether the card failed, as the child itself found
         self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
         self.ready = False
@@ -96,8 +97,11 @@ class Watch:
                 self.running = event["id"]
                 self.log_start = event.get("log", 0)
                 self._since = self._clock()
+            case "card_fault":
+                self.hardware = True
             case "end":
                 self.done.add(event["id"])
+                self.hardware = self.hardware or event.get("outcome") == "hardware"
                 self.running = None
                 self._since = self._clock()
             case "not_run":
@@ -144,6 +148,10 @@ class Watch:
     def last_lines(self) -> str:
         """The end of what the child printed since the running test began, stacks included."""
         return self.child.last_lines(start=self.log_start) if self.child is not None else ""
+
+    def printed(self) -> str:
+        """All that is kept of what the child printed since the running test began."""
+        return self.child.last_lines(None, start=self.log_start) if self.child is not None else ""
 
     def why(self, code: int) -> tuple[str, str]:
         """Why the child ended, as (cause, message).

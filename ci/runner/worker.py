@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from ci.runner.hand import Hand
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.machine import boot_id, host_name
 from ci.runner.messages import REFUSED, Lines, Order, read_order, send
+from ci.runner.preflight import Finding, check, until_free
+from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
 
@@ -85,6 +87,8 @@ class Worker:
         self._wanted: dict[str, tuple[str, ...]] = {}
         # Files whose forked process could not set them up.
         self._unforkable: set[str] = set()
+        # Whether the card failed in this order: what is left of it is for others.
+        self._sick = False
         self._hand: Hand | None = None
         self._begin_shard(task["shard"])
 
@@ -133,6 +137,7 @@ class Worker:
         send(self._answers, json.dumps({"m": what, "held": held}).encode() + b"\n")
 
     def _obey(self, order: Order) -> None:
+        self._sick = False
         match order.do:
             case "run":
                 self._run(order)
@@ -146,14 +151,15 @@ class Worker:
                 self._journal.close()
                 self._begin_shard(order.shard)
             case "check":
-                raise NotImplementedError
+                self._dismiss()
+                self._check("order")
 
     def _run(self, order: Order) -> None:
         ids = list(order.ids)
         self._journal.write(
             "piece", file=order.file, tests=len(ids), why=order.why, of=order.of, attempt=order.attempt
         )
-        while ids and not self._stopped:
+        while ids and not self._stopped and not self._sick:
             hand = self._take(order)
             hand.watch.begin(self._limits_of(order))
             hand.order(ids, order.expectations, order.attempt)
@@ -161,6 +167,10 @@ class Worker:
             if code is not None:
                 ids = self._left(order.file, ids, hand, code)
                 continue
+            if hand.watch.hardware:
+                self._sick = True
+                self._forget()
+                return
             if ids := hand.watch.left(ids):
                 self._journal.write("not_run", ids=ids, message=ALL_IN_VAIN)
             ids = []
@@ -193,6 +203,7 @@ class Worker:
             "threads": self._task["threads"],
             "journal": str(self._journal.path),
             "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
+            "log": str(self._log),
         }
         self._journal.write("group_start", file=order.file, tests=len(order.ids))
         watch = Watch(self._journal, self._limits, time.monotonic)
@@ -224,6 +235,14 @@ class Worker:
             return left
         if watch.done and watch.file_error is None:
             return left
+        return self._not_had(file, left, hand, code)
+
+    def _not_had(self, file: str, left: list[str], hand: Hand, code: int) -> list[str]:
+        """Account for a child that had run nothing when it ended; the ids to be tried once more."""
+        watch = hand.watch
+        if watch.hardware or self._card_failed(file, watch):
+            self._sick = True
+            return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
         if watch.file_error is None and hand.forked and file not in self._unforkable:
             self._respawn(file, watch, code)
@@ -300,14 +319,47 @@ class Worker:
 
     def _crash(self, watch: Watch, code: int) -> None:
         cause, message = watch.why(code)
-        self._journal.write(
-            "crash",
-            id=watch.running,
-            cause=cause,
-            message=message,
-            detail=watch.last_lines(),
-            seconds=round(watch.running_s, 3),
-        )
+        content = {"detail": watch.last_lines(), "seconds": round(watch.running_s, 3)}
+        if cause != "oom" and (blame := self._blame(watch)) is not None:
+            said, ras = blame
+            cause, message, content["ras"] = "hardware", f"{message}; {said}", ras
+            self._sick = True
+        self._journal.write("crash", id=watch.running, cause=cause, message=message, **content)
+
+    def _blame(self, watch: Watch) -> tuple[str, str] | None:
+        """Why a crash is the card's, with the card's own word for it, if it is.
+
+        Where the card did not say so, it is checked before it runs anything else.
+        """
+        if (event := hardware_event(watch.printed())) is not None:
+            return f"the card said: {event}", str(event)
+        found = self._check("crash")
+        return None if found.ok else (f"the card failed its check after it: {found.message}", found.ras)
+
+    def _check(self, why: str) -> Finding:
+        """See whether the card works; where it is not to be checked it counts as well."""
+        spec = {"device": self._task["device"], "threads": self._task["threads"]}
+        limit = float(self._task["preflight_timeout_s"])
+        if not limit or self._stopped:
+            return Finding(ok=True, seconds=0)
+
+        def once() -> Finding:
+            method = self._task["method"]
+            return check(spec, log=self._log, method=method, timeout_s=limit, stopped=self._stop.is_set)
+
+        found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=self._stop.wait)
+        if self._stop.is_set():  # it was ended early, which is not the card's fault
+            return Finding(ok=True, seconds=found.seconds)
+        self._journal.write("card_check", why=why, **asdict(found))
+        return found
+
+    def _card_failed(self, file: str, watch: Watch) -> bool:
+        """Whether it was the card that ended a process in which no test ran."""
+        event = hardware_event(watch.printed())
+        if event is not None:
+            said = f"setting up {file}: the card said: {event}"
+            self._journal.write("card_fault", message=said, ras=str(event), detail=watch.last_lines())
+        return event is not None
 
     def _respawn(self, file: str, watch: Watch, code: int) -> None:
         """What was imported before the copy was made may kill the copy: such a file gets a fresh process."""

@@ -10,7 +10,7 @@ from ci.progress import bar
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.report.text import counted
-from ci.runner.cards import inventory
+from ci.runner.inventory import inventory
 from ci.runner.journal import Journal, read_journals
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,13 @@ from ci.live.view import Watcher, view_for, watching
 from ci.live.words import Again
 from ci.report.identity import RunIdentity, read_identity, reproduce_command
 from ci.report.text import shell_line
-from ci.runner.cards import Card, inventory
+from ci.runner.cards import Card
 from ci.runner.child import default_start_method
 from ci.runner.forking import starts_processes
+from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import inventory, present
+from ci.runner.leases import Leases, shared_folder
+from ci.runner.pool import CardPool
 from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
@@ -45,6 +49,33 @@ def cards_of(context: Context) -> list[Card]:
     """
     model = context.settings.model
     return inventory(context.environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
+
+
+def card_pool(context: Context, run: str, say: Callable[[str], None]) -> CardPool:
+    """All cards of this host, of which the run takes what is free; the control's belong to nobody.
+
+    Raises:
+        DeviceError: fewer real cards than the settings ask for.
+        FileSystemError: the folder of leases cannot be used.
+    """
+    model, settings = context.settings.model, context.settings.model.run
+    wanted = cards_of(context)
+    if model.device.name == "cpu":
+        return CardPool(wanted, say=say)
+    folder = shared_folder() if settings.leases is None else context.settings.resolve(settings.leases)
+    rules = Rules(strikes=settings.card_strikes, bench_s=settings.card_bench_s)
+    everything = present(
+        context.environ, device=model.device.name, wanted=settings.cards, cores=context.cores
+    )
+    return CardPool(
+        everything,
+        wanted=len(wanted),
+        leases=Leases(folder, run=run, clock=context.clock),
+        health=HealthFiles(folder=folder, rules=rules),
+        run=run,
+        clock=context.clock,
+        say=say,
+    )
 
 
 def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
@@ -145,13 +176,16 @@ def run_step(
     within = shards if meeting is None else plan.shards
     options = _options(context, source, folder, workers=min(len(cards), len(shards)))
     options = replace(options, doubts=doubts, spawned=_spawned(source.tests, within))
-    with _watched(
-        context, plan, shards, cards=cards, durations=durations, folder=folder, events=events
-    ) as watcher:
+    with (
+        contextlib.closing(card_pool(context, folder.run, context.say)) as pool,
+        _watched(
+            context, plan, shards, cards=cards, durations=durations, folder=folder, events=events
+        ) as watcher,
+    ):
         interrupted = run_plan(
             plan,
             shards,
-            cards=cards,
+            cards=pool,
             expectations=expectations,
             options=options,
             listen=watcher.take,
@@ -175,6 +209,7 @@ def run_step(
 
 def _options(context: Context, source: Source, folder: RunFolder, *, workers: int) -> RunOptions:
     settings = context.settings.model.run
+    checks = settings.preflight and context.settings.model.device.name != "cpu"
     return RunOptions(
         run=folder.run,
         run_dir=folder.path,
@@ -190,6 +225,8 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         static=settings.static,
         retries=settings.retries,
         retry_budget=settings.retry_budget,
+        preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
+        lease_timeout_s=settings.lease_timeout_s,
     )
 
 

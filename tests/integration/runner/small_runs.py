@@ -12,6 +12,7 @@ from ci.device.environment import device_environment
 from ci.runner.cards import Card
 from ci.runner.claims.opening import Meeting
 from ci.runner.journal import read_journals
+from ci.runner.pool import CardPool
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint
@@ -55,6 +56,9 @@ class Runner:
         static: bool = True,
         retries: int = 0,
         durations: Mapping[str, float] | None = None,
+        pool: CardPool | None = None,
+        preflight_timeout_s: float = 0,
+        lease_timeout_s: float = 0,
         timeouts: Mapping[str, float] | None = None,
         shards: Sequence[int] | None = None,
         meeting: Meeting | None = None,
@@ -69,11 +73,12 @@ class Runner:
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device=device, environ=environ,
             threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
             grace_s=5, worker_restarts=restarts, static=static, retries=retries, retry_budget=100,
+            preflight_timeout_s=preflight_timeout_s, lease_timeout_s=lease_timeout_s,
         )  # fmt: skip
         interrupted = run_plan(
             plan,
             plan.shards if shards is None else [plan.shards[index] for index in shards],
-            cards=[Card(name=f"{device}:{index}", environment={}) for index in range(cards)],
+            cards=pool or [Card(name=f"{device}:{index}", environment={}) for index in range(cards)],
             expectations=expectations or {},
             options=options,
             listen=listen,
