@@ -139,6 +139,7 @@ def _options(
         threads=max(1, context.cores // max(1, min(context.cores, shards))),
         retries=0,
         doubts={},
+        preflight_timeout_s=0,
     )
 
 
