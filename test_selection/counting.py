@@ -36,7 +36,8 @@ def unit_of(loads: Sequence[FileLoad]) -> float:
     ticks = [round(value * TICKS) for value in values]
     if any(abs(tick - value * TICKS) > ROUNDING for tick, value in zip(ticks, values, strict=True)):
         return 0.0
-    return math.gcd(*ticks) / TICKS
+    # What is less than half a tick is no unit, and none of it either.
+    return math.gcd(*ticks) / TICKS if all(ticks) else 0.0
 
 
 def counts_too_many(loads: Sequence[FileLoad], shards: int, limit: float) -> bool:

@@ -92,6 +92,7 @@ def test_no_split_over_cards_of_different_speed_is_better(
 @settings(max_examples=150, deadline=None)
 @given(tried_out())
 @example(([(0.5, [2.2250738585e-313])], 1))
+@example(([(0.0, [0.5]), (0.0, [2e-60])], 1))
 def test_every_bound_is_one(case: tuple[Files, int]) -> None:
     files, shards = case
     best = best_of_all(files, shards)
