@@ -10,6 +10,10 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `end`: id, outcome, seconds, message, detail
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
+  with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
+- `card_check`: why (order, crash), ok, seconds, message, detail, ras: a card was checked
+- `card_fault`: message, ras, detail: a card failed while a file was set up, which costs no test anything
+- `card_lost`: card, message: a card is not used any more
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
 - `piece`: file, tests (how many), why (plan, stolen, retry), of (the shard they are planned for), attempt
 - `not_run`: ids, message: planned and not run, with the reason
@@ -17,7 +21,7 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `file_error`: file, message, detail: a file could not be imported where it was to be run
 - `shard_end`: status (done, interrupted)
 
-Outcomes are passed, failed, skipped, xfailed, xpassed.
+Outcomes are passed, failed, skipped, xfailed, xpassed; and hardware, where a test failed by its card.
 
 Each line ends with its checksum (`ci.runner.journal_line`). A line is with the operating system when `write`
 returns, so no process that dies loses it; `sync` brings lines to the disk, where a machine that goes down

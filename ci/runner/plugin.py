@@ -178,7 +178,8 @@ class RunPlugin:
             event = self._card_said(self._running) if outcome in {"failed", "xfailed"} else None
             if event is not None:
                 self._sick = True
-                outcome, message = "hardware", f"{message}; the card said: {event}"
+                outcome = "hardware"
+                message = message if event.name in message else f"{message}; the card said: {event}"
             self._ended(self._running, outcome, message, detail, **({"ras": str(event)} if event else {}))
 
     def _card_said(self, running: _Running) -> RasEvent | None:

@@ -152,7 +152,7 @@ class CardPool:
         elif self._strikes[card.name] >= self._rules.strikes:
             self.leave_out(card, f"given up for this run after {self._strikes[card.name]} faults: {reason}")
         else:
-            self._say(f"card {card.name} has {self._strikes[card.name]} strikes: {reason}")
+            self._say(f"card {card.name}: fault {self._strikes[card.name]} in this run: {reason}")
         return card.name in self._out
 
     def _keep(self, card: Card, reason: str) -> str | None:

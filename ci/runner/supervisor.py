@@ -221,6 +221,7 @@ class _Supervisor:
     def _release(self, cards: Sequence[Card]) -> None:
         for card in cards:
             self._pool.release(card)
+            self._asked = None  # with one card fewer, the run may have another
 
     def _waits(self) -> bool:
         """Whether a run that has no card at all is to wait for one."""
@@ -383,10 +384,15 @@ class _Supervisor:
         self._end_shard(post)
 
     def _end_shard(self, post: Post) -> None:
+        """What a post leaves undone waits for a card again, with what it had taken over from others."""
         self._dispatcher.end(post.shard)
-        if post.shard in self._dispatcher.left_over():
-            self._waiting.append(self._work.shard(post.shard))
-            self._asked = None
+        left = set(self._dispatcher.left_over()) & set(self._work.indexes)
+        working = {one.shard for one in self._posts if not one.sick}
+        if self._retries.waiting and not working:
+            left.add(post.shard)
+        served = working | {shard.index for shard in self._waiting} | self._reasons.keys()
+        self._waiting += [self._work.shard(index) for index in sorted(left - served)]
+        self._asked = None
 
     def _account(self, post: Post, job: Job, took_s: float | None = None) -> None:
         """Tell other hosts of a piece all of whose tests have an outcome, and of what it took."""

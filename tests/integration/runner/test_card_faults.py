@@ -45,10 +45,11 @@ class Ward:
             state.mkdir()
             self._environ.setenv("SPYRE_CI_CARD_STATE", str(state))
 
-    def pool(self) -> CardPool:
+    def pool(self, wanted: int | None = None) -> CardPool:
         leases = self.folder / "leases"
         return CardPool(
             [Card(name=name, environment={EMULATED_VARIABLE: name}) for name in (SICK, WELL)],
+            wanted=wanted,
             leases=Leases(leases, run="r", clock=time.time),
             health=HealthFiles(folder=leases, rules=Rules(strikes=2, bench_s=600)),
             run="r",
@@ -56,8 +57,8 @@ class Ward:
             say=self.said.append,
         )
 
-    def run(self, *, static: bool = True) -> Account:
-        pool = self.pool()
+    def run(self, *, static: bool = True, wanted: int | None = None) -> Account:
+        pool = self.pool(wanted)
         self.runner.run(
             self.plan,
             pool=pool,
@@ -124,6 +125,15 @@ def test_a_card_that_fails_in_the_middle_costs_the_running_test_and_nothing_else
     assert {found[name] for name in found if name != hit[0].id} == GOOD
     assert ward.lost() == [SICK]
     assert exit_code(account) == EXIT_INCOMPLETE
+
+
+def test_a_run_of_one_card_goes_on_with_another_of_the_host(ward: Ward) -> None:
+    ward.sicken(f"{SICK}=fail:30", for_good=True)
+    account = ward.run(wanted=1)
+    (hit,) = [one for one in account.results if one.verdict is Verdict.HARDWARE]
+    assert hit.attempts == 2
+    assert {one.verdict for one in account.results if one.id != hit.id} == GOOD
+    assert ward.lost() == [SICK]
 
 
 def test_a_card_that_aborts_its_process_is_quoted_and_benched_after_so_often(ward: Ward) -> None:
