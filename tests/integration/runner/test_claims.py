@@ -36,6 +36,7 @@ SHORT = ["test_long.py::TestShort::test_0"]
 OUTCOMES = "test_outcomes.py::TestOutcomes::test_"
 DEVICES = "test_devices.py::TestFirst::test_plain"
 SOURCE = """
+import os
 import time
 import unittest
 
@@ -50,6 +51,8 @@ class TestShort(unittest.TestCase):
 
 
 def wait(self):
+    while not os.path.exists(os.environ["RUN_GO"]):
+        time.sleep(0.05)
     time.sleep(0.7)
 
 
@@ -74,6 +77,8 @@ class Hosts:
             stage=None, percent=100, started_at=0.0,
         )  # fmt: skip
         write_identity(self.given, identity)
+        self.go = folder / "go"
+        self.go.touch()
         self.run_dirs: dict[int, Path] = {}
         self.started: list[subprocess.Popen[str]] = []
 
@@ -97,6 +102,7 @@ class Hosts:
             env={
                 **kept,
                 "PYTHONPATH": str(ROOT),
+                "RUN_GO": str(self.go),
                 "SPYRE_CI__RUN__SHARE": self.share,
                 "SPYRE_CI__RUN__SHARE_LEASE_S": str(LEASE_S),
                 **(environ or {}),
@@ -151,6 +157,11 @@ def ended(journal: Journal, number: int) -> bool:
     return len(events(journal, "end")) >= number
 
 
+def waits(journal: Journal) -> bool:
+    """Whether one of the long tests has begun."""
+    return any(event["id"] in LONG for event in events(journal, "start"))
+
+
 @pytest.fixture(params=["folder", "redis"])
 def hosts(request: pytest.FixtureRequest, tmp_path: Path, tree: Path) -> Iterator[Hosts]:
     share = str(tmp_path / "share")
@@ -168,7 +179,12 @@ def whole(account: Account) -> None:
 
 
 def test_the_host_with_the_short_shard_helps_and_both_make_one_account(hosts: Hosts) -> None:
+    # However long a busy machine takes to start them, nobody is through before both have begun.
+    hosts.go.unlink()
     first, second = hosts.start(0), hosts.start(1)
+    for shard in (0, 1):
+        hosts.until(lambda journal, shard=shard: journal.shard == shard and waits(journal))  # type: ignore[misc]
+    hosts.go.touch()
     for code, said in hosts.wait(first, second):
         assert code == 0, said
     account = hosts.account()
@@ -176,7 +192,7 @@ def test_the_host_with_the_short_shard_helps_and_both_make_one_account(hosts: Ho
     assert account.counts[Verdict.PASSED] == len(LONG) + len(SHORT)
     assert {result.attempts for result in account.results} == {1}
     ran = Counter(journal.shard for journal in hosts.journals() for _ in events(journal, "end"))
-    assert ran[1] >= 5
+    assert ran[1] > len(SHORT)
     stolen = [
         one for journal in hosts.journals() for one in events(journal, "piece") if one["why"] == "stolen"
     ]
