@@ -55,6 +55,7 @@ def run_plan(
     file_s: Mapping[str, float] | None = None,
     timeouts: Mapping[str, float] | None = None,
     meeting: Meeting | None = None,
+    whole: Plan | None = None,
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
@@ -70,6 +71,7 @@ def run_plan(
         file_s: set-up seconds expected of each file.
         timeouts: seconds after which a test counts as hung, where its own history says.
         meeting: where this host shares the plan's pieces with others; None: it runs its shards by itself.
+        whole: what `plan` is the rest of, where a run that shares is resumed.
 
     Raises:
         UsageError: a shard needs more cards than there are.
@@ -91,6 +93,7 @@ def run_plan(
         timeouts=timeouts,
         spawned=options.spawned,
         shared=meeting is not None,
+        whole=None if meeting is None else whole,
     )
     share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
@@ -133,7 +136,7 @@ class _Supervisor:
             retries=self._retries,
             **({} if share is None else {"claim": share.claim}),
         )
-        self._share, self._view = share, View(self._dispatcher, work.pieces)
+        self._share, self._view = share, View(self._dispatcher, work.table)
 
     def run(self) -> bool:
         try:
@@ -177,10 +180,10 @@ class _Supervisor:
             return
         self._view.apply(self._share.leave(), self._work.indexes, self._now)
         for shard in self._work.indexes:
-            away = self._share.away(shard, len(self._work.pieces[shard]))
-            for host, numbers in away.items():
-                ids = [name for number in numbers for name in self._work.pieces[shard][number].ids]
-                self._write(self._attempt_at(shard), "elsewhere", host=host, ids=ids)
+            row = self._work.table[shard]
+            for host, numbers in self._share.away(shard, len(row)).items():
+                if ids := [name for number in numbers for name in row[number].ids]:
+                    self._write(self._attempt_at(shard), "elsewhere", host=host, ids=ids)
 
     def _attempt_at(self, shard: int) -> Attempt:
         """The attempt whose journal tells of a shard; a new one where no post came to it."""

@@ -10,7 +10,7 @@ from ci.runner.dispatch import Job
 from ci.runner.messages import Order
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
-from test_selection.steal import cut_plan, piece_seconds
+from test_selection.steal import Piece, cut_plan, piece_seconds
 
 # Where more tests of a file may run, saying which costs more than leaving the others out saves.
 MOST_WANTED = 5000
@@ -25,6 +25,7 @@ class Work:
         pieces: by index of the plan's shards, in the order of running; empty for those that run elsewhere
             and whose pieces are not to be had here.
         rows: the pieces of all shards, the same on every host.
+        table: what of each of them is to be run here, by its number; without ids where nothing is.
         wide: the shards that need several cards at once.
         apart: the first id of each piece that wants a process of its own.
         tick_s: how often posts look at the whole, in seconds: about what a piece takes.
@@ -40,6 +41,7 @@ class Work:
         timeouts: Mapping[str, float] | None = None,
         spawned: Collection[str] = (),
         shared: bool = False,
+        whole: Plan | None = None,
     ) -> None:
         """Cut the plan.
 
@@ -51,6 +53,7 @@ class Work:
             timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
             spawned: the files that want processes that are not forked.
             shared: whether pieces of shards that run elsewhere may be claimed here.
+            whole: what `plan` is the rest of, where the run is resumed and its pieces are known to others.
         """
         here = {shard.index for shard in shards}
         known = [one for one in plan.shards if one.index in here or (shared and one.cards == 1)]
@@ -60,11 +63,16 @@ class Work:
         within = {shard.index for shard in known}
         self.rows = [
             [replace(piece, number=number) for number, piece in enumerate(row)]
-            for row in cut_plan(plan, durations)
+            for row in cut_plan(whole or plan, durations)
         ]
-        self.pieces = [row if index in within else [] for index, row in enumerate(self.rows)]
+        done = set() if whole is None else set(whole.ids).difference(plan.ids)
+        self.table = [
+            [_rest(piece, done) for piece in row] if index in within else []
+            for index, row in enumerate(self.rows)
+        ]
+        self.pieces = [[piece for piece in row if piece.ids] for row in self.table]
         self.wide = frozenset(shard.index for shard in self.shards if shard.cards > 1)
-        self.tick_s = piece_seconds(plan)
+        self.tick_s = piece_seconds(whole or plan)
         self._spawned = frozenset(spawned)
         self._expectations, self._timeouts = expectations, timeouts or {}
         self._groups: dict[str, tuple[int, Group]] = {
@@ -124,3 +132,10 @@ class Work:
         """The limits of tests that differ from their file's."""
         found = {name: self._timeouts[name] for name in ids if name in self._timeouts}
         return {name: seconds for name, seconds in found.items() if file_s is None or seconds < file_s}
+
+
+def _rest(piece: Piece, done: Collection[str]) -> Piece:
+    if not done:
+        return piece
+    left = tuple(name for name in piece.ids if name not in done)
+    return replace(piece, ids=left, expected_s=piece.expected_s * len(left) / len(piece.ids))

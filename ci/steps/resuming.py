@@ -158,6 +158,7 @@ def _finish(
         durations=planned_seconds(context, folder),
         folder=folder,
         doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
+        whole=cut_off.plan,
         events=events,
     )
 

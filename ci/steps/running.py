@@ -137,6 +137,7 @@ def run_step(
     beside: RunFolder | None = None,
     allow_collect_errors: bool = False,
     doubts: Doubts | None = None,
+    whole: Plan | None = None,
     events: Sink | None = None,
 ) -> bool:
     """Run `shards` and return whether the run was interrupted; everything else is in the journals.
@@ -152,6 +153,7 @@ def run_step(
         beside: holds the plan; None: the same folder.
         allow_collect_errors: noted for the case that the run is resumed.
         doubts: the run is resumed, by a caller that has its folder alone; what may have run before, by shard.
+        whole: what `plan` is the rest of, where the run is resumed: others know its pieces.
         events: takes what happens, for other tools.
     """
     if doubts is None:
@@ -193,6 +195,7 @@ def run_step(
             file_s=durations.files,
             timeouts=_timeouts(context, durations),
             meeting=meeting and replace(meeting, say=context.say),
+            whole=whole,
         )
         watcher.finish(interrupted=interrupted)
     return interrupted or control_step(

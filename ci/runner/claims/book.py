@@ -132,7 +132,7 @@ class Book:
         taken = [key for key in self.others if key not in self._away and self.lives(self.others[key][1])]
         taken += [key for key in self._ended if key not in self._away]
         self._ended.clear()
-        freed = [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
+        freed = self._freed()
         freed += [key for key in self._unsure if key not in self.done and key not in self.others]
         self._unsure.clear()
         self._away.update(taken)
@@ -160,10 +160,14 @@ class Book:
         if sum(name < self.me for name in alive) >= 2:  # noqa: PLR2004  # two guards, one may die
             return False
         holders = {name for _, name in self.others.values()}
-        return any(self.hosts[name].busy or name in holders for name in alive)
+        # What the next look frees is this host's to run.
+        return any(self.hosts[name].busy or name in holders for name in alive) or bool(self._freed())
 
     def _host(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(heard=self.now))
+
+    def _freed(self) -> list[Key]:
+        return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
 
     def _take(self, name: str, host: Host, news: News) -> None:
         host.busy, host.gone, host.posts = news.busy, news.gone, () if news.gone else news.posts

@@ -15,6 +15,7 @@ class View:
     """Keeps a dispatcher's sight current with what other hosts do."""
 
     def __init__(self, dispatcher: Dispatcher, pieces: Sequence[Sequence[Piece]]) -> None:
+        """Look after a dispatcher; `pieces` are those of each shard, by number."""
         self._dispatcher, self._pieces = dispatcher, pieces
         self._theirs: set[int] = set()
 
@@ -55,7 +56,8 @@ class View:
 
     def _piece(self, shard: int, number: int) -> Piece | None:
         row = self._pieces[shard] if self._known(shard) else ()
-        return row[number] if number < len(row) else None
+        # Of a piece without ids nothing is left to run here.
+        return row[number] if number < len(row) and row[number].ids else None
 
 
 def posted(sight: Sight, posts: Collection[int], now: float) -> tuple[Posted, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ci.runner.dispatch import Job
 from ci.runner.work import Work
 from test_selection.plan import Group, Plan, Shard, fingerprint
@@ -38,6 +40,21 @@ def test_shards_without_tests_are_nobodys_and_pieces_of_others_are_not_here() ->
     assert [len(row) for row in found.pieces] == [3, 0, 0]
     assert work(0, 1).wide == {1}
     assert found.apart == {"b::1"}
+
+
+def test_what_is_left_of_a_plan_that_is_shared_has_the_pieces_the_others_know() -> None:
+    left = replace(
+        PLAN, shards=(replace(SHARDS[0], groups=(Group(file="a.py", ids=("a::2",)),)), *SHARDS[1:])
+    )
+    given = {"durations": {"a::1": 4.0, "a::2": 4.0}, "expectations": {}, "shared": True}
+    found = Work(left, [left.shards[0]], whole=PLAN, **given)  # type: ignore[arg-type]  # all as they should be
+    whole = Work(PLAN, [SHARDS[0]], **given)  # type: ignore[arg-type]  # all as they should be
+    assert found.rows == whole.rows
+    assert found.tick_s == whole.tick_s
+    assert [len(row) for row in found.table] == [len(row) for row in whole.table]
+    ((piece,), _, _) = found.pieces
+    assert piece.ids == ("a::2",)
+    assert whole.rows[0][piece.number].ids == ("a::2",)
 
 
 def test_a_test_has_its_own_limit_where_that_is_sooner_than_its_files() -> None:

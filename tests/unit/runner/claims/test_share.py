@@ -206,6 +206,26 @@ def test_two_stay_for_the_one_that_works_and_the_others_go() -> None:
     assert not any(share.waits() for share in shares.values())
 
 
+def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    for number in (1, 2):
+        assert a.claim(0, piece(number))
+        assert b.claim(0, piece(number)) == 0
+    assert a.claim(0, piece(3))
+    assert b.claim(0, piece(3)) == 0
+    freed: list[tuple[int, int]] = []
+    for _ in range(40):
+        clock.now += 0.5
+        # Between two looks it hears the others, too, where it claims what a dead one had.
+        b._hear()
+        if not b.waits():
+            break
+        look = b.look([], busy=False)
+        freed += look.freed if look is not None else ()
+    assert set(freed) == {(0, 1), (0, 2), (0, 3)}
+
+
 def test_strange_lines_of_others_are_passed_over() -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
