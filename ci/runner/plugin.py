@@ -7,6 +7,7 @@ after each order, a byte goes back. The pipe's end is the session's.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import time
@@ -132,7 +133,7 @@ class RunPlugin:
                 (self._items[name] for name in order["ids"] if name in self._items), key=lambda one: one[0]
             )
         ]
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in itertools.zip_longest(items, items[1:]):
             if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
                 mark(item, expected)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

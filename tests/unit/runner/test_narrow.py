@@ -72,3 +72,29 @@ def test_a_class_that_others_inherit_from_is_left_alone() -> None:
 @pytest.mark.parametrize("other", [5, "text", dict, ModuleType("m"), pytest])
 def test_what_is_no_test_class_is_left_alone(other: object) -> None:
     assert leave_out(other, "a.py", frozenset()) == 0
+
+
+@pytest.mark.parametrize("wanted", ["first", "second"])
+def test_a_function_that_is_two_tests_stays_where_one_of_them_is_wanted(wanted: str) -> None:
+    class TestAlias(unittest.TestCase):
+        def test_first(self) -> None:
+            """Under two names."""
+
+        test_second = test_first
+
+    leave_out(TestAlias, "a.py", wanted_names([f"a.py::TestAlias::test_{wanted}"]))
+    assert f"test_{wanted}" in collected(TestAlias)
+
+
+@pytest.mark.parametrize("wanted", ["TestOne", "TestTwo"])
+def test_a_function_that_two_classes_have_stays_where_one_of_them_wants_it(wanted: str) -> None:
+    class TestOne(unittest.TestCase):
+        def test_shared(self) -> None:
+            """In two classes."""
+
+    class TestTwo(unittest.TestCase):
+        test_shared = TestOne.test_shared
+
+    for cls in (TestOne, TestTwo):
+        leave_out(cls, "a.py", wanted_names([f"a.py::{wanted}::test_shared"]))
+    assert collected({"TestOne": TestOne, "TestTwo": TestTwo}[wanted]) == ["test_shared"]
