@@ -54,6 +54,10 @@ def test_every_fault_costs_its_test_and_every_other_test_has_its_verdict(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RUN_FOLDER", str(runner.run_dir))
+    # What an earlier report of the run left.
+    (runner.run_dir / "junit").mkdir(parents=True)
+    for name in ("junit/0.xml", "results.jsonl.gz"):
+        (runner.run_dir / name).write_bytes(b"")
     plan = whole()
     assert runner.run(plan, cards=2, device="spyre", test_timeout_s=8) is False
     results = reconcile(plan, read_journals(runner.run_dir)).results

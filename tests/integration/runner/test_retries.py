@@ -77,7 +77,8 @@ def test_a_card_with_nothing_left_helps_another(runner: Runner) -> None:
     )
     assert ran[1] >= 4
     stolen = [event for event in runner.named("piece") if event["why"] == "stolen"]
-    assert {event["of"] for event in stolen} == {0}
+    # The one test of the other may be stolen too, by whoever has the file set up first.
+    assert 0 in {event["of"] for event in stolen}
 
 
 def test_a_static_run_leaves_every_test_on_its_shard(runner: Runner) -> None:
