@@ -33,7 +33,7 @@ def tests(session: nox.Session) -> None:
 def heavy(session: nox.Session) -> None:
     """What takes minutes: the real PyTorch tree, the whole op suite, README's commands in a clean clone."""
     install(session, "-e", ".[torch]", group="test")
-    session.run("pytest", "tests/heavy", *session.posargs)
+    session.run("pytest", "tests/heavy", "-n", "2", *session.posargs)
 
 
 @nox.session(tags=["check"])
