@@ -99,6 +99,7 @@ class State:
         expected_s: Mapping[str, float],
         setup_s: Mapping[str, float],
         now: float,
+        others: Mapping[str, str] | None = None,
     ) -> None:
         """Begin with nothing done.
 
@@ -108,8 +109,10 @@ class State:
             expected_s: seconds expected by id; of others, what their shard has left for them.
             setup_s: seconds expected of setting files up.
             now: monotonic seconds.
+            others: by id, the file of tests that are planned for other hosts and may be taken from them.
         """
         self.cards = tuple(cards)
+        self._others, self._expected_s = others or {}, expected_s
         self.lost: dict[str, str] = {}
         self.counts: Counter[Verdict] = Counter()
         self.settled = 0
@@ -235,6 +238,8 @@ class State:
 
     def _starts(self, stream: Stream, event: Mapping[str, Any], now: float) -> Iterator[News]:
         name, number = event.get("id"), event.get("try", 1)
+        if isinstance(name, str) and name in self._others and name not in self._tests:
+            self._adopt(name)
         test = self._tests.get(name) if isinstance(name, str) else None
         if test is None or not isinstance(name, str):
             return
@@ -272,12 +277,42 @@ class State:
                     id=name if isinstance(name, str) else None,
                     message=message,
                 )
+            case "elsewhere":
+                yield from self._hand_over(event.get("ids"), now)
             case "card_lost":
                 card = _text(event.get("card")) or stream.card
                 self.lost.update(dict.fromkeys(card.split("+"), message))
                 yield CardLost(card=card, message=message)
             case _:
                 pass
+
+    def _adopt(self, name: str) -> None:
+        """A test that was planned for another host is run here."""
+        file, seconds = self._others[name], self._expected_s.get(name, 0.0)
+        tally = self.files.setdefault(file, Tally(file=file))
+        self._tests[name] = _Test(tally, seconds)
+        tally.planned += 1
+        tally.left_s += seconds
+        tally.longest_s = max(tally.longest_s, seconds)
+        self.planned += 1
+        if tally.ended_at is None:
+            self.unended[file] = tally
+
+    def _hand_over(self, ids: Any, now: float) -> Iterator[News]:
+        """Tests that were planned for this host are another's to tell of."""
+        for name in ids if isinstance(ids, list) else ():
+            test = self._tests.get(name) if isinstance(name, str) else None
+            if test is None or test.verdict is not None:
+                continue
+            del self._tests[name]
+            tally = test.tally
+            tally.planned -= 1
+            tally.left_s -= test.expected_s
+            self.planned -= 1
+            if not tally.planned:
+                self.unended.pop(tally.file, None)
+            elif tally.settled == tally.planned:
+                yield from self._end_file(tally, now)
 
     def _drain(self, stream: Stream, now: float) -> Iterator[News]:
         """What the journal's reader made of the last event, test by test."""

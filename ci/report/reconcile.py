@@ -108,6 +108,7 @@ def reconcile(
     *,
     expectations: Mapping[str, str] | None = None,
     interrupted: bool = False,
+    known: Collection[str] = (),
 ) -> Account:
     """Give every planned test its verdict.
 
@@ -116,6 +117,7 @@ def reconcile(
         journals: whatever was gathered, in any order; the same one twice counts once.
         expectations: by id, the reason of a declared outcome.
         interrupted: the caller knows that the run was ended early.
+        known: ids that are planned, and another host's to answer for.
     """
     journals = list(journals)
     replays = _replays(journals, interrupted=interrupted)
@@ -127,7 +129,7 @@ def reconcile(
     return Account(
         results=results,
         expected_s={shard.index: shard.expected_s for shard in plan.shards},
-        unplanned=tuple(sorted(told - planned)),
+        unplanned=tuple(sorted((told - planned).difference(known))),
         missing_shards=_missing(plan, last, told),
         foreign=tuple(f"{one.shard}-{one.attempt}" for one in replays if not _belongs(one, plan)),
         torn=_torn(journals) + sum(one.malformed for one in own),
@@ -148,7 +150,14 @@ def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journa
     """
     replays = [one for one in _replays(journals, interrupted=False) if _belongs(one, plan)]
     told = set[str]().union(*(one.ids for one in replays))
-    away = set[str]().union(*(one.elsewhere for one in replays)) - told
+    # What was cut off here and went to another is that one's to answer for.
+    settled = {
+        name
+        for one in replays
+        for name, tries in one.tries.items()
+        if any(found.outcome not in NO_OUTCOME for found in tries)
+    }
+    away = set[str]().union(*(one.elsewhere for one in replays)) - settled
     own = [shard for shard in plan.shards if shard.index in shards]
     # Who has no shard has no journal either.
     taken = [group for shard in plan.shards if shard.index not in shards for group in _keep(shard, told)]

@@ -184,6 +184,7 @@ class _Supervisor:
             for host, numbers in self._share.away(shard, len(row)).items():
                 if ids := [name for number in numbers for name in row[number].ids]:
                     self._write(self._attempt_at(shard), "elsewhere", host=host, ids=ids)
+                    self._listen(shard, {"e": "elsewhere", "host": host, "ids": ids})
 
     def _attempt_at(self, shard: int) -> Attempt:
         """The attempt whose journal tells of a shard; a new one where no post came to it."""

@@ -100,7 +100,7 @@ def report_shards(
     # Where others were faster with all of it, nothing is missing.
     percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
     selection = Selection(stage=None, percent=percent, ids=part.ids)
-    account = reconcile(part, journals, interrupted=interrupted)
+    account = reconcile(part, journals, interrupted=interrupted, known=plan.ids)
     identity = _identity_here(context, folder)
     account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)

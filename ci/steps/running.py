@@ -181,7 +181,14 @@ def run_step(
     with (
         contextlib.closing(card_pool(context, folder.run, context.say)) as pool,
         _watched(
-            context, plan, shards, cards=cards, durations=durations, folder=folder, events=events
+            context,
+            plan,
+            shards,
+            cards=cards,
+            durations=durations,
+            folder=folder,
+            events=events,
+            shared=meeting is not None,
         ) as watcher,
     ):
         interrupted = run_plan(
@@ -253,14 +260,18 @@ def _watched(
     durations: Durations,
     folder: RunFolder,
     events: Sink | None,
+    shared: bool,
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
+    here = {shard.index for shard in shards}
+    theirs = [shard for shard in plan.shards if shared and shard.index not in here]
     state = State(
         shards,
         cards=[card.name for card in cards],
         expected_s=durations.tests,
         setup_s=durations.files,
         now=context.monotonic(),
+        others={name: group.file for shard in theirs for group in shard.groups for name in group.ids},
     )
     if events is not None:
         events.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))

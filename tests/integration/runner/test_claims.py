@@ -361,7 +361,8 @@ def test_a_host_that_is_resumed_joins_again_and_leaves_alone_what_others_did(
     assert code == 0, said
     account = hosts.account()
     whole(account)
-    assert account.counts[Verdict.PASSED] == len(LONG) + len(SHORT)
+    # Of its own shard nothing is left; the other host's is for that one to finish.
+    assert {one.verdict for one in account.results if one.id in LONG} == {Verdict.PASSED}
     starts = [event for journal in hosts.journals() for event in events(journal, "start")]
     again = Counter(event["id"] for event in starts)
     marked = {event["id"] for event in starts if event.get("try", 1) > 1}

@@ -24,6 +24,7 @@ def small_state(
     expected_s: Mapping[str, float] | None = None,
     setup_s: Mapping[str, float] | None = None,
     now: float = 0.0,
+    others: Mapping[str, str] | None = None,
 ) -> State:
     """Two files on two shards, unless others are given."""
     return State(
@@ -32,6 +33,7 @@ def small_state(
         expected_s=expected_s or {},
         setup_s=setup_s or {},
         now=now,
+        others=others,
     )
 
 

@@ -197,3 +197,33 @@ def test_what_is_kept_of_a_test_is_small() -> None:
     assert sum(sys.getsizeof(one.detail) + sys.getsizeof(one.message) for one in kept) < 100_000
     (stream,) = state._streams.values()
     assert not stream.replay.tries
+
+
+def test_what_another_host_took_is_no_longer_waited_for_and_is_not_called_not_run() -> None:
+    feed = Feed(small_state())
+    feed.begin(0, "a.py")
+    feed.test(0, A, "passed")
+    feed.event(0, "elsewhere", host="pod-7", ids=[A, B, C, D, "nobody's", 7])
+    assert [one.tally.file for one in feed.news if isinstance(one, FileEnded)] == ["a.py"]
+    assert (feed.state.planned, feed.state.left, feed.state.unended) == (1, 0, {})
+    assert feed.state.finish(9.0, interrupted=False) == []
+    assert +feed.state.counts == {Verdict.PASSED: 1}
+
+
+@pytest.mark.parametrize("ids", [None, "all", 7, [[A]]])
+def test_strange_words_of_other_hosts_change_nothing(ids: Any) -> None:
+    feed = Feed(small_state())
+    feed.event(0, "elsewhere", host="pod-7", ids=ids)
+    assert feed.state.planned == 4
+
+
+def test_what_is_taken_from_another_host_counts_here_also_in_a_file_that_had_ended() -> None:
+    state = small_state(shard(0, {"a.py": [A]}), others={B: "a.py", C: "b.py"}, expected_s={C: 3.0})
+    feed = Feed(state)
+    feed.begin(0, "a.py")
+    for name in (A, B, C):
+        feed.test(0, name, "passed")
+    assert (state.planned, state.settled, state.unended) == (3, 3, {})
+    assert [one.tally.file for one in feed.news if isinstance(one, FileEnded)] == ["a.py", "b.py"]
+    assert state.files["a.py"].counts[Verdict.PASSED] == 2
+    assert state.finish(9.0, interrupted=False) == []

@@ -67,6 +67,16 @@ def test_what_was_begun_here_stays_here_though_another_took_it_over() -> None:
     assert part.ids == [A]
 
 
+def test_what_was_cut_off_here_and_went_to_another_is_that_ones_to_answer_for() -> None:
+    cut_off: list[Event] = [{"e": "start", "id": B}, {"e": "not_run", "ids": [B], "message": "interrupted"}]
+    one = journal(0, *ran(A), *cut_off, elsewhere(B))
+    part = what_ran_here(PLAN, [0], [one])
+    assert part.ids == [A]
+    account = reconcile(part, [one], known=PLAN.ids)
+    assert account.holes == ()
+    assert reconcile(part, [one]).unplanned == (B,)
+
+
 def test_broken_words_of_other_hosts_are_counted_and_not_believed() -> None:
     broken: list[Event] = [
         {"e": "elsewhere"},
