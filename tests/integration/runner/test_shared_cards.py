@@ -19,7 +19,7 @@ from ci.runner.journal import read_journals
 from ci.runner.leases import Leases
 from test_selection.plan import Plan, write_plan
 
-from .small_runs import make_plan
+from .small_runs import Runner, make_plan
 
 pytestmark = pytest.mark.integration
 
@@ -92,8 +92,8 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path, tree: Path) -> Host:
-    return Host(tmp_path, tree)
+def host(tmp_path: Path, runner: Runner) -> Host:
+    return Host(tmp_path, runner.tree)
 
 
 def until(what: Callable[[], bool]) -> None:
