@@ -163,6 +163,13 @@ def test_a_test_that_is_gone_is_not_run_and_the_rest_runs(runner: Runner) -> Non
     assert "collect again" in runner.named("not_run")[0]["message"]
 
 
+def test_an_order_of_tests_that_are_all_gone_leaves_the_file_to_others(runner: Runner) -> None:
+    plan = make_plan({"test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_gone"]})
+    runner.run(plan)
+    assert set(runner.outcomes().values()) == {"not_run"}
+    assert runner.named("file_error") == []
+
+
 def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
     cls = "test_outcomes.py::TestOutcomes::"
     ids = [f"{cls}test_fails", f"{cls}test_passes", f"{cls}test_errors"]
