@@ -21,7 +21,7 @@ ACCOUNT_S = 120
 @nox.session(tags=["check"])
 def tests(session: nox.Session) -> None:
     """Unit tests, then quick integration tests; arguments go to pytest."""
-    install(session, "-e", ".[torch]", group="test")
+    install(session, "-e", ".[torch,redis]", group="test")
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
@@ -33,14 +33,14 @@ def tests(session: nox.Session) -> None:
 def heavy(session: nox.Session) -> None:
     """What takes minutes: the real PyTorch tree, the whole op suite, README's commands in a clean clone."""
     install(session, "-e", ".[torch]", group="test")
-    session.run("pytest", "tests/heavy", *session.posargs)
+    session.run("pytest", "tests/heavy", "-n", "2", *session.posargs)
 
 
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
     """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
     # With torch: its types are part of what is checked.
-    install(session, "-e", ".[torch]", group="lint")
+    install(session, "-e", ".[torch,redis]", group="lint")
     fix = "--fix" in session.posargs
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")

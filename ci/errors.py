@@ -34,6 +34,7 @@ __all__ = [
     "NothingToRunError",
     "PlanMismatchError",
     "PortInUseError",
+    "RunInUseError",
     "SettingsError",
     "SpyreCiError",
     "UsageError",
@@ -56,6 +57,10 @@ class DeviceError(SpyreCiError):
 
 class PortInUseError(SpyreCiError):
     """A server cannot listen where it was told to."""
+
+
+class RunInUseError(SpyreCiError):
+    """A run folder that another process works in."""
 
 
 class FileSystemError(SpyreCiError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.progress import TimeRemainingColumn as RemainingColumn
 
 LINE_EVERY_S = 10.0
+SILENCE_S = 60.0
+TICK_S = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,16 +47,37 @@ class Bar:
             self._said = now
             rate = self._done / max(now - self._first, 1.0)
             left = (self.total - self._done) / rate if rate else 0
-            self._console.print(
-                f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, about {left:.0f} s left)",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+            self._say(f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, about {left:.0f} s left)")
+
+    def tick(self) -> None:
+        """Time has passed; where it was too long without a line, write one, or a CI may end the job."""
+        if self._progress is None and (now := self._clock()) - self._said >= SILENCE_S:
+            self._said = now
+            self._say(f"{self.name} {self._done}/{self.total}, still at it")
 
     def warn(self, text: str) -> None:
         """A line that stays, above the bar."""
+        self._say(text)
+
+    def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _ticking(lines: Bar) -> Iterator[None]:
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(TICK_S):
+            lines.tick()
+
+    thread = threading.Thread(target=tick, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextlib.contextmanager
@@ -68,7 +92,9 @@ def bar(console: Console, clock: Callable[[], float], name: str, total: int) -> 
     """
     now = clock()
     if not console.is_terminal:
-        yield Bar(name=name, total=total, _console=console, _clock=clock, _said=now)
+        lines = Bar(name=name, total=total, _console=console, _clock=clock, _said=now)
+        with _ticking(lines):
+            yield lines
         return
     columns = (
         TextColumn("{task.description}"),

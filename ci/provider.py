@@ -19,6 +19,7 @@ class Provider:
         workflow: the workflow's or Jenkins job's name.
         url: page of the run; empty where there is none.
         step_summary: file that takes Markdown for the run's page.
+        commit: what is checked out, as the CI has it; empty where it does not say.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Provider:
     workflow: str
     url: str
     step_summary: Path | None
+    commit: str = ""
 
 
 def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
@@ -52,6 +54,11 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
     )
 
 
+def in_log(environ: Mapping[str, str]) -> bool:
+    """Whether what is printed ends up in a CI's log: no place for a bar, even where colours are forced on."""
+    return environ.get("CI", "").lower() in ("1", "true") or detect(environ, epoch_s=0).name != "none"
+
+
 def _github(environ: Mapping[str, str], epoch_s: float) -> Provider:
     server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
     run_id = environ.get("GITHUB_RUN_ID", "")
@@ -64,6 +71,7 @@ def _github(environ: Mapping[str, str], epoch_s: float) -> Provider:
         workflow=environ.get("GITHUB_WORKFLOW", ""),
         url=f"{server}/{repository}/actions/runs/{run_id}" if server and repository and run_id else "",
         step_summary=Path(summary) if summary else None,
+        commit=environ.get("GITHUB_SHA", ""),
     )
 
 
@@ -77,6 +85,7 @@ def _jenkins(environ: Mapping[str, str], epoch_s: float) -> Provider:
         workflow=job,
         url=environ.get("BUILD_URL", ""),
         step_summary=None,
+        commit=environ.get("GIT_COMMIT", ""),
     )
 
 

@@ -50,7 +50,7 @@ def parse_id(text: str) -> IdParts:
     Raises:
         UsageError: `text` is not a canonical id.
     """
-    base, bracket, rest = _CLASH.sub("", text).partition("[")
+    base, bracket, rest = without_clash(text).partition("[")
     names = base.split("::")
     pairs = [pair.partition("=") for pair in rest[:-1].split(",")] if bracket else []
     if len(names) < 2 or (bracket and not rest.endswith("]")) or not all(sign for _, sign, _ in pairs):  # noqa: PLR2004  # a file and a template
@@ -85,6 +85,11 @@ def resolve_clashes(ids: Sequence[str]) -> tuple[list[str], list[str]]:
         taken.add(name)
         unique.append(name)
     return unique, [one for one, number in seen.items() if number > 1]
+
+
+def without_clash(text: str) -> str:
+    """A canonical id without the number that tells it from others of the same parts."""
+    return _CLASH.sub("", text)
 
 
 def _value(value: str) -> str:

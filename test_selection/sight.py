@@ -127,6 +127,18 @@ class Sight:
         self.left -= 1
         return piece
 
+    def withdraw(self, shard: int, piece: Piece) -> bool:
+        """Take a piece out, because somebody else has it; false where it is not unclaimed."""
+        queue = self.queues[shard]
+        if piece not in queue.get(piece.file, ()):
+            return False
+        queue[piece.file].remove(piece)
+        self.rest[self.home(shard)][piece.file] -= piece.expected_s
+        if not queue[piece.file]:
+            del queue[piece.file]
+        self.left -= 1
+        return True
+
     def learn(self, card: int, file: str, *, took_s: float, expected_s: float) -> None:
         """What a piece took, and what was expected before anything was known."""
         self._took[file] = self._took.get(file, 0.0) + took_s / self.pace(card)

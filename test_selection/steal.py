@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from test_selection.durations import UNKNOWN_TEST_S
 from test_selection.plan import Group, Plan, Shard
@@ -50,11 +50,13 @@ class Piece:
         file: the file that must be set up to run them.
         ids: canonical ids, in the order of running.
         expected_s: seconds the tests are expected to take, without set-up.
+        number: its place among its shard's pieces, the same on every host that cuts the plan.
     """
 
     file: str
     ids: tuple[str, ...]
     expected_s: float
+    number: int = field(default=0, compare=False)
 
 
 def piece_seconds(plan: Plan) -> float:

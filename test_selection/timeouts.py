@@ -1,4 +1,4 @@
-"""Time-outs from history: a file whose tests are known to be quick need not wait ten minutes for a hang."""
+"""Time-outs from history: what is known to be quick need not wait ten minutes for a hang."""
 
 from __future__ import annotations
 
@@ -39,3 +39,17 @@ def file_timeouts(
         unquote(file, errors="surrogatepass"): min(ceiling_s, max(floor_s, math.ceil(factor * slowest[file])))
         for file in sorted(measured)
     }
+
+
+def test_timeouts(
+    spread: Mapping[str, float], *, factor: float, floor_s: float, ceiling_s: float
+) -> dict[str, float]:
+    """Seconds after which a test counts as hung, by canonical id: `factor` times its own 95th percentile.
+
+    Args:
+        spread: the 95th percentile of each measured test's times, in seconds.
+        factor: how many times that a test may take, 1 or more.
+        floor_s: no time-out is shorter, unless `ceiling_s` is.
+        ceiling_s: no time-out is longer.
+    """
+    return {name: min(ceiling_s, max(floor_s, math.ceil(factor * one))) for name, one in spread.items()}

@@ -114,6 +114,18 @@ class _Walk:
                 here = (*at, str(index))
                 self._note(here, value.start_mark.line + 1)
                 self.read(value, here)
+        elif node.tag.endswith(":timestamp"):
+            self._check_day(node)
+
+    def _check_day(self, node: yaml.Node) -> None:
+        """Refuse a day no calendar has, which YAML's own error does not place."""
+        try:
+            yaml.constructor.SafeConstructor().construct_object(node)
+        except (ValueError, OverflowError) as error:
+            where = f"{self._path}:{node.start_mark.line + 1}"
+            raise SettingsError(
+                f"{node.value!r} is no day: {error}", where=where, remedy="write a day such as 2026-12-31"
+            ) from error
 
     def _note(self, here: Path_, line: int) -> None:
         if len(self.lines) >= MAX_NODES:

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, history, scope, select, simulate, steps, suite
+from ci.cli import config, history, quarantine, scope, select, simulate, steps, suite
+from ci.cli.flakes import flakes
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
@@ -61,6 +62,8 @@ app.command()(steps.report)
 app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
 app.add_typer(history.app, name="history")
+app.command()(flakes)
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(config.app, name="config")
 app.add_typer(suite.app, name="suite")
 

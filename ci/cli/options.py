@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console
 
 from ci.config import Settings, load_settings
 from ci.errors import UsageError
+from ci.live.github import Defused
+from ci.live.sink import STDOUT
+from ci.provider import detect, in_log
 from ci.steps.context import Context, available_cores
 from ci.steps.folder import RunFolder
 
@@ -49,8 +53,30 @@ Lane = Annotated[
 Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
 ]
+Static = Annotated[bool | None, typer.Option("--static", help="Every card runs its shard and nothing else.")]
+Retries = Annotated[
+    int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume", metavar="RUN", help="Finish a run that was cut off: its folder, its id or `latest`."
+    ),
+]
+Control = Annotated[
+    str | None,
+    typer.Option("--control", metavar="DEVICE", help="Run what failed once more on DEVICE: cpu, or none."),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
+]
+Events = Annotated[
+    str | None,
+    typer.Option(
+        "--events",
+        metavar="FILE",
+        help="File or pipe that takes what happens, a JSON object a line; `-`: standard output.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 
@@ -77,9 +103,23 @@ def make_context(
         environ=os.environ,
         clock=time.time,
         monotonic=time.monotonic,
-        console=Console(stderr=json_output),
+        console=make_console(os.environ, stderr=json_output),
         cores=available_cores(),
     )
+
+
+def make_console(environ: Mapping[str, str], *, stderr: bool) -> Console:
+    """Where words go; in a log that GitHub's runner reads, no word of a test is a command to it.
+
+    Args:
+        environ: the environment.
+        stderr: standard output is for a machine.
+    """
+    terminal = False if in_log(environ) else None
+    if detect(environ, epoch_s=0).name != "github":
+        return Console(stderr=stderr, force_terminal=terminal)
+    stream = Defused(sys.stderr if stderr else sys.stdout)
+    return Console(file=cast("TextIO", stream), force_terminal=terminal)
 
 
 def split_files(files: list[str] | None) -> list[str]:
@@ -94,12 +134,44 @@ def split_files(files: list[str] | None) -> list[str]:
     return found
 
 
+def to_stdout(events: str | None, *, json_output: bool = False) -> bool:
+    """Whether standard output is for a machine, so that words go to standard error.
+
+    Raises:
+        UsageError: two machines want it.
+    """
+    if events == STDOUT and json_output:
+        raise UsageError(
+            "--events - and --json both write to standard output", remedy="name a file for --events"
+        )
+    return json_output or events == STDOUT
+
+
 def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:
     """The run folder: the one named, else the folder of the first file that was named."""
     named = run_dir or next((path.parent for path in beside if path is not None), None)
     if named is None:
         raise typer.BadParameter("name a run folder", param_hint="--run-dir")
     return RunFolder(path=named.resolve())
+
+
+def refuse_beside(option: str, value: str, others: Mapping[str, Any]) -> None:
+    """Refuse options that cannot be given with another one.
+
+    Args:
+        option: the one that was given.
+        value: what was given with it.
+        others: by option; None, False and empty lists for those that were not given.
+
+    Raises:
+        UsageError: with each of `others` that was given.
+    """
+    given = [name for name, one in others.items() if one not in (None, False, [])]
+    if given:
+        raise UsageError(
+            f"{option} {value} and {', '.join(given)} are given",
+            remedy=f"leave {', '.join(given)} out: that run has decided it",
+        )
 
 
 def refuse_before_verb(ctx: typer.Context) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ci.cli import options
+from ci.live.sink import open_sink
 from ci.steps.main_job import Outcome, Wanted, run_main_job
+from ci.steps.resuming import resumable, resume_step
 from test_selection.files import read_json, schema_name
 
 
@@ -20,6 +22,9 @@ def pytorch(
     by: options.By = None,
     cards: options.Cards = None,
     device: options.Device = None,
+    static: options.Static = None,
+    retries: options.Retries = None,
+    control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
@@ -29,19 +34,53 @@ def pytorch(
         typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
     ] = None,
     relock: options.Relock = False,
+    resume: options.Resume = None,
     dry_run: Annotated[bool, typer.Option(help="Plan, print what would run, and stop.")] = False,
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
     ] = False,
     config: options.Config = None,
+    events: options.Events = None,
     json_output: options.Json = False,
 ) -> None:
     """Run a staged share of PyTorch's tests and report it.
 
     Example: spyre-ci pytorch --pytorch-src ~/pytorch --stage 1 --cards 2 --files 'test_view_ops.py'
     """
-    flags = {"run.cards": cards, "device.name": device}
-    context = options.make_context(ctx, flags, json_output=json_output, config=config)
+    flags = {
+        "run.cards": cards,
+        "device.name": device,
+        "run.static": static,
+        "run.retries": retries,
+        "run.control": control,
+    }
+    context = options.make_context(
+        ctx, flags, json_output=options.to_stdout(events, json_output=json_output), config=config
+    )
+    if resume is not None:
+        others = {
+            "--stage": stage,
+            "--percent": percent,
+            "--by": by,
+            "--files": files,
+            "-k": keyword,
+            "--id": ids,
+            "--lane": lane,
+            "--last-failed": last_failed,
+            "--relock": relock,
+            "--dry-run": dry_run,
+        }
+        options.refuse_beside("--resume", resume, others)
+        folder = resumable(context, resume)
+        with open_sink(events, context.clock, context.say) as sink:
+            code = resume_step(
+                context,
+                resume,
+                source=source,
+                allow_collect_errors=allow_collect_errors or None,
+                events=sink,
+            )
+        _finish(Outcome(exit_code=code, folder=folder), "summary", json_output=json_output)
     wanted = Wanted(
         source=source,
         stage=stage,
@@ -56,9 +95,14 @@ def pytorch(
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,
     )
-    outcome = run_main_job(context, wanted)
+    with open_sink(events, context.clock, context.say) as sink:
+        outcome = run_main_job(context, wanted, sink)
+    _finish(outcome, "plan" if dry_run else "summary", json_output=json_output)
+
+
+def _finish(outcome: Outcome, kind: str, *, json_output: bool) -> NoReturn:
     if json_output:
-        typer.echo(json.dumps(_document(outcome, "plan" if dry_run else "summary"), indent=1))
+        typer.echo(json.dumps(_document(outcome, kind), indent=1))
     raise typer.Exit(outcome.exit_code)
 
 

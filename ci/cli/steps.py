@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.errors import EXIT_INTERRUPTED, PlanMismatchError, UsageError
+from ci.errors import EXIT_INTERRUPTED, UsageError
+from ci.live.sink import open_sink
+from ci.live.stream import run_end
 from ci.steps.collecting import collect_step, resolve_source
-from ci.steps.context import Context
-from ci.steps.folder import JOURNALS, RunFolder, find_run, read_device, read_source
+from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
 from ci.steps.main_job import start_run
+from ci.steps.marking import check_quarantine
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
-from ci.steps.running import choose_shards, run_step
+from ci.steps.resuming import resume_hint, resume_step
+from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
@@ -130,23 +133,55 @@ def run(
     source: options.Source = None,
     device: options.Device = None,
     cards: options.Cards = None,
+    static: options.Static = None,
+    retries: options.Retries = None,
+    control: options.Control = None,
+    resume: options.Resume = None,
+    events: options.Events = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
 
     Example: spyre-ci run --plan plan.json --shard 7 --pytorch-src ~/pytorch
     """
-    context = options.make_context(ctx, {"device.name": device, "run.cards": cards})
-    folder = options.run_folder(run_dir, plan)
-    planned = read_plan(plan or folder.plan)
-    beside = RunFolder(path=(plan or folder.plan).resolve().parent)
-    context = _on_the_plans_device(context, beside)
-    chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
-    where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
-    found = resolve_source(context, where)
-    expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-    interrupted = run_step(context, planned, chosen, source=found, expectations=expectations, folder=folder)
-    summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
-    raise typer.Exit(EXIT_INTERRUPTED if interrupted else summary.exit_code)
+    flags = {
+        "device.name": device,
+        "run.cards": cards,
+        "run.static": static,
+        "run.retries": retries,
+        "run.control": control,
+    }
+    context = options.make_context(ctx, flags, json_output=options.to_stdout(events))
+    with open_sink(events, context.clock, context.say) as sink:
+        if resume is not None:
+            options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
+            raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source, events=sink))
+        check_quarantine(context)
+        folder = options.run_folder(run_dir, plan)
+        planned = read_plan(plan or folder.plan)
+        beside = RunFolder(path=(plan or folder.plan).resolve().parent)
+        context = on_the_plans_device(context, beside)
+        chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
+        where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
+        found = resolve_source(context, where)
+        expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
+        interrupted = run_step(
+            context,
+            planned,
+            chosen,
+            source=found,
+            expectations=expectations,
+            durations=planned_seconds(context, beside),
+            folder=folder,
+            beside=beside,
+            events=sink,
+        )
+        summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
+        code = EXIT_INTERRUPTED if interrupted else summary.exit_code
+        if sink is not None:
+            sink.write(run_end(summary.verdicts, code))
+    if interrupted:
+        context.say(resume_hint(folder))
+    raise typer.Exit(code)
 
 
 def report(
@@ -173,18 +208,3 @@ def report(
     if json_output:
         typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
     raise typer.Exit(code)
-
-
-def _on_the_plans_device(context: Context, beside: RunFolder) -> Context:
-    """The context with the device the plan was made for, so that its results are said of no other."""
-    device = read_device(beside)
-    asked = context.settings.model.device.name
-    if device is None or device == asked:
-        return context
-    if context.settings.origins.get("device.name") == "flag":
-        raise PlanMismatchError(
-            f"--device is {asked!r}, but the run was begun on {device!r}",
-            where=beside.identity,
-            remedy="leave --device out, or collect and plan for the other device",
-        )
-    return context.on_device(device)

@@ -147,7 +147,59 @@ class Run(Section):
     )
     grace_s: Seconds = Field(default=5, description="time a process gets to end before it is killed")
     worker_restarts: int = Field(
-        default=3, ge=0, description="how often a lost worker is replaced before its tests count as not run"
+        default=3, ge=0, description="how often a card's lost worker is replaced before the card is given up"
+    )
+    static: bool = Field(
+        default=False, description="every card runs its shard and nothing else; else idle ones help"
+    )
+    retries: int = Field(
+        default=1, ge=0, le=10, description="how often a failed test is run again, alone, on another card"
+    )
+    retry_budget: int = Field(
+        default=100,
+        ge=0,
+        description="tests that are run again at most; where more fail, it is no flake",
+    )
+    share: str | None = Field(
+        default=None,
+        min_length=1,
+        description="where the hosts of a run claim each other's pieces: a folder all of them write, or the "
+        "URL of a Redis; none: every host runs its shards by itself",
+    )
+    share_lease_s: Seconds = Field(
+        default=60, description="after so many seconds of silence a host that shares is taken to be dead"
+    )
+    share_password_file: Path | None = Field(
+        default=None,
+        description="file with the Redis' password; the environment's SPYRE_CI_SHARE_PASSWORD wins",
+    )
+    control: Literal["none", "cpu"] = Field(
+        default="none", description="device on which what failed runs once more, to tell whose fault it is"
+    )
+    control_limit: int = Field(
+        default=1000, ge=0, description="tests that run on the control device at most, the files in turn"
+    )
+    quarantine: Path | None = Field(
+        default=None,
+        description="quarantined tests; none: quarantine.yaml beside the settings, where it is there",
+    )
+    leases: Path | None = Field(
+        default=None,
+        description="folder where the runs of this host note whose a card is and which are benched; "
+        "none: one that all users share",
+    )
+    lease_timeout_s: Seconds = Field(
+        default=3600, description="how long a run waits while other runs hold every card"
+    )
+    preflight: bool = Field(
+        default=True, description="whether a card is checked before its first test and after a fault"
+    )
+    preflight_timeout_s: Seconds = Field(default=60, description="after which a card has failed its check")
+    card_strikes: int = Field(
+        default=3, ge=1, le=1000, description="faults after which a card is benched, for other runs too"
+    )
+    card_bench_s: Seconds = Field(
+        default=3600, description="how long a card is benched, and how long a fault counts"
     )
 
 

@@ -18,6 +18,7 @@ from ci.device import private
 from ci.device.autocast import autocast_kernels
 from ci.device.environment import DEVICE_SETTINGS, DEVICE_TYPE
 from ci.device.fallback import Fallback
+from ci.device.faults import Fault, fault_of
 from ci.device.kernels import own_kernels
 from ci.device.module import SpyreModule
 from ci.device.patches import apply_patches
@@ -50,7 +51,9 @@ class _Guard(private.DeviceGuard):  # type: ignore[misc]  # a C++ class
         return private.PRIVATE_USE_1
 
 
-def register(*, refuse_ops: Iterable[str] = (), refuse_dtypes: Iterable[str] = ()) -> None:
+def register(
+    *, refuse_ops: Iterable[str] = (), refuse_dtypes: Iterable[str] = (), fault: Fault | None = None
+) -> None:
     """Make `spyre` a device of this process; a second call does nothing.
 
     It starts no thread and computes nothing, so a process may fork afterwards and its children compute.
@@ -58,6 +61,7 @@ def register(*, refuse_ops: Iterable[str] = (), refuse_dtypes: Iterable[str] = (
     Args:
         refuse_ops: aten operators the emulated device raises NotImplementedError for.
         refuse_dtypes: dtypes no tensor of the emulated device may have, without `torch.`.
+        fault: what is wrong with the emulated card.
 
     Raises:
         SettingsError: torch has no such operator or dtype.
@@ -80,7 +84,7 @@ def register(*, refuse_ops: Iterable[str] = (), refuse_dtypes: Iterable[str] = (
     private.set_up_backend(DEVICE_TYPE, module=module, hook=_Hooks(), guard=_Guard())
     setattr(torch, DEVICE_TYPE, module)
     apply_patches()
-    _register_kernels(refusal, module.default_generators[0])
+    _register_kernels(refusal, module.default_generators[0], fault)
     # Autograd's thread for the device is C++ and may still be letting go of Python objects after backward()
     # has returned; a thread that wants the interpreter once it is gone aborts the process.
     atexit.register(time.sleep, SETTLE_S)
@@ -91,11 +95,11 @@ def register_from(environ: Mapping[str, str]) -> None:
     """Register as the `SPYRE_CI_DEVICE` of `environ` says: JSON with `refuse_ops` and `refuse_dtypes`.
 
     Raises:
-        SettingsError: it is not such JSON, or torch has no such operator or dtype.
+        SettingsError: it is not such JSON, torch has no such operator or dtype, or a card's fault is unknown.
         DeviceError: as `register` does.
     """
     refuse_ops, refuse_dtypes = read_settings(environ.get(DEVICE_SETTINGS, "{}"))
-    register(refuse_ops=refuse_ops, refuse_dtypes=refuse_dtypes)
+    register(refuse_ops=refuse_ops, refuse_dtypes=refuse_dtypes, fault=fault_of(environ))
 
 
 def read_settings(text: str) -> tuple[list[str], list[str]]:
@@ -123,13 +127,15 @@ def describe() -> str:
     return "none registered" if _in_use is None else _in_use
 
 
-def _register_kernels(refusal: Refusal, default_generator: torch.Generator) -> None:
+def _register_kernels(refusal: Refusal, default_generator: torch.Generator, fault: Fault | None) -> None:
     fallback = Fallback(refusal, default_generator)
     every, own = private.Library("_", "IMPL"), private.Library("aten", "IMPL")
     _libraries.extend([every, own])
-    every.fallback(fallback, "PrivateUse1")
+    every.fallback(fallback if fault is None else fault.guard(fallback), "PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     kernels = _cpu_kernels(fallback) | own_kernels(fallback)
+    if fault is not None:
+        kernels = {name: fault.guard(kernel) for name, kernel in kernels.items()}
     for name, kernel in kernels.items():
         if f"aten::{name.partition('.')[0]}" not in refusal.ops:
             own.impl(name, kernel, "PrivateUse1")

@@ -8,6 +8,10 @@ from pathlib import Path
 
 DEVICE_SETTINGS = "SPYRE_CI_DEVICE"
 DEVICE_TYPE = "spyre"
+# Which emulated card a process has, and what is wrong with some of them; see `ci.device.faults`.
+EMULATED_CARD = "SPYRE_CI_CARD"
+CARD_FAULTS = "SPYRE_CI_CARD_FAULTS"
+CARD_STATE = "SPYRE_CI_CARD_STATE"
 TEST_BASE = Path(__file__).with_name("test_base.py")
 OP_SUITE = Path(__file__).with_name("op_suite")
 

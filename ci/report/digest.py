@@ -37,6 +37,21 @@ class FileTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The failed tests by whose they are; each stands in one of the three, in the order of the plan.
+
+    Attributes:
+        ours: what turns the run red and, as far as is known, is the back end's.
+        upstream: what turns the run red and fails on the control device, too.
+        forgiven: what is quarantined.
+    """
+
+    ours: Sequence[Result]
+    upstream: Sequence[Result]
+    forgiven: Sequence[Result]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemGroup:
     """Tests with the same verdict, cause and message."""
 
@@ -80,6 +95,17 @@ def with_verdict(results: Iterable[Result], verdict: Verdict) -> list[Result]:
     return [result for result in results if result.verdict is verdict]
 
 
+def failed(results: Iterable[Result]) -> Failed:
+    """The failed tests, told apart."""
+    found = with_verdict(results, Verdict.FAILED)
+    red = [one for one in found if not one.forgiven]
+    return Failed(
+        ours=[one for one in red if not one.upstream],
+        upstream=[one for one in red if one.upstream],
+        forgiven=[one for one in found if one.forgiven],
+    )
+
+
 def retried(results: Iterable[Result]) -> list[Result]:
     """Tests that came to a good outcome only after a try was lost from outside."""
     return [
@@ -90,10 +116,13 @@ def retried(results: Iterable[Result]) -> list[Result]:
 
 
 def problem_groups(results: Iterable[Result]) -> list[ProblemGroup]:
-    """Problems that look alike together: failures first, bigger groups before smaller ones."""
+    """Problems that look alike together: failures first, bigger groups before smaller ones.
+
+    Failures that are upstream's or quarantined are left out.
+    """
     groups: dict[tuple[Verdict, str | None, str], list[Result]] = {}
     for result in results:
-        if result.verdict in PROBLEMS:
+        if result.verdict in PROBLEMS and not (result.forgiven or result.upstream):
             key = result.verdict, result.cause, one_line(result.message)
             groups.setdefault(key, []).append(result)
     made = [

@@ -159,7 +159,7 @@ def _replace_run(store: sqlite3.Connection, identity: RunIdentity) -> int:
     store.execute("DELETE FROM runs WHERE (run_id, run_attempt, run) = (?, ?, ?)", identity.key)
     cursor = store.execute(
         "INSERT INTO runs (run, run_id, run_attempt, lane, device, stage, percent, pytorch_version, "
-        "pytorch_sha, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "pytorch_sha, started_at, checkout) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             identity.run,
             identity.run_id,
@@ -171,6 +171,7 @@ def _replace_run(store: sqlite3.Connection, identity: RunIdentity) -> int:
             identity.pytorch_version,
             identity.pytorch_sha,
             identity.started_at,
+            identity.commit,
         ),
     )
     if cursor.lastrowid is None:  # pragma: no cover  # an INSERT always has one

@@ -62,8 +62,10 @@ CREATE TABLE imported_setups (
 ) WITHOUT ROWID;
 CREATE TABLE imported_classes (name TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID
 """
+# An outcome that changes at the same commit of PyTorch may be a change of the back end; its commit tells.
+_COMMIT = "ALTER TABLE runs ADD COLUMN checkout TEXT NOT NULL DEFAULT ''"
 # What leads from each version to the next; a new store goes all the way.
-_STEPS = (_RUNS, _IMPORTS)
+_STEPS = (_RUNS, _IMPORTS, _COMMIT)
 VERSION = len(_STEPS)
 
 

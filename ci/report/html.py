@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from ci.report.digest import (
     ProblemGroup,
+    failed,
     problem_groups,
     retried,
     slowest_files,
@@ -23,7 +24,7 @@ from ci.report.digest import (
 )
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import RETRIED, ladder_lines, outcome_line, share_line
+from ci.report.summary import FORGIVEN, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
 from ci.report.text import clean, clip, iso_utc, one_line, plain, span, tail
 from ci.report.totals import Summary
@@ -46,10 +47,11 @@ class Shown(NamedTuple):
     result: Result
     command: str
     detail: str
+    control: str
 
 
-class Again(NamedTuple):
-    """Tests that came to a good end only by another try."""
+class Part(NamedTuple):
+    """Tests that stand in a section of their own, beside the problems."""
 
     name: str
     title: str
@@ -76,6 +78,7 @@ def render_html(summary: Summary, account: Account) -> str:
     """The whole page; the same account gives the same text."""
     totals = totals_by_file(account)
     problems = problem_groups(account.results)
+    apart = failed(account.results)
     context: dict[str, Any] = {
         "summary": summary,
         "identity": summary.identity,
@@ -87,9 +90,12 @@ def render_html(summary: Summary, account: Account) -> str:
         "overall": verdict_segments(summary.verdicts),
         "groups": _groups(problems[:MAX_GROUPS], summary),
         "hidden_groups": max(len(problems) - MAX_GROUPS, 0),
-        "again": [
-            _again("flaky", "Flaky", with_verdict(account.results, Verdict.FLAKY), summary),
-            _again("retried", RETRIED, retried(account.results), summary),
+        "quarantine": [] if summary.quarantine is None else summary.quarantine.lines()[:MAX_GROUPS],
+        "parts": [
+            _part("upstream", upstream_title(summary), apart.upstream, summary),
+            _part("forgiven", FORGIVEN, apart.forgiven, summary),
+            _part("flaky", "Flaky", with_verdict(account.results, Verdict.FLAKY), summary),
+            _part("retried", RETRIED, retried(account.results), summary),
         ],
         "max_errors": MAX_ERRORS,
         "files": file_bars(totals[:MAX_FILES]),
@@ -121,9 +127,9 @@ def _groups(problems: Sequence[ProblemGroup], summary: Summary) -> list[Group]:
     return made
 
 
-def _again(name: str, title: str, results: Sequence[Result], summary: Summary) -> Again:
+def _part(name: str, title: str, results: Sequence[Result], summary: Summary) -> Part:
     shown = [_shown(one, summary, detail=True) for one in results[:MAX_AGAIN]]
-    return Again(name=name, title=title, total=len(results), shown=shown)
+    return Part(name=name, title=title, total=len(results), shown=shown)
 
 
 def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
@@ -131,6 +137,7 @@ def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
         result=result,
         command=clip(reproduce_command(result.id, summary.identity), 2000),
         detail=tail(plain(result.detail), MAX_DETAIL) if detail else "",
+        control=tail(plain(result.control.detail), MAX_DETAIL) if detail and result.control else "",
     )
 
 

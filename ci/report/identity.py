@@ -36,6 +36,7 @@ class RunIdentity:
         workflow: the CI's workflow.
         url: page of the CI's run; empty where there is none.
         provider: github, jenkins or none.
+        commit: of the checkout the CI runs, as it says; empty where it does not.
         reproduce: the words of the command that ran it, to which `--id ID` is added.
     """
 
@@ -53,6 +54,7 @@ class RunIdentity:
     workflow: str = ""
     url: str = ""
     provider: str = "none"
+    commit: str = ""
     reproduce: tuple[str, ...] = ("spyre-ci", "run")
 
     def __post_init__(self) -> None:
@@ -108,6 +110,7 @@ def identity_from_json(content: Mapping[str, Any], *, where: Path) -> RunIdentit
             workflow=_text(content["workflow"]),
             url=_text(content["url"]),
             provider=_text(content["provider"]),
+            commit=_text(content.get("commit", "")),
             reproduce=tuple(map(_text, content["reproduce"])),
         )
     except (KeyError, TypeError, ValueError) as error:

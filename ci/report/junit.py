@@ -110,7 +110,12 @@ def _append(parent: Element, child: Element) -> None:
 
 def _outcomes(result: Result) -> Iterable[Outcome]:
     """The child element of a verdict that is not a plain pass."""
-    message = one_line(result.message, 1000) or result.verdict.words
+    if result.forgiven:
+        # As pytest writes an xfail: readers that redden a build on failures do not on this one, and the
+        # failure's own text is still there.
+        yield _told(junitparser.Skipped(_message(result), "pytest.xfail"), result)
+        return
+    message = _message(result)
     made: Outcome
     match result.verdict:
         case Verdict.PASSED | Verdict.XPASSED:
@@ -127,9 +132,25 @@ def _outcomes(result: Result) -> Iterable[Outcome]:
             made = junitparser.Failure(message, "failed")
         case _:
             made = junitparser.Error(message, result.verdict.value)
-    if result.detail:
-        made.text = tail(plain(result.detail), MAX_DETAIL)
-    yield made
+    yield _told(made, result)
+
+
+def _message(result: Result) -> str:
+    """The line that says why; never empty, for without one HUD's rows take a test for passed."""
+    message = one_line(result.message, 1000) or result.verdict.words
+    if result.upstream and result.control is not None:
+        message = f"on {result.control.device} too: {message}"
+    return one_line(f"quarantined: {result.quarantine}: {message}", 2000) if result.forgiven else message
+
+
+def _told(outcome: Outcome, result: Result) -> Outcome:
+    """The outcome with the full text; of what is upstream's, with that of the control device as well."""
+    texts = [tail(plain(result.detail), MAX_DETAIL)] if result.detail else []
+    if result.upstream and result.control is not None and result.control.detail:
+        texts.append(f"on {result.control.device}:\n{tail(plain(result.control.detail), MAX_DETAIL)}")
+    if texts:
+        outcome.text = "\n\n".join(texts)
+    return outcome
 
 
 def _notes(result: Result) -> Iterable[tuple[str, object]]:
@@ -139,7 +160,12 @@ def _notes(result: Result) -> Iterable[tuple[str, object]]:
         yield "attempts", result.attempts
     if result.expectation:
         yield "expected", result.expectation
-    if result.verdict is Verdict.XPASSED:
+    if result.verdict is Verdict.XPASSED or result.forgiven:
         yield "verdict", result.verdict
+    if result.quarantine is not None:
+        yield "quarantined", result.quarantine
+    if result.control is not None:
+        yield "upstream", "yes" if result.upstream else "no"
+        yield "control", result.control
     if result.message and result.verdict is Verdict.PASSED:
         yield "message", result.message

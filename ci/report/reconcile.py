@@ -6,16 +6,17 @@ Pure: values in, values out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from ci.report.quarantine_note import QuarantineNote
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
 from ci.report.text import counted, one_line
-from ci.report.verdict import Result, Try, Verdict, settle
-from ci.runner.journal import Event, Journal
-from test_selection.plan import Plan
+from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
+from ci.runner.journal import Journal
+from test_selection.plan import Group, Plan, Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +29,13 @@ class Account:
         unplanned: ids that journals tell of and the plan does not know.
         missing_shards: shards without a journal whose tests nobody else ran.
         foreign: shard-attempt of journals that belong to another plan; they count for nothing.
-        torn: lines that were cut or malformed.
+        torn: lines that were cut, damaged or malformed.
+        notes: what else a reader must know of the evidence, a sentence each.
         timelines: one an attempt, by shard and attempt.
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
+        quarantine: what the quarantine did; None where there is none.
+        control: the device on which what failed ran once more; empty where it did not.
     """
 
     results: tuple[Result, ...]
@@ -40,15 +44,28 @@ class Account:
     missing_shards: tuple[int, ...] = ()
     foreign: tuple[str, ...] = ()
     torn: int = 0
+    notes: tuple[str, ...] = ()
     timelines: tuple[ShardTimeline, ...] = ()
     file_errors: tuple[FileError, ...] = ()
     interrupted: bool = False
+    quarantine: QuarantineNote | None = None
+    control: str = ""
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many tests came to each of the nine verdicts; they add up to the planned tests."""
         found = Counter(result.verdict for result in self.results)
         return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def failures(self) -> Failures:
+        """What the marks say of the failed tests."""
+        return Failures(
+            forgiven=sum(one.forgiven for one in self.results),
+            upstream=sum(one.upstream and not one.forgiven for one in self.results),
+            control=self.control,
+            expired=self.quarantine.expired if self.quarantine is not None else (),
+        )
 
     @property
     def ended_at(self) -> float | None:
@@ -91,6 +108,7 @@ def reconcile(
     *,
     expectations: Mapping[str, str] | None = None,
     interrupted: bool = False,
+    known: Collection[str] = (),
 ) -> Account:
     """Give every planned test its verdict.
 
@@ -99,6 +117,7 @@ def reconcile(
         journals: whatever was gathered, in any order; the same one twice counts once.
         expectations: by id, the reason of a declared outcome.
         interrupted: the caller knows that the run was ended early.
+        known: ids that are planned, and another host's to answer for.
     """
     journals = list(journals)
     replays = _replays(journals, interrupted=interrupted)
@@ -110,14 +129,48 @@ def reconcile(
     return Account(
         results=results,
         expected_s={shard.index: shard.expected_s for shard in plan.shards},
-        unplanned=tuple(sorted(told - planned)),
+        unplanned=tuple(sorted((told - planned).difference(known))),
         missing_shards=_missing(plan, last, told),
         foreign=tuple(f"{one.shard}-{one.attempt}" for one in replays if not _belongs(one, plan)),
         torn=_torn(journals) + sum(one.malformed for one in own),
+        notes=(*_lost_lines(journals), *_unsure(own)),
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
-        interrupted=interrupted or any(one.status == INTERRUPTED for one in last.values()),
+        interrupted=interrupted or _was_interrupted(plan, results, last),
     )
+
+
+def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journal]) -> Plan:
+    """The part of a plan that was a host's to run: its shards, without what others took, with what it took.
+
+    Args:
+        plan: the whole plan.
+        shards: the indexes of the host's shards.
+        journals: the host's own.
+    """
+    replays = [one for one in _replays(journals, interrupted=False) if _belongs(one, plan)]
+    told = set[str]().union(*(one.ids for one in replays))
+    # What was cut off here and went to another is that one's to answer for.
+    settled = {
+        name
+        for one in replays
+        for name, tries in one.tries.items()
+        if any(found.outcome not in NO_OUTCOME for found in tries)
+    }
+    away = set[str]().union(*(one.elsewhere for one in replays)) - settled
+    own = [shard for shard in plan.shards if shard.index in shards]
+    # Who has no shard has no journal either.
+    taken = [group for shard in plan.shards if shard.index not in shards for group in _keep(shard, told)]
+    parts = [replace(shard, groups=tuple(_keep(shard, set(shard.ids) - away))) for shard in own]
+    if parts and taken:
+        parts[0] = replace(parts[0], groups=(*parts[0].groups, *taken))
+    return replace(plan, shards=tuple(parts))
+
+
+def _keep(shard: Shard, ids: Collection[str]) -> Iterator[Group]:
+    for group in shard.groups:
+        if kept := tuple(name for name in group.ids if name in ids):
+            yield Group(file=group.file, ids=kept)
 
 
 def _belongs(one: Replay, plan: Plan) -> bool:
@@ -128,8 +181,12 @@ def _belongs(one: Replay, plan: Plan) -> bool:
 def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, str]) -> tuple[Result, ...]:
     tries = _merge(replays)
     reasons = _Reasons(replays)
+    unsure = {name: reason for one in replays for name, reason in one.unsure.items()}
     return tuple(
-        settle(place.id, tries[place.id], file=place.file, expectation=expectations.get(place.id, ""))
+        _noted(
+            settle(place.id, tries[place.id], file=place.file, expectation=expectations.get(place.id, "")),
+            unsure.get(place.id),
+        )
         if place.id in tries
         else Result(
             id=place.id,
@@ -143,39 +200,74 @@ def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, s
     )
 
 
+def _noted(result: Result, unsure: str | None) -> Result:
+    """A test that may have run before says so: none runs twice without a mark."""
+    if unsure is None:
+        return result
+    said = [*([result.message] if result.message else []), f"may have run before: {unsure}"]
+    return replace(result, message="; ".join(said))
+
+
+def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, Replay]) -> bool:
+    """Whether a shard's last attempt was ended early and tests planned for it were left."""
+    ended = {shard for shard, one in last.items() if one.status == INTERRUPTED}
+    left = {result.id for result in results if result.verdict in NO_OUTCOME} if ended else set()
+    return any(place.shard in ended and place.id in left for place in _places(plan)) if left else False
+
+
 def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[Replay]:
     """One an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
-    events: dict[tuple[int, int], list[Sequence[Event]]] = {}
-    for journal in journals:
-        events.setdefault((journal.shard, journal.attempt), []).append(journal.events)
     return [
-        replay(shard, attempt, chain.from_iterable(events[shard, attempt]), interrupted=interrupted)
-        for shard, attempt in sorted(events)
+        replay(shard, attempt, chain.from_iterable(one.events for one in copies), interrupted=interrupted)
+        for (shard, attempt), copies in sorted(_by_attempt(journals).items())
     ]
 
 
 def _torn(journals: Iterable[Journal]) -> int:
-    by_attempt = {(one.shard, one.attempt): 0 for one in journals}
+    return sum(max(one.torn + one.damaged for one in copies) for copies in _by_attempt(journals).values())
+
+
+def _by_attempt(journals: Iterable[Journal]) -> dict[tuple[int, int], list[Journal]]:
+    found: dict[tuple[int, int], list[Journal]] = {}
     for one in journals:
-        key = one.shard, one.attempt
-        by_attempt[key] = max(by_attempt[key], one.torn)
-    return sum(by_attempt.values())
+        found.setdefault((one.shard, one.attempt), []).append(one)
+    return found
+
+
+def _lost_lines(journals: Iterable[Journal]) -> list[str]:
+    """What was lost of each journal; the same one gathered twice is told of once."""
+    said = []
+    for (shard, attempt), copies in sorted(_by_attempt(journals).items()):
+        name = f"journal/{shard}-{attempt}.jsonl"
+        if torn := max(one.torn for one in copies):
+            said.append(f"{counted(torn, 'torn line')} in {name}")
+        if damaged := max(one.damaged for one in copies):
+            said.append(f"{counted(damaged, 'line')} with a wrong checksum in {name}")
+        if any(one.unchecked for one in copies):
+            said.append(f"{name} is of an earlier version and has no checksums")
+    return said
+
+
+def _unsure(replays: Iterable[Replay]) -> list[str]:
+    unsure = {name: reason for one in replays for name, reason in one.unsure.items()}
+    counts = sorted(Counter(unsure.values()).items())
+    return [f"{counted(number, 'test')} may have run before: {reason}" for reason, number in counts]
 
 
 def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
-    """Every test's tries over all journals: by attempt, and within one by time.
+    """Every test's tries over all journals: by their number, by attempt, and within one by time.
 
     A test can be told of by several shards, where one took over work from another.
     """
-    found: dict[str, list[tuple[int, float, Try]]] = {}
+    found: dict[str, list[tuple[int, int, float, Try]]] = {}
     for one in replays:
         for name, tries in one.tries.items():
             found.setdefault(name, []).extend(
-                (one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
+                (attempt.number, one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
             )
     for rows in found.values():
-        rows.sort(key=lambda row: row[:2])
-    return {name: [row[2] for row in rows] for name, rows in found.items()}
+        rows.sort(key=lambda row: row[:3])
+    return {name: [row[3] for row in rows] for name, rows in found.items()}
 
 
 def _places(plan: Plan) -> Iterable[_Place]:
@@ -190,10 +282,12 @@ class _Reasons:
 
     def __init__(self, replays: Iterable[Replay]) -> None:
         self._given: dict[str, str] = {}
+        self._elsewhere: dict[str, str] = {}
         self._file_errors: dict[tuple[int, str], FileError] = {}
         self._last: dict[int, Replay] = {}
         for one in replays:
             self._given.update(one.not_run)
+            self._elsewhere.update(one.elsewhere)
             self._file_errors.update({(one.shard, file): error for file, error in one.file_errors.items()})
             self._last[one.shard] = one
 
@@ -203,6 +297,8 @@ class _Reasons:
             return given
         if error := self._file_errors.get((place.shard, place.file)):
             return f"{place.file} could not be imported: {one_line(error.message)}"
+        if host := self._elsewhere.get(place.id):
+            return f"{host} claimed it, and no journal that was gathered tells of it"
         journal = self._last.get(place.shard)
         if journal is None:
             return f"shard {place.shard} has no journal: it never ran, or its journal was not gathered"

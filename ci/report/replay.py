@@ -81,8 +81,10 @@ class Replay:
         fingerprint: of the plan it ran; empty where its first line was torn.
         tries: by canonical id, in the order they were started.
         not_run: the reason of each test that was given up before it was started.
+        elsewhere: the host that claimed each test of this shard that was another's to run.
         file_errors: by file.
         groups: in the order of running.
+        unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
     """
 
@@ -96,10 +98,12 @@ class Replay:
     ended_at: float = 0.0
     tries: dict[str, list[Try]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)
     file_errors: dict[str, FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
+    unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
-    _open: dict[str, float] = field(default_factory=dict)
+    _open: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def ids(self) -> set[str]:
@@ -159,8 +163,8 @@ class Replay:
                 self._crash(event)
             case "worker_lost":
                 self._worker_lost(event)
-            case "not_run":
-                self._not_run(event)
+            case "resumed" | "not_run" | "elsewhere":
+                self._of_several(event)
             case "file_error":
                 self._file_error(event)
 
@@ -193,7 +197,8 @@ class Replay:
         name = _name(event["id"])
         if name in self._open:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
-        self._open[name] = self.ended_at
+        number = event.get("try", 1)
+        self._open[name] = self.ended_at, number if isinstance(number, int) and number > 0 else 1
 
     def _end(self, event: Event) -> None:
         name, outcome = _name(event["id"]), event["outcome"]
@@ -214,12 +219,16 @@ class Replay:
         for name in lost:
             self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
 
-    def _not_run(self, event: Event) -> None:
+    def _of_several(self, event: Event) -> None:
         reason = _text(event.get("message")) or "no reason given"
-        ids = event["ids"]
-        if not isinstance(ids, list):
-            raise TypeError("ids is not a list")
-        for name in map(_name, ids):
+        names = _names(event["ids"])
+        if event["e"] == "resumed":
+            self.unsure.update(dict.fromkeys(names, reason))
+            return
+        if event["e"] == "elsewhere":
+            self.elsewhere.update(dict.fromkeys(names, _text(event.get("host")) or "another host"))
+            return
+        for name in names:
             if name in self._open:
                 self._close(name, event, Verdict.NOT_RUN, message=reason)
             else:
@@ -239,7 +248,7 @@ class Replay:
         message: str | None = None,
         cause: str | None = None,
     ) -> None:
-        begun = self._open.pop(name, None)
+        begun, number = self._open.pop(name, (None, 1))
         ran = 0.0 if begun is None else self.ended_at - begun
         seconds = _number(event.get("seconds"), ran)
         one = Try(
@@ -251,6 +260,7 @@ class Replay:
             card=_text(event.get("card")) or self.card,
             shard=self.shard,
             started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
+            number=number,
         )
         self.tries.setdefault(name, []).append(one)
 
@@ -290,6 +300,12 @@ def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a name is not text")
     return value
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError("ids is not a list")
+    return [_name(one) for one in value]
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,9 @@ from typing import Any
 
 from ci.errors import BadFileError
 from ci.report.identity import identity_from_json
+from ci.report.marks import control_from_json, mark_to_json, quarantined_from_json
+from ci.report.quarantine_note import note_from_json as quarantine_from_json
+from ci.report.quarantine_note import note_to_json as quarantine_to_json
 from ci.report.text import iso_utc
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
@@ -39,7 +42,7 @@ def read_results(path: Path) -> list[Result]:
     results = []
     for number, row in enumerate(lines, start=2):
         try:
-            results.append(Result(**{**row, "verdict": Verdict(row["verdict"])}))
+            results.append(_result(row))
         except (KeyError, TypeError, ValueError) as error:
             raise _bad(f"{path}:{number}", error) from error
     if len(results) != header.get("planned"):
@@ -67,6 +70,7 @@ def write_summary(path: Path, summary: Summary) -> None:
         "shares": {name: _rounded(share) for name, share in summary.shares.items()},
         "seconds": summary.seconds,
         "torn": summary.torn,
+        "notes": list(summary.notes),
         "missing_shards": list(summary.missing_shards),
         "unplanned": summary.unplanned,
         "unplanned_ids": list(summary.unplanned_ids),
@@ -76,6 +80,10 @@ def write_summary(path: Path, summary: Summary) -> None:
         "allow_collect_errors": summary.allow_collect_errors,
         "ladder": note_to_json(summary.ladder),
         "lane": lane_note_to_json(summary.lane),
+        "quarantined": 0 if summary.quarantine is None else summary.quarantine.tests,
+        "quarantine": quarantine_to_json(summary.quarantine),
+        "upstream": summary.upstream,
+        "control": summary.control or None,
     }
     write_json(path, SUMMARY_KIND, content)
 
@@ -101,6 +109,7 @@ def read_summary(path: Path) -> Summary:
             shares={name: Share(**share) for name, share in content["shares"].items()},
             seconds=float(content["seconds"]),
             torn=int(content["torn"]),
+            notes=tuple(content.get("notes", ())),
             missing_shards=tuple(content["missing_shards"]),
             unplanned=int(content["unplanned"]),
             unplanned_ids=tuple(content["unplanned_ids"]),
@@ -110,6 +119,9 @@ def read_summary(path: Path) -> Summary:
             allow_collect_errors=bool(content["allow_collect_errors"]),
             ladder=note_from_json(content.get("ladder")),
             lane=lane_note_from_json(content.get("lane")),
+            quarantine=quarantine_from_json(content.get("quarantine")),
+            control=content.get("control") or "",
+            upstream=int(content.get("upstream", 0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(path, error) from error
@@ -127,7 +139,20 @@ def _row(result: Result) -> dict[str, Any]:
         "shard": result.shard,
     }
     rare = ("cause", "detail", "started_at", "expectation")
-    return row | {name: value for name in rare if (value := getattr(result, name))}
+    row |= {name: value for name in rare if (value := getattr(result, name))}
+    if result.quarantine is not None:
+        row["quarantine"] = mark_to_json(result.quarantine)
+    if result.control is not None:
+        row |= {"upstream": result.upstream, "control": mark_to_json(result.control)}
+    return row
+
+
+def _result(row: Mapping[str, Any]) -> Result:
+    content = {key: value for key, value in row.items() if key != "upstream"}
+    content["verdict"] = Verdict(row["verdict"])
+    content["quarantine"] = quarantined_from_json(row.get("quarantine"))
+    content["control"] = control_from_json(row.get("control"))
+    return Result(**content)
 
 
 def _rounded(share: Share) -> dict[str, Any]:

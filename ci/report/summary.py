@@ -7,11 +7,12 @@ mention, no markup, and ends no table cell.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ci.report.digest import problem_groups, retried, slowest_files, totals_by_file, with_verdict
+from ci.report.digest import failed, problem_groups, retried, slowest_files, totals_by_file, with_verdict
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
+from ci.report.results import RESULTS_FILE
 from ci.report.text import clip, counted, one_line, plain, span, tail
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
@@ -25,8 +26,10 @@ MAX_TRACEBACKS = 15
 MAX_TRACEBACK = 3000
 SLOWEST = 10
 RETRIED = "Ran again after a lost try"
+FORGIVEN = "Failed in quarantine"
+# Marks that a table has a column for where a test of it has one.
+_MARKS = {"control": "control", "quarantine": "quarantined"}
 _LISTED = {
-    Verdict.FAILED: "Failed",
     Verdict.HARDWARE: "Fault of the card",
     Verdict.INFRASTRUCTURE: "Lost to infrastructure",
     Verdict.NOT_RUN: "Not run",
@@ -43,6 +46,7 @@ def render_markdown(summary: Summary, account: Account) -> str:
         *_collect_errors(summary.file_errors, "Could not be imported where they were to run"),
         _counts(summary),
         *_problems(summary, account),
+        *_quarantine(summary),
         _slowest(account),
     ]
     return _within([part for part in parts if part], MAX_BYTES)
@@ -54,9 +58,16 @@ def outcome_line(summary: Summary) -> str:
         return f"exit {summary.exit_code}: {'; '.join(summary.reasons)}"
     if not summary.planned:
         return f"exit {summary.exit_code}: no tests, as 0 % was asked for"
-    return (
-        f"exit {summary.exit_code}: {counted(summary.planned, 'test')}, nothing failed and nothing is missing"
+    forgiven = 0 if summary.quarantine is None else summary.quarantine.forgiven
+    failed = (
+        f"nothing failed but {counted(forgiven, 'quarantined test')}," if forgiven else "nothing failed and"
     )
+    return f"exit {summary.exit_code}: {counted(summary.planned, 'test')}, {failed} nothing is missing"
+
+
+def upstream_title(summary: Summary) -> str:
+    """What failures are called that are not the back end's."""
+    return f"Failed on {summary.control or 'the control device'} too: upstream's"
 
 
 def share_line(name: str, share: Share, in_scope: int) -> str:
@@ -137,6 +148,7 @@ def _counts(summary: Summary) -> str:
     notes = []
     if summary.torn:
         notes.append(f"{counted(summary.torn, 'journal line')} torn or malformed")
+    notes += [code(note, 500) for note in summary.notes[:MAX_ROWS]]
     if summary.missing_shards:
         shown = ", ".join(map(str, summary.missing_shards[:MAX_ROWS]))
         notes.append(f"without a journal: shards {shown}{'…' * (len(summary.missing_shards) > MAX_ROWS)}")
@@ -148,15 +160,33 @@ def _counts(summary: Summary) -> str:
 
 def _problems(summary: Summary, account: Account) -> list[str]:
     parts = []
-    for verdict, title in _LISTED.items():
-        results = with_verdict(account.results, verdict)
+    for title, results in _sections(summary, account):
         if results:
             parts.append(f"### {title} ({len(results):,})")
-            parts += [_reasons(results)] if verdict is Verdict.NOT_RUN else [_table(results)]
+            not_run = results[0].verdict is Verdict.NOT_RUN
+            parts += [_reasons(results)] if not_run else [_table(results)]
             parts.append(_details(results, summary))
     if again := retried(account.results):
         parts += [f"### {RETRIED} ({len(again):,})", _table(again)]
     return parts
+
+
+def _sections(summary: Summary, account: Account) -> Iterator[tuple[str, Sequence[Result]]]:
+    """Every kind of test somebody may have to look at, with its title; most urgent first."""
+    apart = failed(account.results)
+    yield "Failed", apart.ours
+    yield upstream_title(summary), apart.upstream
+    for verdict, title in _LISTED.items():
+        yield title, with_verdict(account.results, verdict)
+    yield FORGIVEN, apart.forgiven
+
+
+def _quarantine(summary: Summary) -> list[str]:
+    lines = summary.quarantine.lines() if summary.quarantine is not None else []
+    if not lines:
+        return []
+    shown = [f"- {code(line, 1000)}" for line in lines[:MAX_ROWS]]
+    return ["### Quarantine", "\n".join(shown + _more(len(lines), MAX_ROWS, "summary.json"))]
 
 
 def _reasons(results: Sequence[Result]) -> str:
@@ -171,13 +201,18 @@ def _reasons(results: Sequence[Result]) -> str:
 
 
 def _table(results: Sequence[Result]) -> str:
-    head = ["| test | cause | card | message |", "|---|---|---|---|"]
-    rows = [
-        f"| {code(one.id, 500)} | {code(one.cause or '')} | {code(one.card or '')} | {code(one.message)} |"
-        for one in results[:MAX_ROWS]
-    ]
+    marks = [name for name in _MARKS if any(getattr(one, name) is not None for one in results)]
+    titles = ["test", "cause", "card", "message", *(_MARKS[name] for name in marks)]
+    head = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    rows = [f"| {' | '.join(_cells(one, marks))} |" for one in results[:MAX_ROWS]]
     more = _more(len(results), MAX_ROWS)
     return "\n".join(head + rows) + ("\n\n" + more[0] if more else "")
+
+
+def _cells(result: Result, marks: Sequence[str]) -> list[str]:
+    facts = [result.cause or "", result.card or "", result.message]
+    told = [str(getattr(result, name) or "") for name in marks]
+    return [code(result.id, 500), *(code(one) for one in facts + told)]
 
 
 def _details(results: Sequence[Result], summary: Summary) -> str:
@@ -188,6 +223,11 @@ def _details(results: Sequence[Result], summary: Summary) -> str:
         blocks.append(f"{code(result.id, 500)}\n\n{fence(command, 'sh')}")
         if result.detail:
             blocks.append(fence(tail(plain(result.detail), MAX_TRACEBACK)))
+        if result.upstream and result.control is not None and result.control.detail:
+            blocks += [
+                f"on {code(result.control.device)}:",
+                fence(tail(plain(result.control.detail), MAX_TRACEBACK)),
+            ]
     title = "Reproduce" + (f" (the first {MAX_TRACEBACKS})" if len(results) > MAX_TRACEBACKS else "")
     return "\n\n".join([f"<details><summary>{title}</summary>", *blocks, "</details>"])
 
@@ -202,5 +242,5 @@ def _slowest(account: Account) -> str:
     return "\n".join(["### Slowest files", "", "| file | all | set-up | tests |", "|---|--:|--:|--:|", *rows])
 
 
-def _more(total: int, shown: int) -> list[str]:
-    return [f"{total - shown:,} more in `results.jsonl.gz`"] if total > shown else []
+def _more(total: int, shown: int, file: str = RESULTS_FILE) -> list[str]:
+    return [f"{total - shown:,} more in `{file}`"] if total > shown else []

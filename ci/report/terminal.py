@@ -10,13 +10,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ci.report.digest import problem_groups, retried, slowest_files, totals_by_file, with_verdict
+from ci.report.digest import failed, problem_groups, retried, slowest_files, totals_by_file, with_verdict
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import RETRIED, ladder_lines, outcome_line, share_line
+from ci.report.summary import FORGIVEN, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.text import clean, counted, one_line, span
 from ci.report.totals import Summary
-from ci.report.verdict import Verdict
+from ci.report.verdict import Result, Verdict
 
 MAX_PROBLEMS = 20
 SLOWEST = 5
@@ -98,6 +98,9 @@ def _before(summary: Summary) -> Iterable[Section]:
 
 def _after(summary: Summary, account: Account) -> Iterable[Section]:
     yield from _problems(summary, account)
+    if summary.notes:
+        shown = [("yellow", one_line(note, 500)) for note in summary.notes[:MAX_PROBLEMS]]
+        yield Section("of the journals", shown)
     files = slowest_files(totals_by_file(account), SLOWEST)
     if files:
         rows = [
@@ -109,9 +112,18 @@ def _after(summary: Summary, account: Account) -> Iterable[Section]:
     yield Section("of the tests in scope", shares + [("", line) for line in ladder_lines(summary)])
 
 
+def _kinds(summary: Summary, account: Account) -> Iterable[tuple[str, Verdict, Sequence[Result]]]:
+    """Every kind of test to be looked at: its title, its verdict, and the tests; most urgent first."""
+    apart = failed(account.results)
+    yield Verdict.FAILED.words, Verdict.FAILED, apart.ours
+    yield upstream_title(summary).lower(), Verdict.FAILED, apart.upstream
+    for verdict in (Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.FLAKY):
+        yield verdict.words, verdict, with_verdict(account.results, verdict)
+    yield FORGIVEN.lower(), Verdict.FLAKY, apart.forgiven
+
+
 def _problems(summary: Summary, account: Account) -> Iterable[Section]:
-    for verdict in (Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.FLAKY):
-        results = with_verdict(account.results, verdict)
+    for title, verdict, results in _kinds(summary, account):
         lines: list[tuple[str, str]] = []
         for result in results[:MAX_PROBLEMS]:
             where = f" on {one_line(result.card)}" if result.card else ""
@@ -119,10 +131,11 @@ def _problems(summary: Summary, account: Account) -> Iterable[Section]:
             lines += [
                 (_VERDICT_STYLES[verdict], f"{one_line(result.id)}{cause}{where}"),
                 ("", f"  {one_line(result.message) or '-'}"),
+                *(("", f"  {told}") for told in _marks(result)),
                 ("dim", f"  {reproduce_command(result.id, summary.identity)}"),
             ]
         if results:
-            yield Section(f"{verdict.words} ({len(results):,})", lines + _more(len(results)))
+            yield Section(f"{title} ({len(results):,})", lines + _more(len(results)))
     groups = problem_groups(with_verdict(account.results, Verdict.NOT_RUN))
     if groups:
         style = _VERDICT_STYLES[Verdict.NOT_RUN]
@@ -131,6 +144,16 @@ def _problems(summary: Summary, account: Account) -> Iterable[Section]:
     if again := retried(account.results):
         lines = [("yellow", f"{one_line(one.id)}: {one_line(one.message)}") for one in again[:MAX_PROBLEMS]]
         yield Section(f"{RETRIED.lower()} ({len(again):,})", lines + _more(len(again)))
+    if summary.quarantine is not None:
+        told = [("", line) for line in summary.quarantine.lines()]
+        yield Section("quarantine", told[:MAX_PROBLEMS] + _more(len(told)))
+
+
+def _marks(result: Result) -> Iterable[str]:
+    if result.control is not None:
+        yield f"on {one_line(str(result.control))}"
+    if result.quarantine is not None:
+        yield f"quarantined: {one_line(str(result.quarantine))}"
 
 
 def _more(total: int) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ci.report.identity import RunIdentity
+from ci.report.quarantine_note import QuarantineNote
 from ci.report.reconcile import Account
 from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
@@ -65,7 +66,8 @@ class Summary:
         in_scope: how many tests the share is taken of; 0 where nobody counted them.
         shares: `selected`, `run` and `passed` against the tests in scope.
         seconds: test time added up over all tests.
-        torn: journal lines that were cut or malformed.
+        torn: journal lines that were cut, damaged or malformed.
+        notes: what else a reader must know of the journals, a sentence each.
         missing_shards: shards without a journal.
         unplanned: how many tests were reported that nobody planned.
         unplanned_ids: the first of them.
@@ -75,6 +77,9 @@ class Summary:
         allow_collect_errors: whether files may fail to collect.
         ladder: how the share came about; None where none was taken.
         lane: which of the selected tests its limits let run; None where none held.
+        quarantine: what the quarantine did; None where there is none.
+        control: the device on which what failed ran once more; empty where it did not.
+        upstream: how many failed tests fail there too, quarantined ones counted.
     """
 
     identity: RunIdentity
@@ -88,6 +93,7 @@ class Summary:
     shares: Mapping[str, Share] = field(default_factory=dict)
     seconds: float = 0.0
     torn: int = 0
+    notes: tuple[str, ...] = ()
     missing_shards: tuple[int, ...] = ()
     unplanned: int = 0
     unplanned_ids: tuple[str, ...] = ()
@@ -97,6 +103,9 @@ class Summary:
     allow_collect_errors: bool = False
     ladder: LadderNote | None = None
     lane: LaneNote | None = None
+    quarantine: QuarantineNote | None = None
+    control: str = ""
+    upstream: int = 0
 
     @property
     def wall_s(self) -> float:
@@ -129,6 +138,7 @@ def summarize(
         allow_collect_errors=allow_collect_errors,
         holes=account.holes,
         interrupted=account.interrupted,
+        failures=account.failures,
     )
     return Summary(
         identity=identity,
@@ -142,6 +152,7 @@ def summarize(
         shares=_shares(account.results, selection, estimates),
         seconds=round(sum(result.seconds for result in account.results), 3),
         torn=account.torn,
+        notes=account.notes,
         missing_shards=account.missing_shards,
         unplanned=len(account.unplanned),
         unplanned_ids=account.unplanned[:MAX_LISTED],
@@ -154,6 +165,9 @@ def summarize(
         allow_collect_errors=allow_collect_errors,
         ladder=selection.ladder,
         lane=lane_note(selection),
+        quarantine=account.quarantine,
+        control=account.control,
+        upstream=sum(one.upstream for one in account.results),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
+from ci.report.marks import Control, Quarantined
 from ci.report.text import counted
 
 SILENT = "the worker went without a word"
@@ -50,6 +51,7 @@ class Try:
         card: the accelerator it ran on.
         shard: the shard whose journal tells of it.
         started_at: seconds since the epoch.
+        number: which try of the test it is, from 1, as far as whoever ordered it knew.
     """
 
     outcome: Verdict
@@ -60,6 +62,7 @@ class Try:
     card: str | None = None
     shard: int | None = None
     started_at: float | None = None
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ class Result:
         shard: where it ran; where it did not, the shard it was planned for.
         started_at: of its last try, in seconds since the epoch.
         expectation: the reason a suite file gives for the outcome it declares.
+        quarantine: the entry that keeps its failure from turning the run red.
+        control: what became of it on the control device, where it failed and there was one.
     """
 
     id: str
@@ -93,6 +98,18 @@ class Result:
     shard: int | None = None
     started_at: float | None = None
     expectation: str = ""
+    quarantine: Quarantined | None = None
+    control: Control | None = None
+
+    @property
+    def forgiven(self) -> bool:
+        """Whether it failed and does not turn the run red, because it is quarantined."""
+        return self.verdict is Verdict.FAILED and self.quarantine is not None
+
+    @property
+    def upstream(self) -> bool:
+        """Whether it failed on the control device too, so that PyTorch is to blame and not the back end."""
+        return self.verdict is Verdict.FAILED and self.control is not None and self.control.failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +118,23 @@ class ExitStatus:
 
     code: int
     reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """What is known of a run's failed tests.
+
+    Attributes:
+        forgiven: how many are quarantined, and do not turn the run red.
+        upstream: how many of the others fail on the control device too.
+        control: the control device; empty where nothing ran there.
+        expired: `file:line` of each expired quarantine entry that covers a test of the run.
+    """
+
+    forgiven: int = 0
+    upstream: int = 0
+    control: str = ""
+    expired: tuple[str, ...] = ()
 
 
 def fold(outcomes: Sequence[Verdict]) -> Verdict:
@@ -158,8 +192,12 @@ def judge(
     allow_collect_errors: bool = False,
     holes: Sequence[str] = (),
     interrupted: bool = False,
+    failures: Failures | None = None,
 ) -> ExitStatus:
     """The exit code: 130 interrupted, 3 incomplete, 1 a failed test, 0 otherwise; the first that fits.
+
+    A quarantined test that failed does not count; that an entry which covers a test of the run has expired
+    does. What fails on the control device too reddens the run like any failure, and is told apart.
 
     Args:
         counts: how many tests came to each verdict.
@@ -168,6 +206,7 @@ def judge(
         allow_collect_errors: whether such files may be.
         holes: other reasons the account is not whole, one sentence each.
         interrupted: whether a person or the CI ended the run.
+        failures: what is known of the failed tests.
     """
     incomplete: list[str] = []
     if collect_errors and not allow_collect_errors:
@@ -178,15 +217,37 @@ def judge(
             incomplete.append(f"{counted(number, 'test')} {said}")
     if percent > 0 and not sum(counts.values()):
         incomplete.append(f"there was nothing to run, though {percent:g} % was asked for")
-    failed = counts.get(Verdict.FAILED, 0)
-    reasons = (*incomplete, *([f"{counted(failed, 'test')} failed"] if failed else []))
+    red = _red(counts.get(Verdict.FAILED, 0), failures or Failures())
+    reasons = (*incomplete, *red)
     if interrupted:
         return ExitStatus(code=EXIT_INTERRUPTED, reasons=("the run was interrupted", *reasons))
     if incomplete:
         return ExitStatus(code=EXIT_INCOMPLETE, reasons=reasons)
-    return ExitStatus(code=EXIT_TEST_FAILED if failed else EXIT_OK, reasons=reasons)
+    return ExitStatus(code=EXIT_TEST_FAILED if red else EXIT_OK, reasons=reasons)
 
 
+def _red(failed: int, known: Failures) -> list[str]:
+    """Why the run is red though its account is whole."""
+    told = []
+    if blamed := failed - known.forgiven:
+        told.append(f"{counted(blamed, 'test')} failed" + _told_apart(blamed, known))
+    if known.expired:
+        entries = counted(len(known.expired), "quarantine entry", "quarantine entries")
+        shown = ", ".join(known.expired[:_SHOWN]) + (", …" if len(known.expired) > _SHOWN else "")
+        told.append(f"{entries} expired ({shown})")
+    return told
+
+
+def _told_apart(blamed: int, known: Failures) -> str:
+    if not known.control:
+        return ""
+    if blamed == 1:
+        return f", on {known.control} too" if known.upstream else f", not on {known.control}"
+    share = {0: "none", blamed: "all"}.get(known.upstream, f"{known.upstream:,}")
+    return f", {share} of them on {known.control} too"
+
+
+_SHOWN = 3
 _INCOMPLETE = {
     Verdict.HARDWARE: "met a fault of the card",
     Verdict.INFRASTRUCTURE: "lost to infrastructure",

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,16 @@ class Child:
     pid: int
     log: Path
     process: subprocess.Popen[bytes] | None = None
+    _code: int | None = None
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal as `subprocess` has it, or None while it runs."""
         if self.process is not None:
             return self.process.poll()
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        return os.waitstatus_to_exitcode(status) if pid else None
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
     def dump_stacks(self) -> None:
         """Ask for the stack of every thread, written to the log.
@@ -64,7 +67,7 @@ class Child:
         """End the child with everything it started."""
         kill_group(self.pid)
 
-    def last_lines(self, count: int = 50, *, start: int = 0) -> str:
+    def last_lines(self, count: int | None = 50, *, start: int = 0) -> str:
         """The end of what it printed, from byte `start` on."""
         return last_lines(self.log, count, start=start)
 
@@ -74,7 +77,15 @@ def default_start_method() -> str:
     return "fork" if sys.platform == "linux" else "spawn"
 
 
-def start(body: Body, spec: Mapping[str, Any], *, log: Path, method: str) -> Child:
+def start(
+    body: Body,
+    spec: Mapping[str, Any],
+    *,
+    log: Path,
+    method: str,
+    hand_on: Sequence[int] = (),
+    keep_back: Sequence[int] = (),
+) -> Child:
     """Start a child that runs `body(spec)`.
 
     Args:
@@ -82,13 +93,19 @@ def start(body: Body, spec: Mapping[str, Any], *, log: Path, method: str) -> Chi
         spec: JSON values; `threads` and `device` are read here.
         log: takes everything the child prints, appended.
         method: `fork` (this process must be prepared) or `spawn`.
+        hand_on: file descriptors the child has under the same numbers.
+        keep_back: file descriptors a forked child closes, such as our ends of its pipes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    return _fork(body, spec, log) if method == "fork" else _spawn(body, spec, log)
+    if method == "fork":
+        return _fork(body, spec, log, keep_back)
+    return _spawn(body, spec, log, hand_on)
 
 
-def last_lines(log: Path, count: int, *, start: int = 0) -> str:
+def last_lines(log: Path, count: int | None, *, start: int = 0) -> str:
     """The last `count` lines of a file from byte `start` on, of which at most the last 64 KiB are read.
+
+    With None, all lines of these are kept.
 
     In a dumped stack the frames of pytest itself, and the list of every loaded extension, are left out:
     they fill a screen and say nothing of the test.
@@ -101,10 +118,11 @@ def last_lines(log: Path, count: int, *, start: int = 0) -> str:
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join([line for line in text.splitlines() if not _MACHINERY.match(line)][-count:])
+    lines = [line for line in text.splitlines() if not _MACHINERY.match(line)]
+    return "\n".join(lines if count is None else lines[-count:])
 
 
-def _fork(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
+def _fork(body: Body, spec: Mapping[str, Any], log: Path, keep_back: Sequence[int]) -> Child:
     parent = os.getpid()
     # What lives now is left alone by the children's collector, so its pages stay shared.
     gc.collect()
@@ -113,6 +131,8 @@ def _fork(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
+        for descriptor in keep_back:
+            os.close(descriptor)
         _run(body, spec, log, parent)
     return Child(pid=pid, log=log)
 
@@ -159,7 +179,7 @@ def _redirect(log: Path) -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
-def _spawn(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
+def _spawn(body: Body, spec: Mapping[str, Any], log: Path, hand_on: Sequence[int]) -> Child:
     task = {"body": f"{body.__module__}:{body.__qualname__}", "spec": dict(spec), "parent": os.getpid()}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -169,6 +189,7 @@ def _spawn(body: Body, spec: Mapping[str, Any], log: Path) -> Child:
             stdout=descriptor,
             stderr=descriptor,
             start_new_session=True,
+            pass_fds=tuple(hand_on),
         )
     finally:
         os.close(descriptor)

@@ -2,54 +2,143 @@
 
 Events, by their key `e` (`t` is seconds since the epoch):
 
-- `shard_start`: shard, attempt, card, host, pid, planned, fingerprint, run
+- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run
+- `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
+- `piece`: file, tests, why, of: what the worker was ordered to do
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `start`: id, log (where in the shard's log its output begins, in bytes)
 - `end`: id, outcome, seconds, message, detail
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
+  with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
+- `card_check`: why (order, crash), ok, seconds, message, detail, ras: a card was checked
+- `card_fault`: message, ras, detail: a card failed while a file was set up, which costs no test anything
+- `card_lost`: card, message: a card is not used any more
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
+- `piece`: file, tests (how many), why (plan, stolen, retry), of (the shard they are planned for), attempt
 - `not_run`: ids, message: planned and not run, with the reason
+- `elsewhere`: ids, host: planned for this shard and claimed by another host
 - `file_error`: file, message, detail: a file could not be imported where it was to be run
 - `shard_end`: status (done, interrupted)
 
-Outcomes are passed, failed, skipped, xfailed, xpassed.
+Outcomes are passed, failed, skipped, xfailed, xpassed; and hardware, where a test failed by its card.
+
+Each line ends with its checksum (`ci.runner.journal_line`). A line is with the operating system when `write`
+returns, so no process that dies loses it; `sync` brings lines to the disk, where a machine that goes down
+finds them again.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import errno
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci.runner.journal_line import Event, Lines, line_of
 from test_selection.errors import MissingInputError
 
-Event = dict[str, Any]
+__all__ = [
+    "EXIT_UNWRITABLE",
+    "OUTCOMES",
+    "UNWRITABLE",
+    "Event",
+    "Journal",
+    "JournalWriter",
+    "journal_path",
+    "next_attempt",
+    "read_journal",
+    "read_journals",
+]
+
 OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
+# A machine that goes down takes about so much of a journal with it.
+SYNC_S = 1.0
+# What no test can be blamed for: a disk that is full, broken, read-only or gone, a quota, a limit.
+UNWRITABLE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV, errno.EFBIG}
+)
+# sysexits.h's input/output error: the exit code of a process that can no longer write its journal.
+EXIT_UNWRITABLE = 74
+# Less than this is no space: what a test could not write need not be as small as a line.
+LEAST_SPACE_BYTES = 64 << 10
 
 
 class JournalWriter:
     """Appends events, each with one `write` of a whole line, so that processes may share the file."""
 
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self._path = path
-        self._clock = clock
+    def __init__(self, path: Path, clock: Callable[[], float], *, survivor: bool = True) -> None:
+        """Open a journal.
+
+        Args:
+            path: the file.
+            clock: seconds since the epoch.
+            survivor: whether other writers may die while this one lives, and leave half a line.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self.path = path
+        self._clock, self._survivor = clock, survivor
         self._descriptor = _open(path)
+        self._synced, self._synced_at = self.size, time.monotonic()
+        self._torn = self._ends_torn()
 
     def write(self, event: str, **content: Any) -> None:
-        """Append one event; it is with the operating system when this returns."""
-        line = json.dumps({"t": round(self._clock(), 3), "e": event, **content}, separators=(",", ":"))
+        """Append one event; it is with the operating system when this returns.
+
+        Raises:
+            OSError: it could not be written, or only in part, which readers take for a torn line.
+        """
+        line = line_of({"t": round(self._clock(), 3), "e": event, **content})
         # A process that was killed while it wrote leaves half a line; that must not cost this one.
-        torn = self.size > 0 and os.pread(self._descriptor, 1, self.size - 1) != b"\n"
-        _write(self._descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
+        if self._torn or (self._survivor and self._ends_torn()):
+            line = b"\n" + line
+        self._torn = True  # should this one be cut
+        try:
+            _write(self._descriptor, line)
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
+        self._torn = False
+
+    def _ends_torn(self) -> bool:
+        size = self.size
+        return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+
+    def sync(self, *, now: bool = False) -> None:
+        """Bring what was written, by whichever process, to the disk: at most once a second, or `now`.
+
+        Raises:
+            OSError: the disk refuses it.
+        """
+        size, moment = self.size, time.monotonic()
+        if size == self._synced or (not now and moment - self._synced_at < SYNC_S):
+            return
+        with _named(self.path):
+            _sync(self._descriptor)
+        # From the end, so that a slow disk is not kept busy with nothing else.
+        self._synced, self._synced_at = size, time.monotonic()
 
     @property
     def size(self) -> int:
         """Bytes written so far, by whichever process."""
         return os.fstat(self._descriptor).st_size
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no space left where the journal is."""
+        try:
+            left = os.fstatvfs(self._descriptor)
+        except OSError:  # a test closed it, which is that test's own business
+            return False
+        blocks = left.f_bfree if os.geteuid() == 0 else left.f_bavail
+        # A file system that does not tell its size, such as some of FUSE's, is not full.
+        return left.f_blocks > 0 and blocks * left.f_frsize < LEAST_SPACE_BYTES
 
     def read(self, start: int) -> bytes:
         """What was written from byte `start` on, also when the file was deleted meanwhile."""
@@ -57,12 +146,14 @@ class JournalWriter:
 
     def restore(self) -> None:
         """Where a test deleted the file, put it back with all that was written."""
-        if self._path.exists():
+        if self.path.exists():
             return
-        data, descriptor = self.read(0), _open(self._path)
-        _write(descriptor, data)
+        data, descriptor = self.read(0), _open(self.path)
+        with _named(self.path):
+            _write(descriptor, data)
         os.dup2(descriptor, self._descriptor, inheritable=False)
         os.close(descriptor)
+        self._synced = 0
 
     def close(self) -> None:
         """Close the file; what was written stays."""
@@ -71,7 +162,16 @@ class JournalWriter:
 
 def _open(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, flags)
+    descriptor = os.open(path, flags | os.O_CREAT, 0o644)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _sync(folder, whole=True)  # else the machine's end may take the file with its name
+    finally:
+        os.close(folder)
+    return descriptor
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -79,15 +179,52 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
+def _sync(descriptor: int, *, whole: bool = False) -> None:
+    try:
+        if whole or not hasattr(os, "fdatasync"):  # macOS
+            os.fsync(descriptor)
+        else:
+            os.fdatasync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # what cannot be synced, such as a pipe
+            raise
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A disk that filled while writing does not say where."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """What one journal file says: which shard and attempt it is of, its events, and lines that were torn."""
+    """What one journal file says: which shard and attempt it is of, its events, and what was lost of it.
+
+    Attributes:
+        path: the file.
+        shard: the shard's index.
+        attempt: from 1.
+        events: of whole lines, in the order of the file.
+        torn: lines that are cut short.
+        damaged: lines whose checksum is wrong.
+        suspects: ids such lines seem to name; good for a warning and for nothing else.
+        nameless: how many of these lines may have told of a test and name none.
+        unchecked: an earlier version wrote it, without checksums.
+    """
 
     path: Path
     shard: int
     attempt: int
     events: list[Event] = field(default_factory=list)
     torn: int = 0
+    damaged: int = 0
+    suspects: frozenset[str] = frozenset()
+    nameless: int = 0
+    unchecked: bool = False
 
 
 def journal_path(run_dir: Path, shard: int, attempt: int) -> Path:
@@ -121,18 +258,21 @@ def read_journals(run_dir: Path) -> list[Journal]:
 
 
 def read_journal(path: Path, shard: int, attempt: int) -> Journal:
-    """One journal; a line that is not whole (a process died while it wrote) is skipped and counted."""
-    events: list[Event] = []
-    torn = 0
+    """One journal; a line that is not as it was written is counted, and never used as evidence.
+
+    An earlier version wrote no checksums. Such a journal, in which no line has one, is read as it stands and
+    marked: a report of it is worth having, and where one line is checked all of them are.
+    """
     with path.open("rb") as stream:
-        for line in stream:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                torn += 1
-                continue
-            if isinstance(event, dict) and isinstance(event.get("e"), str):
-                events.append(event)
-            else:
-                torn += 1
-    return Journal(path=path, shard=shard, attempt=attempt, events=events, torn=torn)
+        lines = Lines(stream)
+    return Journal(
+        path=path,
+        shard=shard,
+        attempt=attempt,
+        events=lines.events,
+        torn=lines.torn,
+        damaged=lines.damaged,
+        suspects=frozenset(lines.suspects),
+        nameless=lines.nameless,
+        unchecked=lines.unchecked,
+    )

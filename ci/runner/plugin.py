@@ -1,18 +1,29 @@
-"""Inside a child: run exactly the given tests of one file, with each event journalled as it happens."""
+"""Inside a child: one file is set up, then exactly the tests that are ordered run, each event journalled.
+
+Orders come over a pipe, a JSON object a line with `ids` and `expectations`; when the file is set up, and
+after each order, a byte goes back. The pipe's end is the session's.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
-from ci.runner.journal import JournalWriter
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.messages import DONE, UNWRITTEN
+from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
@@ -27,6 +38,7 @@ class _Running:
 
     id: str
     started: float
+    log_start: int = 0
     reports: list[pytest.TestReport] = field(default_factory=list)
 
 
@@ -34,17 +46,44 @@ class RunPlugin:
     """Selects, marks and records the tests of one group."""
 
     def __init__(
-        self, file: str, ids: Sequence[str], expectations: Mapping[str, Any], journal: JournalWriter
+        self,
+        file: str,
+        journal: JournalWriter,
+        *,
+        orders: int,
+        answers: int,
+        wanted: Collection[str] | None = None,
+        log: Path | None = None,
     ) -> None:
-        self._file = file
-        self._wanted = set(ids)
-        self._expectations = expectations
+        """Listen for orders.
+
+        Args:
+            file: the test file.
+            journal: takes every event.
+            orders: the pipe orders come over.
+            answers: the pipe answers go over.
+            wanted: canonical ids besides which nothing will be asked for; None: anything may be.
+            log: takes what tests print.
+        """
+        self._file, self._log = file, log
+        self._wanted = None if wanted is None else wanted_names(wanted)
         self._journal = journal
+        self._orders, self._answers = orders, answers
+        self._items: dict[str, tuple[int, pytest.Item]] = {}
         self._ids: dict[str, str] = {}
+        self._expectations: dict[str, Any] = {}
+        self._again: dict[str, int] = {}
         self._running: _Running | None = None
+        self._sick = False
         self._started = time.perf_counter()
         self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(self, obj: object) -> None:
+        """Of classes that pytest is about to look into, pass by what is not wanted."""
+        if self._wanted is not None:
+            leave_out(obj, self._file, self._wanted)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep the first failure to import the file."""
@@ -56,28 +95,56 @@ class RunPlugin:
         if self.error is None:
             self.error = (excinfo.exconly().strip(), str(excinfo.getrepr(style="short")))
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave the wanted tests, in source order, and declare what is expected of them."""
+        """Note each test by its canonical id."""
         named, _ = identify(items, self._file)
-        kept = []
-        for item, (name, _parts) in zip(items, named, strict=True):
-            if name in self._wanted:
-                self._ids[item.nodeid] = name
-                if (expected := self._expectations.get(name)) is not None:
-                    mark(item, expected)
-                kept.append(item)
-        items[:] = kept
+        for place, (item, (name, _parts)) in enumerate(zip(items, named, strict=True)):
+            self._items[name] = place, item
+            self._ids[item.nodeid] = name
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        """Say how long the set-up took, and which tests are no longer there."""
+        """Say how long the set-up took."""
         setup_s = round(time.perf_counter() - self._started, 3)
         if self.error is None:
             self._write("group_ready", file=self._file, setup_s=setup_s)
-            gone = sorted(self._wanted - set(self._ids.values()))
-            if gone:
-                reason = "the file no longer holds this test; collect again"
-                self._write("not_run", ids=gone, message=reason)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run what is ordered until there are no orders any more."""
+        if self.error is not None:
+            return True
+        self._answer()
+        for order in _orders(self._orders):
+            self._run_order(session, order)
+            self._answer()
+        return True
+
+    def _run_order(self, session: pytest.Session, order: Mapping[str, Any]) -> None:
+        self._expectations = order["expectations"]
+        self._again = {"try": order["try"]} if order["try"] > 1 else {}
+        if gone := [name for name in order["ids"] if name not in self._items]:
+            self._write("not_run", ids=gone, message="the file no longer holds this test; collect again")
+        # In source order, so that what tests of a class share is set up once.
+        items = [
+            item
+            for _, item in sorted(
+                (self._items[name] for name in order["ids"] if name in self._items), key=lambda one: one[0]
+            )
+        ]
+        for item, following in itertools.zip_longest(items, items[1:]):
+            if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
+                mark(item, expected)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._sick:
+                return  # the card has failed: what is left is for another
+            if session.shouldstop or session.shouldfail:
+                raise session.Interrupted(str(session.shouldstop or session.shouldfail))
+
+    def _answer(self) -> None:
+        self._end_forks()
+        os.write(self._answers, DONE)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -91,8 +158,9 @@ class RunPlugin:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
-        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter())
-        self._write("start", id=self._running.id, log=_trim_log())
+        start = _trim_log()
+        self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
+        self._write("start", id=self._running.id, log=start, **self._again)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -107,7 +175,19 @@ class RunPlugin:
             mode = self._expectations.get(self._running.id, {}).get("mode")
             if outcome == "skipped" and mode == "mandatory_success":
                 message = f"{SKIPPED_ITSELF}{message}"
-            self._ended(self._running, outcome, message, detail)
+            # An expected failure is one of the test's own, too: what a sick card fails says nothing of it.
+            event = self._card_said(self._running) if outcome in {"failed", "xfailed"} else None
+            if event is not None:
+                self._sick = True
+                outcome = "hardware"
+                message = message if event.name in message else f"{message}; the card said: {event}"
+            self._ended(self._running, outcome, message, detail, **({"ras": str(event)} if event else {}))
+
+    def _card_said(self, running: _Running) -> RasEvent | None:
+        """The event by which the card says that it failed, in what a test raised or printed."""
+        raised = [str(one.longreprtext) for one in running.reports if not one.passed]
+        printed = last_lines(self._log, None, start=running.log_start) if self._log is not None else ""
+        return hardware_event("\n".join([printed, *raised]))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """A test, or the file itself, ended the session with Ctrl-C's exception or `pytest.exit`."""
@@ -118,7 +198,9 @@ class RunPlugin:
         elif self.error is None:
             self.error = (said, detail)
 
-    def _ended(self, running: _Running, outcome: str, message: str, detail: str) -> None:
+    def _ended(self, running: _Running, outcome: str, message: str, detail: str, **more: str) -> None:
+        if outcome == "failed" and self._journal.full:
+            self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running = None
         seconds = round(time.perf_counter() - running.started, 4)
         self._write(
@@ -128,11 +210,34 @@ class RunPlugin:
             seconds=seconds,
             message=message[:MESSAGE_LIMIT],
             detail=detail,
+            **more,
         )
+
+    def file_error(self) -> None:
+        """Tell of what kept the file from being set up, if anything did."""
+        if self.error is None:
+            return
+        message, detail = self.error
+        if (event := hardware_event(f"{message}\n{detail}")) is not None:
+            said = f"setting up {self._file}: the card said: {event}"
+            self._write("card_fault", message=said, ras=str(event), detail=detail[-DETAIL_LIMIT:])
+        else:
+            self._write("file_error", file=self._file, message=message, detail=detail[-DETAIL_LIMIT:])
 
     def _write(self, event: str, **content: Any) -> None:
         self._end_forks()
-        self._journal.write(event, **content)
+        try:
+            self._journal.write(event, **content)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
+            self._give_up()
+
+    def _give_up(self) -> NoReturn:
+        """The disk takes nothing more: no test is to run of which nobody can tell."""
+        with contextlib.suppress(OSError):
+            os.write(self._answers, UNWRITTEN)
+        os._exit(EXIT_UNWRITABLE)
 
     def _end_forks(self) -> None:
         """End a process that a test forked and that came out of it: it would tell all twice."""
@@ -165,18 +270,31 @@ def outcome_of(reports: Sequence[Any]) -> tuple[str, str, str]:
 
 
 def run_group(spec: Mapping[str, Any]) -> int:
-    """Run `spec["ids"]` of `spec["file"]`, writing to the journal at `spec["journal"]`."""
+    """Set `spec["file"]` up and run what is ordered, writing to the journal at `spec["journal"]`."""
     file = str(spec["file"])
-    journal = JournalWriter(Path(spec["journal"]), time.time)
-    plugin = RunPlugin(file, spec["ids"], spec["expectations"], journal)
+    # Its worker outlives it, so while it lives nobody else leaves half a line.
+    journal = JournalWriter(Path(spec["journal"]), time.time, survivor=False)
+    plugin = RunPlugin(
+        file,
+        journal,
+        orders=int(spec["orders"]),
+        answers=int(spec["answers"]),
+        wanted=spec["wanted"],
+        log=Path(spec["log"]),
+    )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)
     if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
         plugin.error = (could_not_read(tests, file), "")
-    if plugin.error is not None:
-        message, detail = plugin.error
-        journal.write("file_error", file=file, message=message, detail=detail[-DETAIL_LIMIT:])
+    plugin.file_error()
     return 0
+
+
+def _orders(descriptor: int) -> Iterator[dict[str, Any]]:
+    rest = b""
+    while data := os.read(descriptor, 1 << 16):
+        *lines, rest = (rest + data).split(b"\n")
+        yield from map(json.loads, lines)
 
 
 def _trim_log() -> int:

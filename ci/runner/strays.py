@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Collection
 from pathlib import Path
@@ -27,6 +28,17 @@ def find_strays(mark: str, *, spare: Collection[int], proc: Path = _PROC) -> lis
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
     return [pid for pid in found if pid not in spare]
+
+
+def find_strays_of_run(run_dir: Path, *, proc: Path = _PROC) -> list[int]:
+    """The process ids that work for, or were started by, whoever ran the folder's shards before us."""
+    wanted = re.compile(rb"%b=\d+:%b/" % (VARIABLE.encode(), re.escape(bytes(run_dir / "journal"))))
+    found = []
+    for folder in proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(wanted.match(one) for one in (folder / "environ").read_bytes().split(b"\0")):
+                found.append(int(folder.name))
+    return found
 
 
 def end_strays(mark: str, *, spare: Collection[int] = ()) -> None:

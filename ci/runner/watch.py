@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ci.process import signal_name
 from ci.runner.child import Child
 from ci.runner.journal import JournalWriter
+from ci.runner.journal_line import event_of
+from ci.runner.oom import oom_kills
 
 SETUP = ""  # no test has this id
-OOM_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds a test and a set-up may take, and the time a process gets to end by itself."""
+    """Seconds things may take.
+
+    Attributes:
+        test_s: a test.
+        setup_s: a set-up, and what a process does after its last test.
+        grace_s: the time a process gets to end by itself.
+        by_id: what single tests may take.
+    """
 
     test_s: float
     setup_s: float
     grace_s: float
+    by_id: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def dump_s(self) -> float:
@@ -43,13 +51,8 @@ class JournalTail:
         data = self._read(self._offset)
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        events = []
-        for line in whole.splitlines():
-            try:
-                events.append(json.loads(line))
-            except ValueError:
-                continue  # a torn line; the reader of the whole journal counts it
-        return events
+        # A torn line is the reader's of the whole journal to count.
+        return [event for line in whole.split(b"\n") if (event := event_of(line)) is not None]
 
 
 def read_file(path: Path, start: int) -> bytes:
@@ -72,9 +75,10 @@ class Watch:
         self.running: str | None = None
         self.log_start = 0
         self.file_error: str | None = None
+        self.hardware = False  # whether the card failed, as the child itself found
         self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
-        self._ready = False
+        self.ready = False
         self._since = clock()
         self._given_up: str | None = None
         self._oom_kills = oom_kills()
@@ -87,14 +91,17 @@ class Watch:
     def _take(self, event: dict[str, Any]) -> None:
         match event["e"]:
             case "group_ready":
-                self._ready = True
+                self.ready = True
                 self._since = self._clock()
             case "start":
                 self.running = event["id"]
                 self.log_start = event.get("log", 0)
                 self._since = self._clock()
+            case "card_fault":
+                self.hardware = True
             case "end":
                 self.done.add(event["id"])
+                self.hardware = self.hardware or event.get("outcome") == "hardware"
                 self.running = None
                 self._since = self._clock()
             case "not_run":
@@ -103,6 +110,16 @@ class Watch:
                 self.file_error = event["message"]
             case _:
                 pass
+
+    def begin(self, limits: Limits) -> None:
+        """A new piece begins: what was waited for it counts for no test."""
+        self.limits = limits
+        if self.ready:
+            self._since = self._clock()
+
+    def left(self, ids: Iterable[str]) -> list[str]:
+        """Those of which the child has said nothing."""
+        return [one for one in ids if one not in self.done]
 
     @property
     def running_s(self) -> float:
@@ -115,7 +132,9 @@ class Watch:
 
     @property
     def _limit(self) -> float:
-        return self.limits.test_s if self._ready else self.limits.setup_s
+        if not self.ready:
+            return self.limits.setup_s
+        return self.limits.by_id.get(self.running or SETUP, self.limits.test_s)
 
     def give_up(self) -> None:
         """The child is about to be killed for what runs now."""
@@ -130,6 +149,10 @@ class Watch:
         """The end of what the child printed since the running test began, stacks included."""
         return self.child.last_lines(start=self.log_start) if self.child is not None else ""
 
+    def printed(self) -> str:
+        """All that is kept of what the child printed since the running test began."""
+        return self.child.last_lines(None, start=self.log_start) if self.child is not None else ""
+
     def why(self, code: int) -> tuple[str, str]:
         """Why the child ended, as (cause, message).
 
@@ -143,15 +166,3 @@ class Watch:
         if code < 0:
             return "signal", f"died by {signal_name(-code)}"
         return "exit", f"ended its process with exit code {code}"
-
-
-def oom_kills() -> int:
-    """How many processes of this control group the kernel has killed for want of memory."""
-    for path in OOM_EVENTS:
-        try:
-            words = path.read_text(encoding="ascii").split()
-        except (OSError, UnicodeDecodeError):
-            continue
-        if "oom_kill" in words:
-            return int(words[words.index("oom_kill") + 1])
-    return 0

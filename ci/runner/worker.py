@@ -1,7 +1,7 @@
-"""A worker: one prepared parent on one card that runs one shard, a forked child a group.
+"""A worker: one prepared parent on one card that runs what its supervisor orders, a forked child a file.
 
-Started as `python -m ci.runner.worker` with its task on standard input. What a test does to its process
-(crash, hang, exit) costs that test: the rest of its group goes on in a new child.
+Started as `python -m ci.runner.worker` with its task as the first line on standard input, orders after it.
+What a test does to its process (crash, hang, exit) costs that test: the rest goes on in a new child.
 """
 
 from __future__ import annotations
@@ -13,58 +13,100 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ci.runner import prepare
-from ci.runner.child import Child, start
-from ci.runner.journal import JournalWriter
-from ci.runner.plugin import run_group
+from ci.runner.child import DUMP_SIGNAL
+from ci.runner.hand import Hand
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.machine import boot_id, host_name
+from ci.runner.messages import REFUSED, Lines, Order, read_order, send
+from ci.runner.preflight import Finding, check, until_free
+from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
 
 POLL_S = 0.02
+IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
+UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
+ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
 def main() -> None:
-    """Run the shard of the task."""
-    task = json.load(sys.stdin)
+    """Run what is ordered."""
+    answers = _own_output()
+    orders = Lines(sys.stdin.fileno())
+    task = json.loads(_first(orders))
     prepare.die_with_parent(int(task["parent"]), signal.SIGTERM)
     prepare.single_thread(os.environ)
-    journal = JournalWriter(Path(task["journal"]), time.time)
-    journal.write(
-        "shard_start",
-        shard=task["shard"],
-        attempt=task["attempt"],
-        card=task["card"],
-        host=os.uname().nodename,
-        pid=os.getpid(),
-        planned=sum(len(group["ids"]) for group in task["groups"]),
-        fingerprint=task["fingerprint"],
-        run=task["run"],
-    )
-    if task["method"] == "fork":
-        prepare.import_machinery(task["device"])
-    worker = Worker(task, journal)
-    signal.signal(signal.SIGTERM, worker.stop)
-    worker.run()
+    try:
+        worker = Worker(task, orders, answers)
+        if task["method"] == "fork":
+            prepare.import_machinery(task["device"])
+        signal.signal(signal.SIGTERM, worker.stop)
+        worker.run()
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        send(answers, json.dumps({"m": REFUSED, "error": error.errno}).encode() + b"\n")
+        os._exit(EXIT_UNWRITABLE)  # its child ends with it
+
+
+def _own_output() -> int:
+    """What is printed while things are imported goes to the log, and only answers to the supervisor."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    return answers
+
+
+def _first(lines: Lines) -> bytes:
+    while not (found := lines.read(IDLE_POLL_S)):
+        if lines.ended:
+            raise SystemExit("no task came on standard input")
+    lines.unread(found[1:])
+    return found[0]
 
 
 class Worker:
-    """Runs the groups of a shard one after another."""
+    """Does what it is ordered to, one order after another."""
 
-    def __init__(self, task: Mapping[str, Any], journal: JournalWriter) -> None:
+    def __init__(self, task: Mapping[str, Any], orders: Lines, answers: int) -> None:
         self._task = task
-        self._journal = journal
+        self._orders, self._answers = orders, answers
         self._limits = Limits(
             test_s=float(task["test_timeout_s"]),
             setup_s=float(task["setup_timeout_s"]),
             grace_s=float(task["grace_s"]),
         )
         self._stop = threading.Event()
+        # What may be asked for of a file, where that is known to be little.
+        self._wanted: dict[str, tuple[str, ...]] = {}
+        # Files whose forked process could not set them up.
+        self._unforkable: set[str] = set()
+        # Whether the card failed in this order: what is left of it is for others.
+        self._sick = False
+        self._hand: Hand | None = None
+        self._begin_shard(task["shard"])
+
+    def _begin_shard(self, shard: Mapping[str, Any]) -> None:
+        self._log = Path(shard["log"])
+        self._journal = JournalWriter(Path(shard["journal"]), time.time)
+        self._journal.write(
+            "shard_start",
+            shard=shard["shard"],
+            attempt=shard["attempt"],
+            card=self._task["card"],
+            host=host_name(),
+            boot=boot_id(),
+            pid=os.getpid(),
+            planned=shard["planned"],
+            fingerprint=self._task["fingerprint"],
+            run=self._task["run"],
+        )
 
     @property
     def _stopped(self) -> bool:
@@ -75,29 +117,117 @@ class Worker:
         self._stop.set()
 
     def run(self) -> None:
-        """Run every group, then say so."""
-        for group in self._task["groups"]:
-            if not self._stopped:
-                self._run_group(group["file"], list(group["ids"]), self._limits_of(group["timeout_s"]))
-        self._journal.write("shard_end", status="interrupted" if self._stopped else "done")
+        """Do every order, then say so."""
+        self._tell("ready")
+        while not self._stopped and not self._orders.ended:
+            self._journal.sync()
+            for line in self._orders.read(IDLE_POLL_S):
+                if not self._stopped:
+                    self._obey(read_order(line))
+                    self._tell("done")
+        self._dismiss()
+        self._end_shard("interrupted" if self._stopped else "done")
 
-    def _limits_of(self, timeout_s: float | None) -> Limits:
-        """The plan's own time-out of a group is from its file's history; the settings' is the ceiling."""
-        if timeout_s is None:
-            return self._limits
-        return replace(self._limits, test_s=min(timeout_s, self._limits.test_s))
+    def _end_shard(self, status: str) -> None:
+        self._journal.write("shard_end", status=status)
+        self._journal.sync(now=True)
 
-    def _run_group(self, file: str, ids: list[str], limits: Limits) -> None:
-        self._journal.write("group_start", file=file, tests=len(ids))
-        while ids and not self._stopped:
-            watch = Watch(self._journal, limits, time.monotonic)
-            code = self._run_child(file, ids, watch)
-            ids = self._left(file, ids, watch, code)
+    def _tell(self, what: str) -> None:
+        held = None if self._hand is None else self._hand.file
+        send(self._answers, json.dumps({"m": what, "held": held}).encode() + b"\n")
 
-    def _left(self, file: str, ids: Sequence[str], watch: Watch, code: int) -> list[str]:
+    def _obey(self, order: Order) -> None:
+        self._sick = False
+        match order.do:
+            case "run":
+                self._run(order)
+            case "hold":
+                self._hold(order)
+            case "give_up":
+                self._journal.write("not_run", ids=list(order.ids), message=order.message)
+            case "shard":
+                self._dismiss()
+                self._end_shard("done")
+                self._journal.close()
+                self._begin_shard(order.shard)
+            case "check":
+                self._dismiss()
+                self._check("order")
+
+    def _run(self, order: Order) -> None:
+        ids = list(order.ids)
+        self._journal.write(
+            "piece", file=order.file, tests=len(ids), why=order.why, of=order.of, attempt=order.attempt
+        )
+        while ids and not self._stopped and not self._sick:
+            hand = self._take(order)
+            hand.watch.begin(self._limits_of(order))
+            hand.order(ids, order.expectations, order.attempt)
+            code = self._wait(hand)
+            if code is not None:
+                ids = self._left(order.file, ids, hand, code)
+                continue
+            if hand.watch.hardware:
+                self._sick = True
+                self._forget()
+                return
+            if ids := hand.watch.left(ids):
+                self._journal.write("not_run", ids=ids, message=ALL_IN_VAIN)
+            ids = []
+        if order.fresh:
+            self._dismiss()
+
+    def _hold(self, order: Order) -> None:
+        self._wanted[order.file] = order.wanted
+        hand = self._take(order)
+        if (code := self._wait(hand)) is None:
+            return
+        self._left(order.file, (), hand, code)
+        if hand.forked and order.file in self._unforkable:
+            self._hold(order)
+
+    def _take(self, order: Order) -> Hand:
+        """The child that has the file set up, or a new one."""
+        if self._hand is not None and (order.fresh or self._hand.file != order.file):
+            self._dismiss()
+        if self._hand is not None and self._hand.child.poll() is not None:
+            self._forget()
+        if self._hand is None:
+            self._hand = self._start(order)
+        return self._hand
+
+    def _start(self, order: Order) -> Hand:
+        spec = {
+            "tests": self._task["tests"],
+            "device": self._task["device"],
+            "threads": self._task["threads"],
+            "journal": str(self._journal.path),
+            "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
+            "log": str(self._log),
+        }
+        self._journal.write("group_start", file=order.file, tests=len(order.ids))
+        watch = Watch(self._journal, self._limits, time.monotonic)
+        watch.log_start = self._log.stat().st_size if self._log.exists() else 0
+        method = "spawn" if order.spawn or order.file in self._unforkable else self._task["method"]
+        return Hand(order.file, spec, log=self._log, method=method, watch=watch)
+
+    def _limits_of(self, order: Order) -> Limits:
+        """Limits from history where the order has them; the settings' are the ceiling."""
+        ceiling = self._limits.test_s
+        return replace(
+            self._limits,
+            test_s=ceiling if order.test_s is None else min(order.test_s, ceiling),
+            by_id={name: min(seconds, ceiling) for name, seconds in order.limits.items()},
+        )
+
+    def _left(self, file: str, ids: Sequence[str], hand: Hand, code: int) -> list[str]:
         """Account for a child that ended; the ids that another child is to run."""
-        left = [one for one in ids if one not in watch.done]
-        if self._stopped or not left:
+        watch = hand.watch
+        left = watch.left(ids)
+        self._forget()
+        if hand.unwritten:
+            return self._unwritten(watch, left)
+        if self._stopped or (not left and watch.ready):
             return []
         if watch.running is not None and not watch.bystander:
             self._crash(watch, code)
@@ -105,71 +235,147 @@ class Worker:
             return left
         if watch.done and watch.file_error is None:
             return left
-        # No test was running and none had run: the file itself could not be had.
+        return self._not_had(file, left, hand, code)
+
+    def _not_had(self, file: str, left: list[str], hand: Hand, code: int) -> list[str]:
+        """Account for a child that had run nothing when it ended; the ids to be tried once more."""
+        watch = hand.watch
+        if watch.hardware or self._card_failed(file, watch):
+            self._sick = True
+            return []
+        # No test was running and none had run: the file itself could not be had, or not in a forked process.
+        if watch.file_error is None and hand.forked and file not in self._unforkable:
+            self._respawn(file, watch, code)
+            return left
         if watch.file_error is None:
             self._file_error(file, watch, code)
-        self._journal.write("not_run", ids=left, message=watch.file_error)
+        if left:
+            self._journal.write("not_run", ids=left, message=watch.file_error)
         return []
 
-    def _run_child(self, file: str, ids: Sequence[str], watch: Watch) -> int:
-        """Run one child to its end and return its exit code, negative for a signal."""
-        wanted = set(ids)
-        expectations = {k: v for k, v in self._task["expectations"].items() if k in wanted}
-        spec = {
-            "tests": self._task["tests"],
-            "device": self._task["device"],
-            "threads": self._task["threads"],
-            "journal": self._task["journal"],
-            "file": file,
-            "ids": list(ids),
-            "expectations": expectations,
-        }
-        log = Path(self._task["log"])
-        watch.log_start = log.stat().st_size if log.exists() else 0
-        child = start(run_group, spec, log=log, method=self._task["method"])
-        watch.child = child
-        code = _wait(child, watch, lambda: self._stopped)
+    def _unwritten(self, watch: Watch, left: Sequence[str]) -> list[str]:
+        """The child could not write to the journal. Where this can, space is back, and one test was lost."""
+        self._journal.write("worker_lost", id=watch.running, message=UNTOLD)
+        return [name for name in left if name != watch.running]
+
+    def _dismiss(self) -> None:
+        """Let the child end, if there is one; what it does after its last test has the time of a set-up."""
+        if self._hand is None:
+            return
+        hand = self._hand
+        hand.dismiss()
+        began = time.monotonic()
+        limit = self._limits.setup_s
+        while hand.child.poll() is None and not self._stopped and time.monotonic() - began < limit:
+            hand.listen(POLL_S)
+            stem_flood(hand.child.log)
+        if hand.child.poll() is None and not self._stopped:
+            hand.child.dump_stacks()
+            time.sleep(self._limits.dump_s)
+        self._journal.write("group_end", file=hand.file, seconds=round(time.monotonic() - began, 3))
+        self._forget()
+
+    def _forget(self) -> None:
+        """End what is left of the child, and of what it started."""
+        hand, self._hand = self._hand, None
+        if hand is None:
+            return
+        hand.child.kill()
+        while hand.child.poll() is None:
+            time.sleep(POLL_S)
+        hand.close()
         end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
         self._journal.restore()
+
+    def _wait(self, hand: Hand) -> int | None:
+        """Wait until the child has done what it was told, or has ended; its exit code then."""
+        child, watch = hand.child, hand.watch
+        dumped_at: float | None = None
+        while (code := child.poll()) is None:
+            hand.listen(POLL_S)
+            now = time.monotonic()
+            watch.update()
+            self._journal.sync()
+            if hand.answered:
+                self._journal.restore()
+                return None
+            if self._stopped:
+                child.kill()
+            elif not watch.overdue():
+                dumped_at = None  # it ended after all, and what runs now has its own time
+            elif dumped_at is None:
+                child.dump_stacks()
+                dumped_at = now
+            elif now - dumped_at > watch.limits.dump_s:
+                watch.give_up()
+                child.kill()
+            stem_flood(child.log)
+        hand.listen(0)
+        child.kill()  # what the child started and left behind
+        watch.update()
+        if dumped_at is not None and code == -DUMP_SIGNAL:
+            watch.give_up()  # asked for its stacks before it could tell them
         return code
 
     def _crash(self, watch: Watch, code: int) -> None:
         cause, message = watch.why(code)
+        content = {"detail": watch.last_lines(), "seconds": round(watch.running_s, 3)}
+        if cause != "oom" and (blame := self._blame(watch)) is not None:
+            said, ras = blame
+            cause, message, content["ras"] = "hardware", f"{message}; {said}", ras
+            self._sick = True
+        self._journal.write("crash", id=watch.running, cause=cause, message=message, **content)
+
+    def _blame(self, watch: Watch) -> tuple[str, str] | None:
+        """Why a crash is the card's, with the card's own word for it, if it is.
+
+        Where the card did not say so, it is checked before it runs anything else.
+        """
+        if (event := hardware_event(watch.printed())) is not None:
+            return f"the card said: {event}", str(event)
+        found = self._check("crash")
+        return None if found.ok else (f"the card failed its check after it: {found.message}", found.ras)
+
+    def _check(self, why: str) -> Finding:
+        """See whether the card works; where it is not to be checked it counts as well."""
+        spec = {"device": self._task["device"], "threads": self._task["threads"]}
+        limit = float(self._task["preflight_timeout_s"])
+        if not limit or self._stopped:
+            return Finding(ok=True, seconds=0)
+
+        def once() -> Finding:
+            method = self._task["method"]
+            return check(spec, log=self._log, method=method, timeout_s=limit, stopped=self._stop.is_set)
+
+        found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=self._stop.wait)
+        if self._stop.is_set():  # it was ended early, which is not the card's fault
+            return Finding(ok=True, seconds=found.seconds)
+        self._journal.write("card_check", why=why, **asdict(found))
+        return found
+
+    def _card_failed(self, file: str, watch: Watch) -> bool:
+        """Whether it was the card that ended a process in which no test ran."""
+        event = hardware_event(watch.printed())
+        if event is not None:
+            said = f"setting up {file}: the card said: {event}"
+            self._journal.write("card_fault", message=said, ras=str(event), detail=watch.last_lines())
+        return event is not None
+
+    def _respawn(self, file: str, watch: Watch, code: int) -> None:
+        """What was imported before the copy was made may kill the copy: such a file gets a fresh process."""
+        self._unforkable.add(file)
+        _, message = watch.why(code)
         self._journal.write(
-            "crash",
-            id=watch.running,
-            cause=cause,
-            message=message,
+            "respawn",
+            file=file,
+            message=f"setting up {file} in a forked process: {message}; once more in a fresh one",
             detail=watch.last_lines(),
-            seconds=round(watch.running_s, 3),
         )
 
     def _file_error(self, file: str, watch: Watch, code: int) -> None:
         _, message = watch.why(code)
         watch.file_error = f"setting up {file}: {message}"
         self._journal.write("file_error", file=file, message=watch.file_error, detail=watch.last_lines())
-
-
-def _wait(child: Child, watch: Watch, stopped: Callable[[], bool]) -> int:
-    dumped_at: float | None = None
-    while (code := child.poll()) is None:
-        now = time.monotonic()
-        watch.update()
-        if stopped():
-            child.kill()
-        elif not watch.overdue():
-            dumped_at = None  # it ended after all, and what runs now has its own time
-        elif dumped_at is None:
-            child.dump_stacks()
-            dumped_at = now
-        elif now - dumped_at > watch.limits.dump_s:
-            watch.give_up()
-            child.kill()
-        stem_flood(child.log)
-        time.sleep(POLL_S)
-    child.kill()  # what the child started and left behind
-    watch.update()
-    return code
 
 
 def stem_flood(log: Path) -> None:

@@ -18,6 +18,7 @@ CATALOG_FILE = "catalog.jsonl.gz"
 DURATIONS_FILE = "durations.json.gz"
 PLAN_FILE = "plan.json"
 JOURNALS = "journal"
+CONTROL = "control"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,11 @@ class RunFolder:
     def summary(self) -> Path:
         """The counts."""
         return self.path / "summary.json"
+
+    @property
+    def control(self) -> RunFolder:
+        """Where what failed ran once more on the control device, with journals of the same plan."""
+        return RunFolder(path=self.path / CONTROL)
 
     @property
     def report(self) -> Path:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.errors import EXIT_INTERRUPTED, EXIT_OK
+from ci.live.sink import Sink
+from ci.live.stream import run_end
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE, read_results
 from ci.report.verdict import Verdict
@@ -14,12 +16,15 @@ from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
+from ci.steps.marking import check_quarantine
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
-from ci.steps.running import cards_of, run_step
+from ci.steps.resuming import resume_hint
+from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
 from ci.steps.share import Share, share_of
+from test_selection.files import read_json
 from test_selection.plan import Plan
 from test_selection.selection import Selection
 from test_selection.stage import file_pattern
@@ -56,8 +61,8 @@ class Outcome:
     folder: RunFolder | None = None
 
 
-def run_main_job(context: Context, wanted: Wanted) -> Outcome:
-    """Collect, select, plan, run, report.
+def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -> Outcome:
+    """Collect, select, plan, run, report; `events` takes what happens, for other tools.
 
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
@@ -82,6 +87,7 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
     if share.percent == 0 and not wanted.relock:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
+    check_quarantine(context)
     cards = cards_of(context)
     source = resolve_source(context, wanted.source)
     folder = start_run(context, source, share)
@@ -99,12 +105,20 @@ def run_main_job(context: Context, wanted: Wanted) -> Outcome:
         plan.shards,
         source=source,
         expectations=selection.expectations,
+        durations=planned_seconds(context, folder),
         folder=folder,
+        allow_collect_errors=wanted.allow_collect_errors,
+        events=events,
     )
     code = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
-    return Outcome(exit_code=EXIT_INTERRUPTED if interrupted else code, folder=folder)
+    code = EXIT_INTERRUPTED if interrupted else code
+    if events is not None:
+        events.write(run_end(read_json(folder.summary, "summary")["verdicts"], code))
+    if interrupted:
+        context.say(resume_hint(folder))
+    return Outcome(exit_code=code, folder=folder)
 
 
 def start_run(context: Context, source: Source, share: Share, run_dir: Path | None = None) -> RunFolder:
@@ -138,6 +152,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         workflow=provider.workflow,
         url=provider.url,
         provider=provider.name,
+        commit=provider.commit,
         reproduce=_reproduce(source, model.device.name),
     )
     write_identity(folder.path, identity)

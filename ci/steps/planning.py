@@ -72,7 +72,11 @@ def plan_step(
         limits = _as_set(limits, settings, estimates)
     plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits)
     if durations_file is not None:
-        write_durations(durations_file, Durations(tests=test_s, files=file_s))
+        # The runner ends a test by its own history, so only what was measured of it goes along.
+        spread = {
+            name: one.spread for name, one in estimates.items() if one.source is EstimateSource.MEASURED
+        }
+        write_durations(durations_file, Durations(tests=test_s, files=file_s, spread=spread))
     write_plan(plan_file, plan)
     if say is not None:
         counts = how_estimated(estimates)

@@ -14,13 +14,14 @@ from ci.hud.deliver import deliver
 from ci.report.history import export_durations, prune, record
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.junit import write_junit
-from ci.report.reconcile import Account, reconcile
+from ci.report.reconcile import Account, reconcile, what_ran_here
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
 from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.marking import mark_step
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
@@ -60,6 +61,7 @@ def report_step(
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         journals = _journals(folder)
         account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
+        account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         summary = write_report(
             folder.path,
             account=account,
@@ -91,13 +93,16 @@ def report_shards(
 
     The whole run is reported once, where all journals are gathered.
     """
-    part = replace(plan, shards=tuple(shards))
-    selection = Selection(stage=None, percent=100, ids=part.ids)
     # Journals of other shards that ran here before are not this part's to account for.
     mine = {shard.index for shard in shards}
     journals = [one for one in _journals(folder) if one.shard in mine]
-    account = reconcile(part, journals, interrupted=interrupted)
+    part = what_ran_here(plan, mine, journals)
+    # Where others were faster with all of it, nothing is missing.
+    percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
+    selection = Selection(stage=None, percent=percent, ids=part.ids)
+    account = reconcile(part, journals, interrupted=interrupted, known=plan.ids)
     identity = _identity_here(context, folder)
+    account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)
     show_ending(context.console, summary, account)

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from ci.errors import UsageError
-from ci.progress import Bar, bar
-from ci.runner.cards import Card, inventory
+from ci.errors import PlanMismatchError, SpyreCiError, UsageError
+from ci.live import stream
+from ci.live.sink import Sink
+from ci.live.state import State
+from ci.live.view import Watcher, view_for, watching
+from ci.live.words import Again
+from ci.report.identity import RunIdentity, read_identity, reproduce_command
+from ci.report.text import shell_line
+from ci.runner.cards import Card
 from ci.runner.child import default_start_method
+from ci.runner.forking import starts_processes
+from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import inventory, present
+from ci.runner.leases import Leases, shared_folder
+from ci.runner.pool import CardPool
+from ci.runner.run_lock import run_lock
+from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
-from ci.runner.supervisor import RunOptions, run_plan
+from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder
+from ci.steps.controlling import control_step
+from ci.steps.folder import RunFolder, read_device
+from ci.steps.run_note import write_note
+from ci.steps.sharing import meeting_of, without_share
+from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
+from test_selection.timeouts import test_timeouts
+
+Doubts = Mapping[int, Mapping[str, Sequence[str]]]
 
 
 def cards_of(context: Context) -> list[Card]:
@@ -28,6 +49,33 @@ def cards_of(context: Context) -> list[Card]:
     """
     model = context.settings.model
     return inventory(context.environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
+
+
+def card_pool(context: Context, run: str, say: Callable[[str], None]) -> CardPool:
+    """All cards of this host, of which the run takes what is free; the control's belong to nobody.
+
+    Raises:
+        DeviceError: fewer real cards than the settings ask for.
+        FileSystemError: the folder of leases cannot be used.
+    """
+    model, settings = context.settings.model, context.settings.model.run
+    wanted = cards_of(context)
+    if model.device.name == "cpu":
+        return CardPool(wanted, say=say)
+    folder = shared_folder() if settings.leases is None else context.settings.resolve(settings.leases)
+    rules = Rules(strikes=settings.card_strikes, bench_s=settings.card_bench_s)
+    everything = present(
+        context.environ, device=model.device.name, wanted=settings.cards, cores=context.cores
+    )
+    return CardPool(
+        everything,
+        wanted=len(wanted),
+        leases=Leases(folder, run=run, clock=context.clock),
+        health=HealthFiles(folder=folder, rules=rules),
+        run=run,
+        clock=context.clock,
+        say=say,
+    )
 
 
 def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
@@ -44,6 +92,39 @@ def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
     return [plan.shards[index] for index in dict.fromkeys(wanted)] if wanted else list(plan.shards)
 
 
+def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
+    """The context with the device the plan was made for, so that its results are said of no other.
+
+    Raises:
+        PlanMismatchError: a flag asks for another one.
+    """
+    device = read_device(beside)
+    asked = context.settings.model.device.name
+    if device is None or device == asked:
+        return context
+    if context.settings.origins.get("device.name") == "flag":
+        raise PlanMismatchError(
+            f"--device is {asked!r}, but the run was begun on {device!r}",
+            where=beside.identity,
+            remedy="leave --device out, or collect and plan for the other device",
+        )
+    return context.on_device(device)
+
+
+def planned_seconds(context: Context, folder: RunFolder) -> Durations:
+    """The seconds a plan was made with; none where only a bare plan was handed on.
+
+    They say how shards are cut into pieces, so a broken file costs the run some balance and nothing else.
+    """
+    if not folder.durations.is_file():
+        return Durations()
+    try:
+        return read_durations(folder.durations)
+    except SpyreCiError as error:
+        context.say(f"shards are cut without the plan's seconds: {error}")
+        return Durations()
+
+
 def run_step(
     context: Context,
     plan: Plan,
@@ -51,62 +132,171 @@ def run_step(
     *,
     source: Source,
     expectations: Mapping[str, Expectation],
+    durations: Durations,
     folder: RunFolder,
+    beside: RunFolder | None = None,
+    allow_collect_errors: bool = False,
+    doubts: Doubts | None = None,
+    whole: Plan | None = None,
+    events: Sink | None = None,
 ) -> bool:
-    """Run `shards` and return whether the run was interrupted; everything else is in the journals."""
-    settings = context.settings.model.run
+    """Run `shards` and return whether the run was interrupted; everything else is in the journals.
+
+    Args:
+        context: the outside world.
+        plan: the whole plan.
+        shards: those to run here.
+        source: where the tests come from.
+        expectations: declared outcomes by id.
+        durations: the seconds the plan was made with.
+        folder: takes the journals.
+        beside: holds the plan; None: the same folder.
+        allow_collect_errors: noted for the case that the run is resumed.
+        doubts: the run is resumed, by a caller that has its folder alone; what may have run before, by shard.
+        whole: what `plan` is the rest of, where the run is resumed: others know its pieces.
+        events: takes what happens, for other tools.
+    """
+    if doubts is None:
+        with run_lock(folder.path, alone=False):
+            indexes = [shard.index for shard in shards]
+            write_note(context, folder, indexes, allow_collect_errors=allow_collect_errors)
+            return run_step(
+                context,
+                plan,
+                shards,
+                source=source,
+                expectations=expectations,
+                durations=durations,
+                folder=folder,
+                beside=beside,
+                doubts={},
+                events=events,
+            )
     cards = cards_of(context)
-    side_by_side = max(1, min(len(cards), len(shards)))
-    options = RunOptions(
+    meeting = meeting_of(context, (beside or folder).path)
+    # Whose pieces may be claimed here.
+    within = shards if meeting is None else plan.shards
+    options = _options(context, source, folder, workers=min(len(cards), len(shards)))
+    options = replace(options, doubts=doubts, spawned=_spawned(source.tests, within))
+    with (
+        contextlib.closing(card_pool(context, folder.run, context.say)) as pool,
+        _watched(
+            context,
+            plan,
+            shards,
+            cards=cards,
+            durations=durations,
+            folder=folder,
+            events=events,
+            shared=meeting is not None,
+        ) as watcher,
+    ):
+        interrupted = run_plan(
+            plan,
+            shards,
+            cards=pool,
+            expectations=expectations,
+            options=options,
+            listen=watcher.take,
+            durations=durations.tests,
+            file_s=durations.files,
+            timeouts=_timeouts(context, durations),
+            meeting=meeting and replace(meeting, say=context.say),
+            whole=whole,
+        )
+        watcher.finish(interrupted=interrupted)
+    return interrupted or control_step(
+        context,
+        plan,
+        shards,
+        source=source,
+        expectations=expectations,
+        durations=durations,
+        folder=folder,
+        options=options,
+    )
+
+
+def _options(context: Context, source: Source, folder: RunFolder, *, workers: int) -> RunOptions:
+    settings = context.settings.model.run
+    checks = settings.preflight and context.settings.model.device.name != "cpu"
+    return RunOptions(
         run=folder.run,
         run_dir=folder.path,
         tests=source.tests,
         device=context.settings.model.device.name,
-        environ=worker_environment(context, source),
-        threads=max(1, context.cores // side_by_side),
+        environ=without_share(worker_environment(context, source)),
+        threads=max(1, context.cores // max(1, workers)),
         method=default_start_method(),
         test_timeout_s=settings.test_timeout_s,
         setup_timeout_s=settings.setup_timeout_s,
         grace_s=settings.grace_s,
         worker_restarts=settings.worker_restarts,
+        static=settings.static,
+        retries=settings.retries,
+        retry_budget=settings.retry_budget,
+        preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
+        lease_timeout_s=settings.lease_timeout_s,
     )
-    planned = sum(len(shard.ids) for shard in shards)
-    with bar(context.console, context.monotonic, "running", planned) as shown:
-        counter = _Counter(bar=shown)
-        return run_plan(
-            plan,
-            shards,
-            cards=cards,
-            expectations=expectations,
-            options=options,
-            listen=counter.take,
-        )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Counter:
-    """Counts outcomes as journals tell of them."""
+def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
+    settings = context.settings.model.run
+    return test_timeouts(
+        durations.spread,
+        factor=settings.timeout_factor,
+        floor_s=settings.timeout_floor_s,
+        ceiling_s=settings.test_timeout_s,
+    )
 
-    bar: Bar
-    outcomes: Counter[str] = field(default_factory=Counter)
 
-    def take(self, shard: int, event: Mapping[str, Any]) -> None:
-        """One event of one shard's journal."""
-        match event.get("e"):
-            case "end":
-                self._count(str(event["outcome"]))
-            case "crash":
-                self._count("failed")
-            case "not_run":
-                self._count("not run", len(event["ids"]))
-            case "worker_lost":
-                self._count("infrastructure", 0 if event["id"] is None else 1)
-                self.bar.warn(f"shard {shard}: {event['message']}")
-            case "file_error":
-                self.bar.warn(f"shard {shard}: {event['file']}: {event['message']}")
-            case _:
-                pass
+@contextlib.contextmanager
+def _watched(
+    context: Context,
+    plan: Plan,
+    shards: Sequence[Shard],
+    *,
+    cards: Sequence[Card],
+    durations: Durations,
+    folder: RunFolder,
+    events: Sink | None,
+    shared: bool,
+) -> Iterator[Watcher]:
+    """Show the run while the block lasts."""
+    here = {shard.index for shard in shards}
+    theirs = [shard for shard in plan.shards if shared and shard.index not in here]
+    state = State(
+        shards,
+        cards=[card.name for card in cards],
+        expected_s=durations.tests,
+        setup_s=durations.files,
+        now=context.monotonic(),
+        others={name: group.file for shard in theirs for group in shard.groups for name in group.ids},
+    )
+    if events is not None:
+        events.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))
+    view = view_for(context.console, context.environ, _again(folder))
+    watcher = Watcher(state, view, events, context.monotonic)
+    with watching(watcher, view, context.monotonic):
+        yield watcher
 
-    def _count(self, outcome: str, number: int = 1) -> None:
-        self.outcomes[outcome] += number
-        self.bar.advance(", ".join(f"{many} {name}" for name, many in self.outcomes.items() if many), number)
+
+def _again(folder: RunFolder) -> Again:
+    """What gives the command that runs a test once more; of a bare plan that came alone, its id."""
+    if not folder.identity.is_file():
+        return lambda name: f"--id {shell_line([name])}"
+    return functools.partial(_command, read_identity(folder.path))
+
+
+def _command(identity: RunIdentity, name: str) -> str:
+    return reproduce_command(name, identity)
+
+
+def _spawned(tests: Path, shards: Iterable[Shard]) -> frozenset[str]:
+    """The files that start processes themselves; one that cannot be read is told of when it is run."""
+    found = set()
+    for file in {group.file for shard in shards for group in shard.groups}:
+        with contextlib.suppress(OSError):
+            if starts_processes((tests / file).read_text(encoding="utf-8", errors="replace")):
+                found.add(file)
+    return frozenset(found)

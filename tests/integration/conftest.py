@@ -38,3 +38,9 @@ def pytorch_tree() -> Path:
     named = os.environ.get("PYTORCH_TREE", "")
     need(bool(named) and Path(named, "test").is_dir(), "a PyTorch source tree (PYTORCH_TREE)")
     return Path(named)
+
+
+@pytest.fixture(autouse=True)
+def _own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is a host of its own: no run waits for the cards of another test's."""
+    monkeypatch.setenv("SPYRE_CI__RUN__LEASES", str(tmp_path / "leases"))

@@ -11,12 +11,18 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.interrupts": 1, "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1,
-    "ci.device": 2, "ci.hud": 2, "ci.report": 2, "ci.runner": 2,
+    "ci.device": 2, "ci.hud": 2, "ci.live": 2, "ci.report": 2, "ci.runner": 2,
     "ci.steps": 3,
     "ci.cli": 4,
 }  # fmt: skip
-# A report is made of journals, so it reads what the runner writes.
-ACROSS = {("ci.report", "ci.runner.journal")}
+# A report is made of journals, so it reads what the runner writes; what is seen of a run while it goes on is
+# the report of the journals so far, in the report's words.
+ACROSS = {
+    ("ci.report", "ci.runner.journal"),
+    ("ci.live", "ci.report.replay"),
+    ("ci.live", "ci.report.verdict"),
+    ("ci.live", "ci.report.text"),
+}
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 
 
@@ -73,6 +79,6 @@ def test_selection_is_pure() -> None:
 
 def test_only_one_module_is_about_running_commands() -> None:
     # The others start Python processes of our own that they talk to while those run.
-    allowed = {"ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.supervisor"}
+    allowed = {"ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link", "ci.runner.supervisor"}
     users = {name for name, tree in modules() if "subprocess" in set(imports(tree))}
     assert users <= allowed

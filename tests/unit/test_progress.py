@@ -27,3 +27,13 @@ def test_a_terminal_gets_a_bar_and_warnings_stay() -> None:
         shown.warn("shard 0: [bold]lost[/bold]")
     assert "1/2" in out.getvalue()
     assert "shard 0: [bold]lost[/bold]" in out.getvalue()
+
+
+def test_a_long_step_is_no_long_silence() -> None:
+    out = io.StringIO()
+    now = [0.0]
+    with bar(Console(file=out, width=40), lambda: now[0], "collecting", 2) as shown:
+        shown.advance("test_a.py")
+        for now[0] in (30.0, 59.0, 61.0, 90.0, 122.0):
+            shown.tick()
+    assert out.getvalue().splitlines() == ["collecting 1/2, still at it"] * 2

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ci.provider import detect
+from ci.provider import detect, in_log
 
 NOW = 1_700_000_000.7
 
@@ -34,3 +34,10 @@ def test_elsewhere_the_epoch_second_is_the_run_id() -> None:
 def test_a_run_id_is_always_a_whole_number_above_zero() -> None:
     for text in ("", "0", "-4", "abc", "1.5"):
         assert detect({"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": text}, epoch_s=NOW).run_id == int(NOW)
+
+
+def test_what_a_ci_runs_ends_up_in_a_log() -> None:
+    for environ in ({"CI": "true"}, {"CI": "1"}, {"JENKINS_URL": "j"}, {"GITHUB_ACTIONS": "true"}):
+        assert in_log(environ)
+    for environ in ({}, {"CI": ""}, {"CI": "false"}):
+        assert not in_log(environ)

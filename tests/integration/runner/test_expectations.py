@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
 from test_selection.selection import Expectation, Precision
 
-RUNNER = Path(__file__).parent / "test_run.py"
+from .small_runs import Runner, make_plan
 
 FILE = """
 import pathlib
@@ -94,25 +92,13 @@ CLOSE = "test_expected.py::TestClose::test_"
 MODES = "test_expected.py::TestModes::test_"
 
 
-def load_runner() -> type:
-    spec = importlib.util.spec_from_file_location("runner_of_test_run", RUNNER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    globals()["make_plan"] = module.make_plan
-    runner: type = module.Runner
-    return runner
-
-
 class Ran:
     """A run of the file with some expectations."""
 
     def __init__(self, tree: Path, expected: dict[str, Expectation], *more: str) -> None:
         (tree / "test" / "test_expected.py").write_text(FILE)
-        runner = load_runner()(tree)
-        runner.run(globals()["make_plan"]({"test_expected.py": [*expected, *more]}), expectations=expected)
+        runner = Runner(tree)
+        runner.run(make_plan({"test_expected.py": [*expected, *more]}), expectations=expected)
         self.outcomes = runner.outcomes()
         self.messages = {event["id"]: event["message"] for event in runner.named("end")}
         marks = tree / "test" / "marks"

@@ -10,106 +10,18 @@ from typing import Any
 
 import pytest
 
-import ci
-from ci.device.environment import device_environment
 from ci.errors import CommandError, UsageError
-from ci.runner import supervisor
-from ci.runner.cards import Card
+from ci.runner import run_options
 from ci.runner.journal import read_journals
 from ci.runner.strays import find_strays
-from ci.runner.supervisor import RunOptions, run_plan
-from test_selection.plan import Group, Plan, Shard, fingerprint
+from test_selection.plan import Plan, fingerprint
 from test_selection.selection import Expectation
+
+from .small_runs import Runner, make_plan
 
 pytestmark = pytest.mark.integration
 
 FAULTS = "test_process_faults.py::TestFaults::"
-
-
-def make_plan(*shards: Mapping[str, list[str]]) -> Plan:
-    made = tuple(
-        Shard(
-            index=index,
-            expected_s=1,
-            groups=tuple(Group(file=file, ids=tuple(ids)) for file, ids in groups.items()),
-        )
-        for index, groups in enumerate(shards)
-    )
-    return Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="balance", shards=made)
-
-
-class Runner:
-    """Runs plans on the small tree and answers with the events of their journals."""
-
-    def __init__(self, tree: Path) -> None:
-        self.run_dir = tree.parent / "run"
-        self.tree = tree
-        self.path = str(Path(ci.__file__).parent.parent)
-        self.events: list[dict[str, Any]] = []
-
-    def run(
-        self,
-        plan: Plan,
-        *,
-        cards: int = 1,
-        method: str = "fork",
-        test_timeout_s: float = 60,
-        setup_timeout_s: float = 60,
-        restarts: int = 1,
-        threads: int = 1,
-        expectations: Mapping[str, Expectation] | None = None,
-        listen: Any = lambda *_: None,
-    ) -> bool:
-        environ = {
-            **os.environ,
-            **device_environment("cpu"),
-            "PYTHONPATH": self.path,
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        }
-        options = RunOptions(
-            run="r", run_dir=self.run_dir, tests=self.tree / "test", device="cpu", environ=environ,
-            threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
-            grace_s=5, worker_restarts=restarts,
-        )  # fmt: skip
-        interrupted = run_plan(
-            plan,
-            plan.shards,
-            cards=[Card(name=f"cpu:{index}", environment={}) for index in range(cards)],
-            expectations=expectations or {},
-            options=options,
-            listen=listen,
-        )
-        journals = read_journals(self.run_dir)
-        assert sum(journal.torn for journal in journals) == 0
-        self.events = [event for journal in journals for event in journal.events]
-        return interrupted
-
-    def outcomes(self) -> dict[str, str]:
-        """By id what the journals say of it; a test told of twice fails here."""
-        found: dict[str, str] = {}
-        for event in self.events:
-            match event["e"]:
-                case "end":
-                    told = {event["id"]: event["outcome"]}
-                case "crash":
-                    told = {event["id"]: event["cause"]}
-                case "not_run":
-                    told = dict.fromkeys(event["ids"], "not_run")
-                case "worker_lost" if event["id"] is not None:
-                    told = {event["id"]: "infrastructure"}
-                case _:
-                    continue
-            assert not told.keys() & found.keys()
-            found.update(told)
-        return found
-
-    def named(self, event: str) -> list[dict[str, Any]]:
-        return [one for one in self.events if one["e"] == event]
-
-
-@pytest.fixture
-def runner(tree: Path) -> Runner:
-    return Runner(tree)
 
 
 def test_every_outcome_is_told_as_it_was(runner: Runner) -> None:
@@ -221,18 +133,27 @@ def test_the_parent_that_forks_has_one_thread_and_its_children_compute_in_parall
 
 
 def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:
-    files = {
-        f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash", "hang")
-    }
+    files = {f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash")}
     files["test_outcomes.py"] = ["test_outcomes.py::TestOutcomes::test_passes"]
-    runner.run(make_plan(files), setup_timeout_s=3)
+    runner.run(make_plan(files))
     outcomes = runner.outcomes()
     assert outcomes.pop("test_outcomes.py::TestOutcomes::test_passes") == "passed"
     assert set(outcomes.values()) == {"not_run"}
     errors = {event["file"]: event["message"] for event in runner.named("file_error")}
     assert errors["test_import_error.py"].startswith("ImportError: ")
     assert errors["test_import_crash.py"].endswith("died by SIGSEGV")
-    assert errors["test_import_hang.py"].endswith("took longer than 3 s and was ended")
+    assert {event["file"] for event in runner.named("respawn")} == {"test_import_crash.py"}
+
+
+def test_a_file_whose_set_up_hangs_is_not_run_and_the_rest_runs(runner: Runner) -> None:
+    files = {
+        "test_import_hang.py": ["test_import_hang.py::test_x"],
+        "test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_passes"],
+    }
+    runner.run(make_plan(files), setup_timeout_s=3)
+    assert sorted(runner.outcomes().values()) == ["not_run", "passed"]
+    (error,) = runner.named("file_error")
+    assert error["message"].endswith("took longer than 3 s and was ended")
 
 
 def test_a_test_that_is_gone_is_not_run_and_the_rest_runs(runner: Runner) -> None:
@@ -240,6 +161,13 @@ def test_a_test_that_is_gone_is_not_run_and_the_rest_runs(runner: Runner) -> Non
     runner.run(make_plan({"test_outcomes.py": ids}))
     assert runner.outcomes() == {ids[0]: "passed", ids[1]: "not_run"}
     assert "collect again" in runner.named("not_run")[0]["message"]
+
+
+def test_an_order_of_tests_that_are_all_gone_leaves_the_file_to_others(runner: Runner) -> None:
+    plan = make_plan({"test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_gone"]})
+    runner.run(plan)
+    assert set(runner.outcomes().values()) == {"not_run"}
+    assert runner.named("file_error") == []
 
 
 def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
@@ -296,6 +224,26 @@ def test_a_group_whose_history_says_so_hangs_sooner(runner: Runner) -> None:
     assert set(runner.outcomes().values()) == {"hang"}
 
 
+def test_a_test_whose_own_history_says_so_hangs_sooner_than_its_file(runner: Runner) -> None:
+    ids = [f"{FAULTS}test_g_hang", f"{FAULTS}test_n_takes_its_time"]
+    runner.run(make_plan({"test_process_faults.py": ids}), test_timeout_s=3600, timeouts={ids[0]: 1.0})
+    assert runner.outcomes() == {ids[0]: "hang", ids[1]: "passed"}
+    assert runner.named("crash")[0]["message"] == "took longer than 1 s and was ended"
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_file_that_cannot_be_set_up_in_a_forked_process_is_set_up_in_a_fresh_one(
+    runner: Runner, static: bool
+) -> None:
+    cls = "test_unforkable.py::TestUnforkable::test_"
+    plan = make_plan({"test_unforkable.py": [f"{cls}passes", f"{cls}fails"]})
+    runner.run(plan, static=static)
+    assert runner.outcomes() == {f"{cls}passes": "passed", f"{cls}fails": "failed"}
+    (told,) = runner.named("respawn")
+    assert told["message"].endswith("died by SIGABRT; once more in a fresh one")
+    assert runner.named("file_error") == []
+
+
 def test_a_worker_that_never_speaks_is_replaced_and_then_given_up(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,7 +260,7 @@ def test_a_worker_that_never_speaks_is_replaced_and_then_given_up(
 def test_a_worker_that_is_stuck_is_ended_and_replaced(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "SILENCE_MARGIN_S", 0.0)
+    monkeypatch.setattr(run_options, "SILENCE_MARGIN_S", 0.0)
     pids: dict[int, int] = {}
 
     def stop_the_first(_shard: int, event: Mapping[str, Any]) -> None:

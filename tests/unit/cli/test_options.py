@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.cli.options import split_files
+from ci.cli.options import make_console, split_files, to_stdout
 from ci.errors import UsageError
 
 
@@ -15,3 +15,28 @@ def test_files_are_split_at_commas_and_may_be_given_again() -> None:
 def test_files_that_name_nothing_are_not_every_file(text: str) -> None:
     with pytest.raises(UsageError, match="--files is empty"):
         split_files([text])
+
+
+def test_colours_that_are_forced_on_make_no_terminal_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert not make_console({"CI": "true"}, stderr=False).is_terminal
+    assert make_console({}, stderr=False).is_terminal
+
+
+@pytest.mark.parametrize("stderr", [False, True])
+def test_in_github_nothing_that_is_said_is_a_command(
+    stderr: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = make_console({"GITHUB_ACTIONS": "true"}, stderr=stderr)
+    console.print("::error::said by a test\nand ##[error]this", markup=False)
+    told = capsys.readouterr()
+    assert (told.err if stderr else told.out) == "| ::error::said by a test\nand # #[error]this\n"
+
+
+def test_standard_output_is_for_one_machine_at_most() -> None:
+    assert not to_stdout(None)
+    assert not to_stdout("events.jsonl")
+    assert to_stdout("-")
+    assert to_stdout("events.jsonl", json_output=True)
+    with pytest.raises(UsageError, match="both write to standard output"):
+        to_stdout("-", json_output=True)

@@ -198,7 +198,7 @@ def test_a_history_of_another_version_is_refused(path: Path) -> None:
     store = sqlite3.connect(path)
     store.execute("PRAGMA user_version = 9")
     store.close()
-    with pytest.raises(BadFileError, match="is a history of version 9, not 2"):
+    with pytest.raises(BadFileError, match=f"is a history of version 9, not {history_store.VERSION}"):
         export_durations(path)
 
 

@@ -116,6 +116,32 @@ def test_the_caller_can_say_that_a_journal_without_end_was_interrupted() -> None
     assert account.interrupted
 
 
+def test_a_run_that_was_interrupted_when_nothing_was_left_is_whole() -> None:
+    ended = journal(START, *ran(A), *ran(B), e("shard_end", status="interrupted"))
+    assert reconcile(PLAN, [ended, WHOLE[1]]).interrupted is False
+    assert reconcile(PLAN, [ended]).interrupted is False  # what is missing is of a shard nobody interrupted
+
+
+def test_a_test_that_may_have_run_before_says_so_whatever_became_of_it() -> None:
+    events = [e("resumed", ids=[A, B], message="lost"), START, *ran(A), *ran(B, "failed", message="bad")]
+    account = reconcile(PLAN, [journal(*events, DONE, attempt=2), WHOLE[1]])
+    one = results(account)
+    assert (one[A].verdict, one[A].message) == (Verdict.PASSED, "may have run before: lost")
+    assert one[B].message == "bad; may have run before: lost"
+    assert account.notes == ("2 tests may have run before: lost",)
+
+
+def test_what_was_lost_of_a_journal_is_told_by_its_name_once() -> None:
+    lossy = Journal(path=Path("x"), shard=0, attempt=2, torn=1, damaged=2, unchecked=True)
+    account = reconcile(PLAN, [*WHOLE, lossy, lossy])
+    assert account.torn == 3
+    assert account.notes == (
+        "1 torn line in journal/0-2.jsonl",
+        "2 lines with a wrong checksum in journal/0-2.jsonl",
+        "journal/0-2.jsonl is of an earlier version and has no checksums",
+    )
+
+
 def test_an_interrupted_attempt_that_was_run_again_no_longer_counts_as_interrupted() -> None:
     first = journal(START, e("start", A), e("shard_end", status="interrupted"))
     account = reconcile(PLAN, [first, journal(START, *ran(A), *ran(B), DONE, attempt=2), WHOLE[1]])

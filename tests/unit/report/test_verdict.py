@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.report.verdict import NO_OUTCOME, Try, Verdict, fold, judge, settle
+from ci.report.verdict import NO_OUTCOME, Failures, Try, Verdict, fold, judge, settle
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]
@@ -128,3 +128,30 @@ def test_an_interrupted_run_ends_with_130_whatever_else_there_is() -> None:
     for rest in itertools.product((0, 1), repeat=2):
         counts = dict(zip((FAILED, NOT_RUN), rest, strict=True))
         assert code(counts, interrupted=True) == 130
+
+
+@pytest.mark.parametrize(
+    ("failures", "code", "reasons"),
+    [
+        (Failures(), 1, ("3 tests failed",)),
+        (Failures(forgiven=3), 0, ()),
+        (Failures(forgiven=2), 1, ("1 test failed",)),
+        (Failures(control="cpu"), 1, ("3 tests failed, none of them on cpu too",)),
+        (Failures(control="cpu", upstream=1), 1, ("3 tests failed, 1 of them on cpu too",)),
+        (Failures(control="cpu", upstream=3), 1, ("3 tests failed, all of them on cpu too",)),
+        (Failures(control="cpu", forgiven=2, upstream=1), 1, ("1 test failed, on cpu too",)),
+        (Failures(control="cpu", forgiven=2), 1, ("1 test failed, not on cpu",)),
+        (Failures(forgiven=3, expired=("q:1",)), 1, ("1 quarantine entry expired (q:1)",)),
+        (Failures(expired=("q:1", "q:2", "q:3", "q:4")), 1,
+         ("3 tests failed", "4 quarantine entries expired (q:1, q:2, q:3, …)")),
+    ],
+)  # fmt: skip
+def test_failures_redden_unless_they_are_forgiven(
+    failures: Failures, code: int, reasons: tuple[str, ...]
+) -> None:
+    status = judge({FAILED: 3, PASSED: 1}, percent=5, failures=failures)
+    assert (status.code, status.reasons) == (code, reasons)
+
+
+def test_a_hole_beats_an_expired_entry() -> None:
+    assert judge({NOT_RUN: 1}, percent=5, failures=Failures(expired=("q:1",))).code == 3

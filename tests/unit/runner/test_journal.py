@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from ci.errors import MissingInputError
 from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journal, read_journals
+from ci.runner.journal_line import line_of
 
 
 def write(run_dir: Path, shard: int, attempt: int, *events: str) -> Path:
@@ -32,7 +36,7 @@ def test_events_come_back_in_order_and_by_shard_and_attempt(tmp_path: Path) -> N
 def test_a_torn_line_is_counted_and_costs_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 1, "start")
     with path.open("ab") as stream:
-        stream.write(b'{"e":"end","id\n[1,2]\n{"t":1,"e":"shard_end"}\n{"e":"st')
+        stream.write(b'{"e":"end","id\n[1,2]\n' + line_of({"t": 1, "e": "shard_end"}) + b'{"e":"st')
     (journal,) = read_journals(tmp_path)
     assert [event["e"] for event in journal.events] == ["start", "shard_end"]
     assert journal.torn == 3
@@ -80,3 +84,76 @@ def test_a_deleted_journal_is_put_back_whole(tmp_path: Path) -> None:
         journal.restore()
         journal.write("start", id="b")
     assert [event["e"] for event in read_journal(path, 0, 1).events] == ["start", "end", "start"]
+
+
+def test_half_a_line_of_its_own_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "0-1.jsonl"
+    writes: list[bytes] = []
+
+    def full(descriptor: int, data: bytes) -> int:
+        if writes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        writes.append(data[:5])
+        return real(descriptor, data[:5])
+
+    real = os.write
+    with contextlib.closing(JournalWriter(path, lambda: 1.0, survivor=False)) as journal:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            journal.write("start", id="a")
+        assert caught.value.filename == str(path)
+        monkeypatch.setattr(os, "write", real)
+        journal.write("start", id="b")
+    read = read_journal(path, 0, 1)
+    assert ([event["id"] for event in read.events], read.torn) == (["b"], 1)
+
+
+def test_it_is_synced_once_a_second_at_most_and_when_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with contextlib.closing(JournalWriter(tmp_path / "0-1.jsonl", lambda: 1.0)) as journal:
+        journal.write("start", id="a")
+        journal.sync()
+        assert len(synced) == 0
+        now += 1.1
+        journal.sync()
+        journal.sync(now=True)  # nothing new
+        assert len(synced) == 1
+        journal.write("shard_end")
+        journal.sync()
+        assert len(synced) == 1
+        journal.sync(now=True)
+        assert len(synced) == 2
+
+
+def test_a_disk_that_refuses_a_sync_is_told_and_what_cannot_be_synced_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(JournalWriter(tmp_path / "0-1.jsonl", lambda: 1.0)) as journal:
+        for number, told in ((errno.EINVAL, False), (errno.EIO, True)):
+
+            def refuse(_: int, number: int = number) -> None:
+                raise OSError(number, os.strerror(number))
+
+            monkeypatch.setattr(os, "fdatasync", refuse)
+            journal.write("start", id="a")
+            with pytest.raises(OSError, match="Input/output") if told else contextlib.nullcontext():
+                journal.sync(now=True)
+
+
+def test_full_is_what_the_file_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(JournalWriter(tmp_path / "0-1.jsonl", lambda: 1.0)) as journal:
+        left = os.statvfs(tmp_path)
+        for free, blocks, full in ((0, 9, True), (1, 9, True), (1 << 20, 1 << 21, False), (0, 0, False)):
+            fields = list(left)
+            fields[1], fields[2], fields[3], fields[4] = 4096, blocks, free, free
+            monkeypatch.setattr(os, "fstatvfs", lambda _, f=tuple(fields): os.statvfs_result(f))
+            assert journal.full is full
+        monkeypatch.undo()
+        journal.close()
+        assert not journal.full
+        journal._descriptor = os.open(os.devnull, os.O_RDONLY)  # for the closing

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from test_selection.durations import Estimate, Source
 from test_selection.timeouts import file_timeouts
+from test_selection.timeouts import test_timeouts as timeouts_of_tests
 
 estimates = st.dictionaries(
     st.builds("{}::{}".format, st.sampled_from(["a.py", "b/c.py", "d%3Ae.py"]), st.integers(0, 9)),
@@ -60,3 +61,9 @@ def test_every_time_out_lies_between_floor_and_ceiling_whatever_the_order(
     for name, estimate in found.items():
         if (seconds := timeouts.get(name.partition("::")[0])) is not None and seconds < 600:
             assert seconds >= factor * estimate.spread
+
+
+def test_a_test_has_a_multiple_of_its_own_slowest_times_within_floor_and_ceiling() -> None:
+    spread = {"quick": 0.01, "slow": 7.02, "slowest": 500.0}
+    found = timeouts_of_tests(spread, factor=10, floor_s=30, ceiling_s=600)
+    assert found == {"quick": 30, "slow": 71, "slowest": 600}

@@ -1,0 +1,82 @@
+"""The control: what fails on the device and fails on another one too is upstream's. Pure.
+
+A plan's failed tests run once more on the control device under the same shard numbers and fingerprint, so
+that their journals are read against the same plan, by whoever reports the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ci.report.marks import Control
+from ci.report.verdict import NO_OUTCOME, Result, Verdict
+from test_selection.plan import Group, Plan, Shard
+
+DEVICES = ("cpu",)
+# What pytest says of a strict xfail that passed: on the control device it would pass as well.
+XPASS_STRICT = "[XPASS(strict)]"
+
+
+def wants_control(results: Iterable[Result], done: Collection[str] = ()) -> list[str]:
+    """The ids a control is to be run of: what failed of itself, and was not run there before."""
+    return [
+        one.id
+        for one in results
+        if one.verdict is Verdict.FAILED and not one.message.startswith(XPASS_STRICT) and one.id not in done
+    ]
+
+
+def choose(ids: Sequence[str], limit: int) -> list[str]:
+    """At most `limit` of the ids, the files in turn, so that one broken file does not hide the others."""
+    by_file: dict[str, list[str]] = {}
+    for name in ids:
+        by_file.setdefault(name.partition("::")[0], []).append(name)
+    ranked = sorted(
+        ((place, file), name) for file, names in by_file.items() for place, name in enumerate(names)
+    )
+    kept = {name for _, name in ranked[:limit]}
+    return [name for name in ids if name in kept]
+
+
+def control_plan(plan: Plan, ids: Collection[str]) -> Plan:
+    """The plan with nothing but `ids`, for a device without cards.
+
+    It keeps the plan's shard numbers and fingerprint: its journals are evidence of the same plan.
+    """
+    return replace(plan, shards=tuple(_part(shard, ids) for shard in plan.shards))
+
+
+def controls(results: Iterable[Result], device: str) -> dict[str, Control]:
+    """By id, what became of each test that came to an outcome on the control device.
+
+    Args:
+        results: of the plan, reconciled with the control's journals alone.
+        device: the control device.
+    """
+    return {
+        one.id: Control(
+            device=device, outcome=one.verdict.value, message=one.message, cause=one.cause, detail=one.detail
+        )
+        for one in results
+        if one.verdict not in NO_OUTCOME
+    }
+
+
+def mark_controls(results: Iterable[Result], found: Mapping[str, Control]) -> tuple[Result, ...]:
+    """The results, those that failed with what became of them on the control device."""
+    return tuple(
+        replace(one, control=found[one.id]) if one.verdict is Verdict.FAILED and one.id in found else one
+        for one in results
+    )
+
+
+def _part(shard: Shard, ids: Collection[str]) -> Shard:
+    groups = tuple(found for group in shard.groups if (found := _only(group, ids)) is not None)
+    return replace(shard, groups=groups, cards=1, speed=1.0)
+
+
+def _only(group: Group, ids: Collection[str]) -> Group | None:
+    kept = tuple(name for name in group.ids if name in ids)
+    # Of tests that run in order, those that failed are looked at by themselves.
+    return replace(group, ids=kept, chains=()) if kept else None

@@ -1,0 +1,204 @@
+"""Flaky tests over the history: how often, when last, and whether it is the card or the test. Pure.
+
+A test is flaky where a run said so (it failed and then passed within the run), or where it passed in one
+run and failed in another at the same commit of PyTorch and of the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal
+
+from ci.report.text import counted, iso_utc, one_line
+
+DAY_S = 24 * 3600
+# Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.
+LIMIT_PERCENT = 5.0
+FORGIVEN_DAYS = 28
+# Below this chance that it is one, a coincidence is taken for none; the 95th percentile of the normal law.
+UNLIKELY, Z = 0.05, 1.96
+Blame = Literal["card", "test", "unclear"]
+_GOOD, _BAD = frozenset({"passed", "xpassed"}), frozenset({"failed", "xfailed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a test in one run.
+
+    Attributes:
+        verdict: passed, failed, flaky, xfailed or xpassed.
+        card: of a flaky one, the card it failed on.
+        commit: of everything that decides the outcome, as far as it is known.
+        at: when the run began, in seconds since the epoch.
+    """
+
+    verdict: str
+    card: str | None
+    commit: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlakyTest:
+    """A flaky test.
+
+    Attributes:
+        id: its canonical id.
+        runs: how many runs it came to an outcome in.
+        bad: in how many of them it was flaky, or failed at a commit at which it also passed.
+        last: when it last did so, in seconds since the epoch.
+        cards: by card, how many of the bad ones were on it.
+        blame: whether it fails on one card more than chance has it, on several, or too seldom to say.
+    """
+
+    id: str
+    runs: int
+    bad: int
+    last: float
+    cards: Mapping[str, int]
+    blame: Blame
+
+    @property
+    def rate(self) -> float:
+        """Share of its runs that were bad, 0 to 1."""
+        return self.bad / self.runs
+
+    @property
+    def certain_rate(self) -> float:
+        """The least rate that so few runs leave likely; what tests are ranked by."""
+        return wilson_low(self.bad, self.runs)
+
+    def line(self, now: float) -> str:
+        """One line for people."""
+        days = max(0.0, now - self.last) / DAY_S
+        where = ", ".join(f"{one_line(card)} {number}" for card, number in self.cards.items())
+        on = f", on {where}" if where else ""
+        blame = "too seldom to say why" if self.blame == "unclear" else f"the {self.blame}"
+        return (
+            f"{self.rate:4.0%} {self.bad} of {counted(self.runs, 'run')}, last {days:.0f} days ago{on}: "
+            f"{blame}  {one_line(self.id, 1000)}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "id": self.id,
+            "runs": self.runs,
+            "bad": self.bad,
+            "rate": round(self.rate, 6),
+            "last": self.last,
+            "cards": dict(self.cards),
+            "blame": self.blame,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flakes:
+    """The flaky tests of a time, the worst first, among how many that ran."""
+
+    ran: int
+    tests: Sequence[FlakyTest] = field(default_factory=tuple)
+
+    @property
+    def percent(self) -> float:
+        """Flaky tests of those that ran, in per cent; 0 where none ran."""
+        return 100 * len(self.tests) / self.ran if self.ran else 0.0
+
+    def line(self, limit: float = LIMIT_PERCENT) -> str:
+        """Whether fewer than `limit` per cent are flaky."""
+        if not self.ran:
+            return "no test ran"
+        than = "fewer than" if self.percent < limit else "not fewer than"
+        be = "is" if len(self.tests) == 1 else "are"
+        return (
+            f"{len(self.tests):,} of {counted(self.ran, 'test')} that ran {be} flaky: "
+            f"{self.percent:.2f} %, {than} {limit:g} %"
+        )
+
+
+def rank(outcomes: Mapping[str, Sequence[Outcome]], ran: int) -> Flakes:
+    """The flaky ones among tests.
+
+    Args:
+        outcomes: by id, a test's outcomes; tests that cannot be flaky may be left out.
+        ran: how many tests ran altogether.
+    """
+    found = [one for name, rows in outcomes.items() if (one := flaky_test(name, rows)) is not None]
+    return Flakes(ran=ran, tests=sorted(found, key=lambda one: (-one.certain_rate, -one.bad, one.id)))
+
+
+def flaky_test(name: str, rows: Sequence[Outcome]) -> FlakyTest | None:
+    """A test's flakiness; None where it is not flaky."""
+    good = {one.commit for one in rows if one.verdict in _GOOD or one.verdict == "flaky"}
+    bad = [one for one in rows if one.verdict == "flaky" or (one.verdict in _BAD and one.commit in good)]
+    if not bad:
+        return None
+    cards = Counter(one.card for one in bad if one.card)
+    ran_on = Counter(one.card for one in rows if one.card)
+    return FlakyTest(
+        id=name,
+        runs=len(rows),
+        bad=len(bad),
+        last=max(one.at for one in bad),
+        cards=dict(sorted(cards.items(), key=lambda item: (-item[1], item[0]))),
+        blame=blame(cards, ran_on),
+    )
+
+
+def blame(bad: Mapping[str, int], ran: Mapping[str, int]) -> Blame:
+    """Whether failures are the card's or the test's.
+
+    All on one of several cards: the card's, where the hypergeometric law gives that a chance below 5 % had
+    the card nothing to do with it. On more than one card: the test's.
+
+    Args:
+        bad: by card, how many bad runs.
+        ran: by card, how many runs; at least those.
+    """
+    if len(bad) != 1:
+        return "test" if bad else "unclear"
+    ((card, failures),) = bad.items()
+    chance = math.comb(ran[card], failures) / math.comb(sum(ran.values()), failures)
+    return "card" if chance < UNLIKELY else "unclear"
+
+
+def wilson_low(bad: int, runs: int) -> float:
+    """Lower end of the 95 % score interval of a share (E. B. Wilson, JASA 22, 1927).
+
+    Args:
+        bad: how many of `runs`, 0 to `runs`.
+        runs: above 0.
+    """
+    share, z2 = bad / runs, Z * Z
+    centre = share + z2 / (2 * runs)
+    spread = Z * math.sqrt((share * (1 - share) + z2 / (4 * runs)) / runs)
+    return max(0.0, (centre - spread) / (1 + z2 / runs))
+
+
+def propose(tests: Iterable[FlakyTest], *, issue: str, owner: str, expires: date) -> str:
+    """Quarantine entries to paste, as YAML.
+
+    What is left empty has to be filled in before the file is taken: an entry without an owner is nobody's.
+    """
+    lines = ["quarantine:"]
+    for one in tests:
+        last = iso_utc(one.last)[:10]
+        reason = f"flaky in {one.bad} of {counted(one.runs, 'run')}, last on {last}"
+        lines += [
+            f"  - test: {_quoted(one.id)}",
+            f"    reason: {reason}",
+            f"    issue: {_quoted(issue) if issue else '# the page where it is followed up'}",
+            f"    owner: {_quoted(owner) if owner else '# who sees to it'}",
+            f"    expires: {expires.isoformat()}",
+        ]
+    return "\n".join(lines if len(lines) > 1 else ["quarantine: []"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Text as YAML reads it back, whatever is in it: JSON's strings are YAML's."""
+    return json.dumps(text)

@@ -1,0 +1,84 @@
+"""What is known of a failure beside its verdict: that it is quarantined, and what the control came to. Pure.
+
+A mark never changes a verdict. It says whether a failure turns the run red, and whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """The entry that keeps a test's failure from turning the run red.
+
+    Attributes:
+        reason: why, in the entry's words.
+        issue: the page where it is followed up.
+        owner: who sees to it.
+        expires: the last day it protects, as ISO-8601 has it.
+        where: `file:line` of the entry.
+    """
+
+    reason: str
+    issue: str
+    owner: str
+    expires: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.issue}, {self.owner}, until {self.expires})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """What became of a failed test when it ran once more on the control device.
+
+    Attributes:
+        device: the control device.
+        outcome: a verdict's key; `failed` makes the failure upstream's.
+        message: one line for people.
+        cause: of a crash there: signal, hang, oom or exit.
+        detail: the full traceback or output there.
+    """
+
+    device: str
+    outcome: str
+    message: str = ""
+    cause: str | None = None
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the test fails there too."""
+        return self.outcome == "failed"
+
+    def __str__(self) -> str:
+        return f"{self.device}: {self.outcome.replace('_', ' ')}" + (
+            f": {self.message}" if self.message else ""
+        )
+
+
+def mark_to_json(mark: Quarantined | Control) -> dict[str, Any]:
+    """A mark as files hold it; what says nothing is left out."""
+    return {key: value for key, value in asdict(mark).items() if value}
+
+
+def quarantined_from_json(row: Mapping[str, Any] | None) -> Quarantined | None:
+    """The way back.
+
+    Raises:
+        TypeError: a key is missing or unknown.
+    """
+    return None if row is None else Quarantined(**row)
+
+
+def control_from_json(row: Mapping[str, Any] | None) -> Control | None:
+    """The way back.
+
+    Raises:
+        TypeError: a key is missing or unknown.
+    """
+    return None if row is None else Control(**row)

@@ -1,0 +1,235 @@
+"""The quarantine file: tests that run and are reported, and whose failures do not turn a run red until a day.
+
+```yaml
+quarantine:
+  - test: test_ops.py::TestCommon::test_out[dtype=float16,op=kron]
+    reason: the sum comes out in another order on two cards
+    issue: https://github.com/torch-spyre/torch-spyre/issues/17
+    owner: "@kernels"
+    expires: 2026-12-24
+```
+
+In place of `test`, a canonical id, an entry may have `pattern`: a glob over the whole id, or a regular
+expression between slashes (`test_selection.patterns`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
+
+from ci.errors import UsageError
+from ci.report.marks import Quarantined
+from test_selection.ids import parse_id
+from test_selection.matching import read_line
+from test_selection.patterns import Pattern, compile_pattern
+from test_selection.suite_finding import Finding
+from test_selection.yaml_reader import Reader
+
+FILE = "quarantine.yaml"
+# An entry that ends within so many days is told of.
+SOON_DAYS = 7
+_KEYS = ("test", "pattern", "reason", "issue", "owner", "expires")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_WEB = re.compile(r"https?://[^\s/]+\S*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry.
+
+    Attributes:
+        mark: what its tests are marked with.
+        expires: the last day it protects.
+        test: a canonical id; empty where there is a pattern.
+        pattern: as it is written; empty where there is a test.
+        compiled: what the pattern was compiled to.
+    """
+
+    mark: Quarantined
+    expires: date
+    test: str = ""
+    pattern: str = ""
+    compiled: Pattern | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def named(self) -> str:
+        """What it names, as it is written."""
+        return self.test or self.pattern
+
+    def covers(self, name: str) -> bool:
+        """Whether it names a test."""
+        return name == self.test if self.compiled is None else bool(self.compiled.search(name))
+
+    def expired(self, today: date) -> bool:
+        """Whether its last day is over."""
+        return today > self.expires
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarantine:
+    """The entries of a file, in its order."""
+
+    path: Path
+    entries: tuple[Entry, ...] = ()
+
+    def covering(self, names: Iterable[str]) -> dict[str, list[Entry]]:
+        """By name, the entries that cover it; names that none covers are left out."""
+        found: dict[str, list[Entry]] = {}
+        for name in names:
+            if entries := self._of(name):
+                found[name] = entries
+        return found
+
+    def _of(self, name: str) -> list[Entry]:
+        exact = self._exact.get(name)
+        patterns = [one for one in self._patterns if one.covers(name)]
+        return patterns if exact is None else [exact, *patterns]
+
+    @cached_property
+    def _exact(self) -> dict[str, Entry]:
+        return {one.test: one for one in self.entries if one.test}
+
+    @cached_property
+    def _patterns(self) -> Sequence[Entry]:
+        return [one for one in self.entries if one.pattern]
+
+
+def load_quarantine(path: Path) -> Quarantine:
+    """Read a quarantine file.
+
+    Raises:
+        MissingInputError: there is no such file.
+        SettingsError: a key or value that cannot be taken, with file, line, key and remedy.
+    """
+    root = Reader.load(path)
+    root.known("quarantine")
+    rows = root.rows("quarantine")
+    entries = tuple(_entry(row) for row in rows)
+    first: dict[str, Entry] = {}
+    for row, entry in zip(rows, entries, strict=True):
+        if (earlier := first.setdefault(entry.named, entry)) is not entry:
+            key = "test" if entry.test else "pattern"
+            raise row.error(
+                key, f"{key} {entry.named!r} stands twice, first at {earlier.mark.where}", "keep one of them"
+            )
+    return Quarantine(path=path, entries=entries)
+
+
+def day_of(epoch_s: float) -> date:
+    """The day of a moment, in UTC, so that an entry ends everywhere at once."""
+    return datetime.fromtimestamp(epoch_s, UTC).date()
+
+
+def _entry(row: Reader) -> Entry:
+    row.known(*_KEYS)
+    if ("test" in row.content) == ("pattern" in row.content):
+        said = "both test and pattern" if "test" in row.content else "neither test nor pattern"
+        raise row.error("test", f"the entry has {said}", "give it one of them")
+    test, pattern, compiled = _named(row)
+    expires = _day(row)
+    mark = Quarantined(
+        reason=read_line(row, "reason"),
+        issue=_web(row),
+        owner=read_line(row, "owner"),
+        expires=expires.isoformat(),
+        where=f"{row.document.path.name}:{row.line}",
+    )
+    return Entry(mark=mark, expires=expires, test=test, pattern=pattern, compiled=compiled)
+
+
+def _named(row: Reader) -> tuple[str, str, Pattern | None]:
+    if "test" in row.content:
+        test = row.text("test")
+        try:
+            parse_id(test)
+        except UsageError as error:
+            raise row.error("test", f"test: {error.what}", f"{error.remedy}, or use `pattern`") from error
+        return test, "", None
+    pattern = row.text("pattern")
+    try:
+        compiled = compile_pattern(pattern)
+    except ValueError as error:
+        raise row.error("pattern", f"pattern: {error}", "mend the pattern") from error
+    if compiled.search(""):  # then nothing could turn a run red
+        raise row.error("pattern", f"pattern {pattern!r} covers every test", "name a file, class or template")
+    return "", pattern, compiled
+
+
+def _web(row: Reader) -> str:
+    issue = row.text("issue")
+    if not _WEB.fullmatch(issue):
+        raise row.error(
+            "issue", f"issue is {issue!r}, not a web address", "give the issue's https:// address"
+        )
+    return issue
+
+
+def _day(row: Reader) -> date:
+    """A day, which YAML takes for a date unless it is quoted."""
+    value = row.content.get("expires")
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value.strip()):
+            return date.fromisoformat(value.strip())
+    except ValueError:  # the 31st of June
+        pass
+    shown = value.isoformat() if isinstance(value, datetime) else value
+    raise row.error("expires", f"expires is {shown!r}, not a day", "write it as 2026-12-31")
+
+
+def check_entries(
+    quarantine: Quarantine, *, today: date, catalog: Collection[str] | None = None
+) -> list[Finding]:
+    """What somebody has to see to: entries that have expired or soon will, or that match no test.
+
+    Args:
+        quarantine: the file's entries.
+        today: the day it is.
+        catalog: every id that was collected; None leaves tests unchecked.
+    """
+    covered = (
+        None
+        if catalog is None
+        else {one.named for entries in quarantine.covering(catalog).values() for one in entries}
+    )
+    return [
+        found
+        for entry in quarantine.entries
+        for found in (_overdue(entry, today), _gone(entry, covered))
+        if found is not None
+    ]
+
+
+def _overdue(entry: Entry, today: date) -> Finding | None:
+    days = (entry.expires - today).days
+    if days >= SOON_DAYS:
+        return None
+    said = f"of {entry.mark.owner} has expired" if days < 0 else f"of {entry.mark.owner} ends in {days} days"
+    return Finding(
+        severity="error" if days < 0 else "warning",
+        where=entry.mark.where,
+        key="expires",
+        value=entry.mark.expires,
+        message=said,
+        remedy=f"mend {entry.named} and take the entry out, or give it a later day",
+    )
+
+
+def _gone(entry: Entry, covered: Collection[str] | None) -> Finding | None:
+    if covered is None or entry.named in covered:
+        return None
+    glob = " (in a glob `[` opens a set: write `[[]`)" if "[" in entry.pattern else ""
+    return Finding(
+        severity="error",
+        where=entry.mark.where,
+        key="test" if entry.test else "pattern",
+        value=entry.named,
+        message="matches no test of the catalog",
+        remedy=f"mend the name, or take the entry out{glob}",
+    )

@@ -1,0 +1,1 @@
+"""Claims across hosts: pieces taken before all other hosts, through a shared folder or a Redis."""

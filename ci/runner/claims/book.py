@@ -1,0 +1,189 @@
+"""What a host knows of all claims, from what the others said and from what it was refused. Pure.
+
+A piece is claimed by generation: the first is anybody's; the next is to be had once the host of the one
+before has left or has been silent for longer than a lease. Silence is measured by the reader's own clock
+from when it last heard something new, so clocks are never compared; and only while it could hear: who was
+cut off himself gives everybody a lease anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ci.runner.claims.news import Key, Learnt, News, Posted
+
+
+@dataclass(slots=True, kw_only=True)
+class Host:
+    """Another host.
+
+    Attributes:
+        heard: when it last said something, in seconds of the reader's clock.
+        busy: whether it had something to do.
+        gone: whether it has left.
+        posts: what its posts were at.
+    """
+
+    heard: float
+    busy: bool = False
+    gone: bool = False
+    posts: tuple[Posted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What has changed since the last look.
+
+    Attributes:
+        taken: pieces that are others' now.
+        freed: pieces that are anybody's again.
+        posts: what the posts of all other hosts that live are at.
+        learnt: what they learnt since.
+    """
+
+    taken: tuple[Key, ...] = ()
+    freed: tuple[Key, ...] = ()
+    posts: tuple[Posted, ...] = ()
+    learnt: tuple[Learnt, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Book:
+    """All that is known of claims.
+
+    Attributes:
+        me: this host's name.
+        lease_s: for how long a silent host is taken to live, in seconds.
+        now: when this host last heard the others, by its clock.
+        hosts: the others, by name.
+        held: pieces claimed here and not done, with their generation.
+        ours: pieces that were ever claimed here.
+        others: pieces claimed by others and not done, with generation and host.
+        done: pieces that are done, and by whom.
+    """
+
+    me: str
+    lease_s: float
+    now: float
+    hosts: dict[str, Host] = field(default_factory=dict)
+    held: dict[Key, int] = field(default_factory=dict)
+    ours: set[Key] = field(default_factory=set)
+    others: dict[Key, tuple[int, str]] = field(default_factory=dict)
+    done: dict[Key, str] = field(default_factory=dict)
+    # What this host's queues do not hold because it is, or was, somebody else's.
+    _away: set[Key] = field(default_factory=set)
+    _unsure: dict[Key, None] = field(default_factory=dict)
+    _ended: list[Key] = field(default_factory=list)
+    _learnt: list[Learnt] = field(default_factory=list)
+
+    def hear(self, told: Iterable[tuple[str, News | None]], now: float) -> None:
+        """Take what the others said, up to now."""
+        if now - self.now > self.lease_s / 2:
+            for host in self.hosts.values():
+                host.heard = now
+        self.now = now
+        for name, news in told:
+            host = self._host(name)
+            host.heard = now
+            if news is not None:
+                self._take(name, host, news)
+
+    def lives(self, name: str) -> bool:
+        """Whether a host is taken to live."""
+        host = self._host(name)
+        return not host.gone and self.now - host.heard <= self.lease_s
+
+    def refused(self, key: Key, generation: int, name: str) -> None:
+        """A claim stands that this host had wanted to make."""
+        # A claim that names nobody is one of a host that died at it.
+        self._claimed(key, generation, name or f"nobody ({key[0]}/{key[1]})")
+
+    def generation(self, key: Key) -> int | None:
+        """Which generation of a piece may be claimed now; None where it is done or somebody's."""
+        if key in self.done:
+            return None
+        if key not in self.others:
+            return 1
+        generation, name = self.others[key]
+        return None if self.lives(name) else generation + 1
+
+    def claimed(self, key: Key, generation: int) -> None:
+        """A claim was made here."""
+        self.others.pop(key, None)
+        self._away.discard(key)
+        self.held[key] = generation
+        self.ours.add(key)
+
+    def let_go(self, key: Key, *, unsure: bool = False) -> None:
+        """A piece left this host's queues and could not be claimed; `unsure`: nobody knows whose it is."""
+        self._away.add(key)
+        if unsure:
+            self._unsure[key] = None
+
+    def finish(self, key: Key) -> None:
+        """A piece is done here."""
+        self.held.pop(key, None)
+        self.others.pop(key, None)
+        self.done[key] = self.me
+
+    def look(self) -> Look:
+        """What has changed since the last look."""
+        taken = [key for key in self.others if key not in self._away and self.lives(self.others[key][1])]
+        taken += [key for key in self._ended if key not in self._away]
+        self._ended.clear()
+        freed = self._freed()
+        freed += [key for key in self._unsure if key not in self.done and key not in self.others]
+        self._unsure.clear()
+        self._away.update(taken)
+        self._away.difference_update(freed)
+        posts = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.posts)
+        learnt, self._learnt = tuple(self._learnt), []
+        return Look(taken=tuple(taken), freed=tuple(freed), posts=posts, learnt=learnt)
+
+    def holder(self, key: Key) -> str | None:
+        """The other host that has, or has done, a piece; None where none has."""
+        name = self.done.get(key) or self.others.get(key, (0, ""))[1]
+        return name if name and name != self.me else None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether there are pieces of which nobody knows whose they are."""
+        return bool(self._unsure)
+
+    def must_wait(self) -> bool:
+        """Whether this host, with nothing to do, stays to take over from one that dies.
+
+        Two of those that live are enough: the first two by name; the others need not hold their cards.
+        """
+        alive = sorted(name for name in self.hosts if self.lives(name))
+        if sum(name < self.me for name in alive) >= 2:  # noqa: PLR2004  # two guards, one may die
+            return False
+        holders = {name for _, name in self.others.values()}
+        # What the next look frees is this host's to run.
+        return any(self.hosts[name].busy or name in holders for name in alive) or bool(self._freed())
+
+    def _host(self, name: str) -> Host:
+        return self.hosts.setdefault(name, Host(heard=self.now))
+
+    def _freed(self) -> list[Key]:
+        return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
+
+    def _take(self, name: str, host: Host, news: News) -> None:
+        host.busy, host.gone, host.posts = news.busy, news.gone, () if news.gone else news.posts
+        self._learnt += news.learnt
+        for shard, number, generation in news.claims:
+            self._claimed((shard, number), generation, name)
+        for key in news.done:
+            self.others.pop(key, None)
+            self.held.pop(key, None)
+            if self.done.setdefault(key, name) == name:
+                self._ended.append(key)
+
+    def _claimed(self, key: Key, generation: int, name: str) -> None:
+        known = max(self.others.get(key, (0, ""))[0], self.held.get(key, 0))
+        if generation <= known or key in self.done:
+            return
+        self.held.pop(key, None)
+        self.others[key] = generation, name
+        self._host(name)

@@ -1,0 +1,185 @@
+"""One host's hand in a share: claims pieces, says what it does, hears the others, and outlives the store.
+
+A piece is run only once it is claimed. While the store does not answer, what was claimed goes on and nothing
+else is begun: another host might have it, and a test must not run twice without a mark. The store is given
+the time of a lease to come back; then what nobody could claim is reported as not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ci.runner.claims.book import Book, Look
+from ci.runner.claims.news import Key, Learnt, News, Posted, read_news
+from ci.runner.claims.store import Store, StoreLostError
+from test_selection.steal import Piece
+
+# A host is silent for a fraction of the lease at most, so that a missed line or two is no death.
+BEATS_A_LEASE = 4
+# Hosts look so much more rarely the more they are, in seconds a host: they all read what all say.
+HOST_S = 0.05
+
+
+class Share:
+    """What this host shares with others.
+
+    Attributes:
+        me: this host's name in the share.
+        trouble: why pieces cannot be claimed now; empty while they can.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        me: str,
+        clock: Callable[[], float],
+        lease_s: float,
+        look_s: float,
+        say: Callable[[str], None],
+    ) -> None:
+        """Join hosts that share.
+
+        Args:
+            store: where; the run was joined already.
+            me: a name no other host has, and no other run of this one had.
+            clock: seconds that never go back.
+            lease_s: after so many seconds of silence a host is taken to be dead.
+            look_s: how often to say and hear news, in seconds; more rarely among many.
+            say: takes what people should know.
+        """
+        self.me, self.trouble = me, ""
+        self._store, self._clock, self._say = store, clock, say
+        self._lease_s, self._look_s = lease_s, look_s
+        self._book = Book(me=me, lease_s=lease_s, now=clock())
+        self._next, self._lost_at = 0.0, 0.0
+        self._left = False
+        self._claims: list[tuple[int, int, int]] = []
+        self._done: list[Key] = []
+        self._learnt: list[Learnt] = []
+
+    def claim(self, shard: int, piece: Piece) -> int:
+        """Take a piece before all other hosts.
+
+        Returns:
+            Which time the piece is begun: 1, or more where a host that had it was lost; 0 where another
+            has it, or nobody can know.
+        """
+        key = shard, piece.number
+        if (held := self._book.held.get(key)) is not None:
+            return held
+        if self.trouble:
+            self._book.let_go(key, unsure=True)
+            return 0
+        try:
+            generation = self._claim(key)
+        except StoreLostError as error:
+            self._lose(error)
+            self._book.let_go(key, unsure=True)
+            return 0
+        if not generation:
+            self._book.let_go(key)
+        return generation
+
+    def done(self, shard: int, piece: Piece) -> None:
+        """Every test of a piece is accounted for in this host's journals."""
+        key = shard, piece.number
+        self._book.finish(key)
+        self._done.append(key)
+
+    def learn(self, learnt: Learnt) -> None:
+        """A piece or a set-up took so long; the others are told."""
+        self._learnt.append(learnt)
+
+    def look(self, posts: Sequence[Posted], *, busy: bool) -> Look | None:
+        """Say what this host does and hear the others, if it is time; None where it is not.
+
+        Args:
+            posts: what this host's posts are at.
+            busy: whether any has something to do.
+        """
+        if (now := self._clock()) < self._next:
+            return None
+        hosts = 1 + len(self._book.hosts)
+        self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
+        try:
+            self._tell(posts, busy=busy, gone=False)
+            self._hear()
+        except StoreLostError as error:
+            self._lose(error)
+            return None
+        if self.trouble:
+            self.trouble = ""
+            self._say("the share is back: pieces are claimed again")
+        return self._book.look()
+
+    def waits(self) -> bool:
+        """Whether this host stays though it has nothing to do: for the store, or to take over."""
+        if self.trouble:
+            return self._book.unsure and self._clock() - self._lost_at < self._lease_s
+        return self._book.must_wait()
+
+    def leave(self) -> Look:
+        """Say that this host is gone, so that what it claimed and has not done is anybody's; a last look."""
+        if self._left:
+            return Look()
+        self._left = True
+        try:
+            self._tell((), busy=False, gone=True)
+            self._hear()
+        except StoreLostError as error:
+            self._lose(error)
+        self._store.close()
+        return self._book.look()
+
+    def away(self, shard: int, pieces: int) -> dict[str, list[int]]:
+        """The pieces of a shard that others have or had and this host never began, by host.
+
+        Args:
+            shard: its index.
+            pieces: how many it has.
+        """
+        found: dict[str, list[int]] = {}
+        for number in range(pieces):
+            key = shard, number
+            if key not in self._book.ours and (name := self._book.holder(key)) is not None:
+                found.setdefault(name, []).append(number)
+        return found
+
+    def _claim(self, key: Key) -> int:
+        heard = False
+        while (generation := self._book.generation(key)) is not None:
+            if generation > 1 and not heard:
+                # Whoever had it may have done it, and said so, since.
+                self._hear()
+                heard = True
+                continue
+            stands = self._store.put(f"{key[0]}/{key[1]}.{generation}", self.me)
+            if stands == self.me:
+                self._book.claimed(key, generation)
+                self._claims.append((*key, generation))
+                return generation
+            self._book.refused(key, generation, stands)
+        return 0
+
+    def _tell(self, posts: Sequence[Posted], *, busy: bool, gone: bool) -> None:
+        news = News(
+            claims=tuple(self._claims),
+            done=tuple(self._done),
+            posts=tuple(posts),
+            learnt=tuple(self._learnt),
+            busy=busy,
+            gone=gone,
+        )
+        self._store.say(news.line())
+        self._claims, self._done, self._learnt = [], [], []
+
+    def _hear(self) -> None:
+        told = self._store.hear()
+        self._book.hear([(name, read_news(line)) for name, line in told if line], self._clock())
+
+    def _lose(self, error: StoreLostError) -> None:
+        if not self.trouble:
+            self._lost_at = self._clock()
+            self._say(f"the share is lost, what was claimed goes on: {error}")
+        self.trouble = str(error)

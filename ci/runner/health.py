@@ -1,0 +1,161 @@
+"""Strikes of a card, and the bench: what a sick card has done, kept beside its lease. Mostly pure.
+
+A strike counts as long as a bench lasts. So many of them bench the card; when that is over, it begins
+anew. Only who holds a card's lease writes its file, so that no strike is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ci.errors import BadFileError, SpyreCiError
+from test_selection.files import read_json, write_json
+
+KIND = "card-health"
+_REASON_LIMIT = 500
+# The year 5138: a moment beyond it is a mistake that no calendar can show.
+_MAX_SECONDS = 1e11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """When a card is benched.
+
+    Attributes:
+        strikes: after how many.
+        bench_s: for how many seconds; also how long a strike counts.
+    """
+
+    strikes: int = 3
+    bench_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One fault of a card.
+
+    Attributes:
+        at: seconds since the epoch.
+        reason: what it did.
+        run: in which run.
+    """
+
+    at: float
+    reason: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What is known of a card.
+
+    Attributes:
+        strikes: those that count, the oldest first.
+        benched_until: seconds since the epoch; None while it plays.
+    """
+
+    strikes: tuple[Strike, ...] = ()
+    benched_until: float | None = None
+
+    @property
+    def reason(self) -> str:
+        """Its last fault."""
+        return self.strikes[-1].reason if self.strikes else "no reason was noted"
+
+    def __str__(self) -> str:
+        if self.benched_until is None:
+            return f"{len(self.strikes)} strikes"
+        until = datetime.fromtimestamp(self.benched_until).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        return f"benched until {until}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthFiles:
+    """A file a card in the folder of leases."""
+
+    folder: Path
+    rules: Rules = field(default_factory=Rules)
+
+    def path(self, card: str) -> Path:
+        """Where a card's strikes are."""
+        return self.folder / f"{card}.health.json"
+
+    def read(self, card: str, now: float) -> Health:
+        """What is known of a card; nothing where there is no file.
+
+        Raises:
+            BadFileError: the file is not what its name promises.
+        """
+        path = self.path(card)
+        if not path.exists():
+            return Health()
+        try:
+            return current(_health(read_json(path, KIND)), now, self.rules)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _bad(path, str(error)) from error
+        except OSError as error:
+            raise _bad(path, error.strerror or str(error)) from error
+        except SpyreCiError as error:
+            raise _bad(path, error.what) from error
+
+    def write(self, card: str, health: Health) -> None:
+        """Keep what is known of a card; the caller holds its lease.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        rows = [{"at": one.at, "reason": one.reason, "run": one.run} for one in health.strikes]
+        content = {"card": card, "strikes": rows, "benched_until": health.benched_until}
+        write_json(self.path(card), KIND, content)
+
+    def forget(self, card: str) -> None:
+        """Drop what is known of a card."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path(card).unlink()
+
+
+def current(health: Health, now: float, rules: Rules) -> Health:
+    """What of a card's past still counts."""
+    if health.benched_until is not None:
+        return health if now < health.benched_until else Health()
+    return Health(strikes=tuple(one for one in health.strikes if abs(now - one.at) < rules.bench_s))
+
+
+def struck(health: Health, strike: Strike, rules: Rules) -> Health:
+    """A card's health after one more fault."""
+    known = current(health, strike.at, rules)
+    strikes = (*known.strikes, strike)
+    benched = strike.at + rules.bench_s if len(strikes) >= rules.strikes else known.benched_until
+    return Health(strikes=strikes, benched_until=benched)
+
+
+def strike(now: float, reason: str, run: str) -> Strike:
+    """A fault at this moment; what the card said is cut to what a file should hold."""
+    return Strike(at=round(now, 3), reason=" ".join(reason.split())[:_REASON_LIMIT], run=run)
+
+
+def _health(row: dict[str, Any]) -> Health:
+    until = row["benched_until"]
+    return Health(
+        strikes=tuple(
+            Strike(at=_moment(one["at"]), reason=str(one["reason"]), run=str(one["run"]))
+            for one in row["strikes"]
+        ),
+        benched_until=None if until is None else _moment(until),
+    )
+
+
+def _moment(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_SECONDS:
+        raise ValueError(f"{value!r} is no time in seconds since the epoch")
+    return float(value)
+
+
+def _bad(path: Path, said: str) -> BadFileError:
+    return BadFileError(
+        f"is not what is known of a card: {said}", where=path, remedy="delete it; the card is checked anyway"
+    )

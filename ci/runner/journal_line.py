@@ -1,0 +1,102 @@
+"""One line of a journal and its checksum. Pure.
+
+A line is a JSON object whose last key `c` is the CRC-32 (IEEE 802.3, as zlib has it) in eight hexadecimal
+digits of every byte of the line before `,"c":`. It finds what a machine's end or a full disk leaves: lines
+cut short, run into each other, or filled with zeros. It is no protection against anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+Event = dict[str, Any]
+_TAIL = re.compile(rb',"c":"([0-9a-f]{8})"\}\n?\Z')
+_TAIL_BYTES = len(b',"c":"01234567"}')
+_ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
+_KIND = re.compile(rb'"e":"(\w+)"')
+# What tells of no single test.
+_OF_NO_TEST = frozenset(
+    {b"shard_start", b"shard_end", b"group_start", b"group_ready", b"group_end", b"piece"}
+)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def line_of(event: Event) -> bytes:
+    """The line of an event that is not empty and has no key `c`, with its line break."""
+    body = _encode(event).encode()[:-1]
+    return b'%b,"c":"%08x"}\n' % (body, crc32(body))
+
+
+def event_of(line: bytes) -> Event | None:
+    """The event of a line that is as it was written; None for any other."""
+    tail = _TAIL.search(line, max(0, len(line) - _TAIL_BYTES - 1))
+    if tail is None or crc32(line[: tail.start()]) != int(tail[1], 16):
+        return None
+    return _event(line[: tail.start()] + b"}")
+
+
+def _event(text: bytes) -> Event | None:
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("e"), str) else None
+
+
+class Lines:
+    """The lines of a whole journal, told apart.
+
+    Attributes:
+        events: of the lines that are as they were written.
+        torn: lines without a checksum: cut short.
+        damaged: lines with a wrong one.
+        suspects: ids these lines seem to name.
+        nameless: how many of them may have told of a test and name none.
+        unchecked: no line has a checksum; the events are those of an earlier version, taken as they stand.
+    """
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self.events: list[Event] = []
+        self.torn = self.damaged = self.nameless = 0
+        self.suspects: set[str] = set()
+        self.unchecked = False
+        bad = [line for line in lines if not self._take(line)]
+        if not self.events and not any(_TAIL.search(line) for line in bad):
+            bad = [line for line in bad if not self._take_unchecked(line)]
+        for line in bad:
+            self._lose(line)
+
+    def _take(self, line: bytes) -> bool:
+        event = event_of(line)
+        if event is not None:
+            self.events.append(event)
+        return event is not None
+
+    def _take_unchecked(self, line: bytes) -> bool:
+        event = _event(line)
+        if event is not None:
+            self.unchecked = True
+            self.events.append(event)
+        return event is not None
+
+    def _lose(self, line: bytes) -> None:
+        whole = _TAIL.search(line) is not None
+        self.damaged += whole
+        self.torn += not whole
+        named = [name for text in _ID.findall(line) if (name := _name(text)) is not None]
+        self.suspects.update(named)
+        # A start that was cut short as it was written was no start: the writer was at its end.
+        cut = not whole and line.startswith(b'{"t":') and b"\0" not in line
+        kind = _KIND.search(line)
+        self.nameless += not (named or cut or (kind is not None and kind[1] in _OF_NO_TEST))
+
+
+def _name(text: bytes) -> str | None:
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return None

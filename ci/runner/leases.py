@@ -1,0 +1,200 @@
+"""Leases: one file lock a card in a folder of the host, so that runs share its cards without collisions.
+
+The kernel keeps the locks (flock), so nobody renews one and a holder that dies frees its cards. The
+descriptor is handed on to the card's worker: a card whose supervisor was killed is free when its worker
+has ended, too, and not before. What a lease file says is for people and for messages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ci.errors import FileSystemError
+
+# Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
+_LOCKS = Path("/run/lock")
+_TEMPORARY = Path("/tmp")  # noqa: S108  # a folder of locks that every user may take, made with care below
+FOLDER_NAME = "spyre-ci-cards"
+_EVERYBODY = 0o777
+_LEASE_BYTES = 4096
+
+
+def shared_folder(locks: Path = _LOCKS, temporary: Path = _TEMPORARY) -> Path:
+    """The folder that all users of this host share where the settings name none."""
+    try:
+        mode = locks.stat().st_mode
+        everybodys = stat.S_ISDIR(mode) and bool(mode & stat.S_IWOTH)
+    except OSError:
+        everybodys = False
+    return (locks if everybodys else temporary) / FOLDER_NAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who says to hold a card.
+
+    Attributes:
+        pid: the supervisor's process id.
+        run: the run id.
+        user: whose process it is.
+        since: seconds since the epoch.
+    """
+
+    pid: int
+    run: str
+    user: str
+    since: float
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        return f"run {self.run} (process {self.pid} of {self.user}) since {since}"
+
+
+class Leases:
+    """The cards of this host that this run holds."""
+
+    def __init__(self, folder: Path, *, run: str, clock: Callable[[], float]) -> None:
+        """Make the folder where it is missing.
+
+        Args:
+            folder: the same for all runs of this host.
+            run: the run id.
+            clock: seconds since the epoch.
+
+        Raises:
+            FileSystemError: the folder cannot be used.
+        """
+        self.folder = folder
+        self._run, self._clock = run, clock
+        self._held: dict[str, int] = {}
+        with _told(folder):
+            _make_folder(folder)
+            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError(13, os.strerror(13), str(folder))
+
+    def take(self, card: str) -> bool:
+        """Hold a card from now on, if nobody does.
+
+        Raises:
+            FileSystemError: its lease file cannot be used.
+        """
+        if card in self._held:
+            return False
+        path = self._path(card)
+        with _told(path):
+            descriptor = _lock(path)
+            if descriptor is None:
+                return False
+            self._held[card] = descriptor
+            holder = {"pid": os.getpid(), "run": self._run, "user": _user(), "since": round(self._clock(), 3)}
+            with contextlib.suppress(OSError):  # a full disk: the lock holds whatever the file says
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+        return True
+
+    def release(self, card: str) -> None:
+        """Let go of a card; of one that is not held, nothing happens."""
+        if (descriptor := self._held.pop(card, None)) is None:
+            return
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+        # Not by closing alone: what a test started and left may have the descriptor, too.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+    def release_all(self) -> None:
+        """Let go of every card."""
+        for card in list(self._held):
+            self.release(card)
+
+    def descriptor(self, card: str) -> int | None:
+        """The descriptor that holds a card, to be handed on to its worker."""
+        return self._held.get(card)
+
+    def holder(self, card: str) -> Holder | None:
+        """Who holds a card as far as its lease file says; None where it does not."""
+        try:
+            row = json.loads(self._path(card).read_bytes()[:_LEASE_BYTES])
+            return Holder(
+                pid=int(row["pid"]), run=str(row["run"]), user=str(row["user"]), since=float(row["since"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _path(self, card: str) -> Path:
+        return self.folder / f"{card}.lease"
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileSystemError(
+            f"leases of cards cannot be kept here: {error.strerror or error}",
+            where=path,
+            remedy="make it readable and writable for all who run tests on this host, or name another folder "
+            "for all of them with run.leases",
+        ) from error
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        return
+    # Not sticky: a card's file of strikes is replaced by whoever holds the card, whosever it was.
+    folder.chmod(_EVERYBODY)
+
+
+def _lock(path: Path) -> int | None:
+    """The descriptor of the locked file; None where another holds the lock."""
+    while True:
+        descriptor = _open(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        # Somebody may have cleaned the folder between the two calls: a lock nobody else can see is none.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        # Made and opened apart: Linux refuses to create what is another user's already (protected_regular).
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            os.fchmod(descriptor, 0o666)
+            return descriptor
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        return str(os.getuid())

@@ -1,0 +1,165 @@
+"""The supervisor's side of one worker: its process, its pipes, and the journal it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci.process import kill_group
+from ci.runner.journal import Event, journal_path, next_attempt
+from ci.runner.messages import REFUSED, Lines, Order, send
+from ci.runner.strays import VARIABLE, end_strays
+from ci.runner.watch import JournalTail, read_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt at one shard: the journal a worker writes while it works for that shard.
+
+    Attributes:
+        shard: its index.
+        number: from 1.
+        journal: the file.
+        log: what its processes print.
+        planned: how many tests the shard has.
+    """
+
+    shard: int
+    number: int
+    journal: Path
+    log: Path
+    planned: int
+
+    def as_json(self) -> dict[str, Any]:
+        """What the worker is told of it."""
+        return {
+            "shard": self.shard,
+            "attempt": self.number,
+            "journal": str(self.journal),
+            "log": str(self.log),
+            "planned": self.planned,
+        }
+
+
+def new_attempt(run_dir: Path, shard: int, planned: int) -> Attempt:
+    """The next attempt at a shard; its folders are there when this returns.
+
+    Raises:
+        OSError: they cannot be made.
+    """
+    for folder in ("journal", "logs"):
+        (run_dir / folder).mkdir(parents=True, exist_ok=True)
+    while True:
+        number = next_attempt(run_dir, shard)
+        journal = journal_path(run_dir, shard, number)
+        with contextlib.suppress(FileExistsError):
+            # Two hosts that share the folder do not share a journal.
+            journal.touch(exist_ok=False)
+            break
+    log = run_dir / "logs" / f"{shard}-{number}.log"
+    return Attempt(shard=shard, number=number, journal=journal, log=log, planned=planned)
+
+
+class Link:
+    """A worker process that takes orders.
+
+    Attributes:
+        attempt: what it works at.
+        process: the process.
+        refused: the number of the error for which it can no longer write its journal.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        task: Mapping[str, Any],
+        environ: Mapping[str, str],
+        hand_on: Sequence[int] = (),
+    ) -> None:
+        """Start the worker.
+
+        Args:
+            attempt: the shard it begins with.
+            task: what it is told once; see `ci.runner.worker`.
+            environ: its whole environment, the card's variables included.
+            hand_on: file descriptors it keeps open, such as those that hold its cards' leases.
+
+        Raises:
+            OSError: the process cannot be started.
+        """
+        self.attempt = attempt
+        self.refused: int | None = None
+        self._mark = f"{os.getpid()}:{attempt.journal}"
+        with attempt.log.open("ab") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ci.runner.worker"],
+                env={**environ, VARIABLE: self._mark},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                start_new_session=True,
+                pass_fds=tuple(hand_on),
+            )
+        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
+        self._orders = self.process.stdin.fileno()
+        self._answers = Lines(self.process.stdout.fileno())
+        self._tail = _tail_of(attempt)
+        # A worker that ended before it read its task is noticed as lost.
+        send(self._orders, json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
+
+    def fileno(self) -> int:
+        """What `select` waits for: the worker's answers."""
+        return self._answers.fileno()
+
+    @property
+    def silent(self) -> bool:
+        """Whether its end of the pipe is closed, so that no answer can come."""
+        return self._answers.ended
+
+    def order(self, order: Order) -> None:
+        """Have it do something."""
+        send(self._orders, order.line())
+
+    def go_on(self, attempt: Attempt) -> None:
+        """Have it work for another shard, in whose journal it writes from now on; read `events` first."""
+        self.order(Order(do="shard", shard=attempt.as_json()))
+        self.attempt, self._tail = attempt, _tail_of(attempt)
+
+    def answers(self) -> list[str]:
+        """What it said since the last call: `ready`, `done`."""
+        rows = [json.loads(line) for line in self._answers.read()]
+        self.refused = next((row["error"] for row in rows if row["m"] == REFUSED), self.refused)
+        return [str(row["m"]) for row in rows if row["m"] != REFUSED]
+
+    def events(self) -> Sequence[Event]:
+        """What its journal says since the last call."""
+        return self._tail.read()
+
+    def dismiss(self) -> None:
+        """There is nothing more to do: it ends by itself."""
+        assert self.process.stdin is not None  # noqa: S101  # PIPE was asked for
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def end(self) -> int:
+        """End it now, with whatever was started on its behalf; its exit code, negative for a signal."""
+        kill_group(self.process.pid)
+        code = self.process.wait()
+        end_strays(self._mark)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        return code
+
+
+def _tail_of(attempt: Attempt) -> JournalTail:
+    return JournalTail(functools.partial(read_file, attempt.journal))

@@ -1,0 +1,110 @@
+"""What a supervisor orders its workers to do and what they answer: a JSON object a line, over pipes.
+
+A worker gets its task first, as one line, then orders; it answers `ready` once it has
+imported what it needs and `done` after each order. What became of tests is in its journal and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["run", "hold", "give_up", "check", "shard"]
+# Why a worker runs a piece: its own, or somebody else's; a test again, because it failed.
+Why = Literal["plan", "stolen", "retry"]
+CHUNK = 1 << 16
+# A child's answers to its worker, a byte each: the order is done; the journal takes nothing more.
+DONE, UNWRITTEN = b".", b"!"
+# A worker's last word to its supervisor, with the error's number.
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One thing for a worker to do.
+
+    Attributes:
+        do: `run` the ids; `hold`, which sets the file up and runs nothing; `give_up` the ids, with the
+            message; `check` the card; `shard`, which begins the journal of another shard.
+        file: the test file.
+        ids: canonical ids, in the order of running.
+        wanted: with `hold`: besides these ids nothing of the file will be asked for; empty: anything may be.
+        expectations: by id, as `Expectation.as_json` gives them.
+        limits: seconds by id after which a test counts as hung, where they are not the file's.
+        test_s: seconds after which a test of this file counts as hung; None: the settings'.
+        fresh: whether the ids want a process of their own.
+        spawn: whether the process must not be forked.
+        why: why this worker runs them.
+        of: the shard they are planned for.
+        attempt: which try of the tests this is, from 1.
+        message: why ids are given up.
+        shard: the shard that begins, with its attempt, journal, log and number of planned tests.
+    """
+
+    do: Kind
+    file: str = ""
+    ids: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    expectations: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    test_s: float | None = None
+    fresh: bool = False
+    spawn: bool = False
+    why: Why = "plan"
+    of: int = 0
+    attempt: int = 1
+    message: str = ""
+    shard: Mapping[str, Any] = field(default_factory=dict)
+
+    def line(self) -> bytes:
+        """The order as it goes over the pipe."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+
+
+def read_order(line: bytes) -> Order:
+    """The order of a line that `Order.line` made."""
+    row = json.loads(line)
+    return Order(**{**row, "ids": tuple(row["ids"]), "wanted": tuple(row["wanted"])})
+
+
+class Lines:
+    """Whole lines of a pipe, waited for with a time-out; `ended` once the other side has closed it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+        self._waiting: list[bytes] = []
+        self.ended = False
+
+    def fileno(self) -> int:
+        """What `select` waits for."""
+        return self._descriptor
+
+    def read(self, timeout_s: float = 0.0) -> list[bytes]:
+        """The lines that came since the last call; waits so long for the first bytes."""
+        if self._waiting:
+            lines, self._waiting = self._waiting, []
+            return lines
+        if self.ended or not select.select([self._descriptor], [], [], timeout_s)[0]:
+            return []
+        data = os.read(self._descriptor, CHUNK)
+        self.ended = not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines
+
+    def unread(self, lines: list[bytes]) -> None:
+        """Give lines back that were read too early."""
+        self._waiting = [*lines, *self._waiting]
+
+
+def send(descriptor: int, content: bytes) -> None:
+    """Write all of it; a reader that is gone is noticed by whoever waits for it."""
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+    except BrokenPipeError:
+        pass

@@ -1,0 +1,215 @@
+"""The cards a run may use: leased as they come free, out of it once they are sick.
+
+The supervisor takes cards here, gives them back, and tells of their faults; nobody else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ci.errors import BadFileError, SpyreCiError
+from ci.runner.cards import Card
+from ci.runner.health import Health, HealthFiles, Rules, strike, struck
+from ci.runner.leases import Leases
+
+# A line on who is waited for is said anew after so many seconds, so that a log shows life.
+SAY_EVERY_S = 60.0
+_SHOWN = 4
+
+
+class CardPool:
+    """Cards of this host.
+
+    Attributes:
+        size: how many cards the run may have at once.
+    """
+
+    def __init__(
+        self,
+        cards: Sequence[Card],
+        *,
+        wanted: int | None = None,
+        leases: Leases | None = None,
+        health: HealthFiles | None = None,
+        rules: Rules | None = None,
+        run: str = "",
+        clock: Callable[[], float] = lambda: 0.0,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Look at the cards.
+
+        Args:
+            cards: all there are, in the order of preference.
+            wanted: how many the run may have at once; None: all.
+            leases: of this host; None where nobody else can have the cards.
+            health: what earlier runs found; None where nothing is kept.
+            rules: when a card is benched where nothing is kept.
+            run: the run id, noted with strikes.
+            clock: seconds since the epoch.
+            say: tells people.
+        """
+        self._cards = list(cards)
+        self.size = min(len(cards), len(cards) if wanted is None else wanted)
+        self._leases, self._health = leases, health
+        self._rules = health.rules if health is not None else rules or Rules()
+        self._run, self._clock, self._say = run, clock, say
+        self._held: set[str] = set()
+        self._out: dict[str, str] = {}
+        self._strikes: dict[str, int] = {}
+        self._well: set[str] = set()
+        self._unreadable: set[str] = set()
+        self._told_at: float | None = None
+
+    def take(self, most: int, *, least: int = 1) -> list[Card]:
+        """Cards that are free now: as many as there are up to `most`, or none if fewer than `least`.
+
+        Nobody holds a part of what it needs while it waits for the rest: two runs would wait for each other.
+        """
+        taken: list[Card] = []
+        for card in self._cards:
+            if len(self._held) >= self.size or len(taken) >= most:
+                break
+            if card.name not in self._held and card.name not in self._out and self._take(card):
+                taken.append(card)
+        if len(taken) >= least:
+            return taken
+        for card in taken:
+            self.release(card)
+        return []
+
+    def _take(self, card: Card) -> bool:
+        # Benched cards are not even leased; what a lease brought is looked at once more under the lock.
+        if self._benched(card) or (self._leases is not None and not self._leases.take(card.name)):
+            return False
+        self._held.add(card.name)
+        if self._benched(card):
+            self.release(card)
+            return False
+        return True
+
+    def _benched(self, card: Card) -> bool:
+        until = self._known(card).benched_until
+        if until is not None:
+            self.leave_out(card, str(self._known(card)))
+        return until is not None
+
+    def _known(self, card: Card) -> Health:
+        """What earlier runs found; a file that cannot be read costs the card nothing but its past."""
+        if self._health is None:
+            return Health()
+        try:
+            return self._health.read(card.name, self._clock())
+        except BadFileError as error:
+            if card.name not in self._unreadable:
+                self._say(f"past strikes of card {card.name} do not count: {error}")
+            self._unreadable.add(card.name)
+            return Health()
+
+    def leave_out(self, card: Card, why: str) -> None:
+        """Do without a card for the rest of this run."""
+        if card.name not in self._out:
+            self._out[card.name] = why
+            self._say(f"card {card.name} is left out: {why}")
+
+    def release(self, card: Card) -> None:
+        """A card is not needed any more."""
+        self._held.discard(card.name)
+        if self._leases is not None:
+            self._leases.release(card.name)
+
+    def close(self) -> None:
+        """Let go of every card."""
+        self._held.clear()
+        if self._leases is not None:
+            self._leases.release_all()
+
+    def descriptors(self, cards: Sequence[Card]) -> tuple[int, ...]:
+        """What holds the leases, to be handed on to the cards' worker."""
+        if self._leases is None:
+            return ()
+        found = (self._leases.descriptor(card.name) for card in cards)
+        return tuple(one for one in found if one is not None)
+
+    def passed(self, cards: Sequence[Card]) -> None:
+        """Cards have passed their check."""
+        self._well.update(card.name for card in cards)
+
+    def strike(self, card: Card, reason: str, *, certain: bool) -> bool:
+        """A held card had a fault; answers whether it is out of the run now.
+
+        Where neither the card itself said so (a RAS event) nor another card of this run is well, it may be
+        the software that is broken: then it counts for this run and is kept from no other.
+
+        Args:
+            card: the card.
+            reason: what it did.
+            certain: whether the card itself said so.
+        """
+        self._strikes[card.name] = self._strikes.get(card.name, 0) + 1
+        benched = self._keep(card, reason) if certain or self._well - {card.name} else None
+        if benched is not None:
+            self.leave_out(card, benched)
+        elif self._strikes[card.name] >= self._rules.strikes:
+            self.leave_out(card, f"given up for this run after {self._strikes[card.name]} faults: {reason}")
+        else:
+            self._say(f"card {card.name}: fault {self._strikes[card.name]} in this run: {reason}")
+        return card.name in self._out
+
+    def _keep(self, card: Card, reason: str) -> str | None:
+        """Note a strike for all runs; what to say where it benches the card."""
+        if self._health is None:
+            return None
+        fault = strike(self._clock(), reason, self._run)
+        health = struck(self._known(card), fault, self._health.rules)
+        try:
+            self._health.write(card.name, health)
+        except (OSError, SpyreCiError) as error:
+            self._say(f"a strike of card {card.name} cannot be kept: {error}")
+            return None
+        return str(health) if health.benched_until is not None else None
+
+    def is_out(self, card: Card) -> bool:
+        """Whether a card is not used any more in this run."""
+        return card.name in self._out
+
+    def why_out(self, card: Card) -> str:
+        """Why a card is not used any more."""
+        return self._out.get(card.name, "")
+
+    @property
+    def left(self) -> int:
+        """How many cards the run may still come to have at once."""
+        return min(self.size, sum(card.name not in self._out for card in self._cards))
+
+    @property
+    def hopeful(self) -> bool:
+        """Whether another card may come free: one that is neither held nor out."""
+        return any(card.name not in self._held and card.name not in self._out for card in self._cards)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The cards that are out, with the reason."""
+        return tuple(f"{name} ({why})" for name, why in self._out.items())
+
+    def blockers(self) -> str:
+        """Who holds the cards that are neither ours nor out; empty where nobody else can."""
+        if self._leases is None:
+            return ""
+        others = [card for card in self._cards if card.name not in self._held and card.name not in self._out]
+        held = [f"{card.name} is held by {self._holder(card)}" for card in others[:_SHOWN]]
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        return "; ".join(held) + more
+
+    def _holder(self, card: Card) -> str:
+        holder = self._leases.holder(card.name) if self._leases is not None else None
+        return "a run that has not said which" if holder is None else str(holder)
+
+    def tell_waiting(self, now: float) -> None:
+        """Say now and then who is waited for.
+
+        Args:
+            now: monotonic seconds.
+        """
+        if self._told_at is None or now - self._told_at >= SAY_EVERY_S:
+            self._told_at = now
+            self._say(f"waiting for a card: {self.blockers()}")

@@ -1,0 +1,134 @@
+"""A post: a card (or several as one) with its worker, as the supervisor sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ci.runner.cards import Card, together
+from ci.runner.dispatch import Job
+from ci.runner.journal import Event
+from ci.runner.link import Attempt, Link
+from ci.runner.messages import Order
+
+# A card that died without a word fails everything: after so many failures in a row it is checked.
+FAILURES_IN_A_ROW = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Post:
+    """A worker at its card.
+
+    Attributes:
+        cards: those it holds.
+        link: to the worker.
+        shard: the index of the shard it works for.
+        heard: when it last said or wrote something, in monotonic seconds.
+        ready: whether it has imported what it needs.
+        job: what it was told to do and has not answered; None while it waits.
+        restarts: how often its worker was replaced.
+        ended: ids of the job that have an outcome.
+        current: the id that runs.
+        broken: the files that could not be set up here, with the reason.
+        leaving: whether it was told that there is nothing more to do.
+        finished: whether its journal says that its work for the shard is over.
+        checking: whether its card is being checked, or will be at `check_at`.
+        check_at: when the card is to be checked once more, in monotonic seconds.
+        checked: whether the card has passed its check and has had no fault since.
+        fault: what the card did wrong, until it is dealt with.
+        certain: whether the card itself said so.
+        sick: whether its card is out of the run.
+        row: how many tests have failed in a row.
+        suspect: whether so many did that the card may be dead.
+    """
+
+    cards: Sequence[Card]
+    link: Link
+    shard: int
+    heard: float
+    ready: bool = False
+    job: Job | None = None
+    restarts: int = 0
+    ended: set[str] = field(default_factory=set)
+    current: str | None = None
+    broken: dict[str, str] = field(default_factory=dict)
+    leaving: bool = False
+    finished: bool = False
+    checking: bool = False
+    check_at: float | None = None
+    checked: bool = False
+    fault: str | None = None
+    certain: bool = False
+    sick: bool = False
+    row: int = 0
+    suspect: bool = False
+
+    @property
+    def card(self) -> Card:
+        """The card, or all of them as one."""
+        return together(self.cards)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for something to do."""
+        return self.ready and self.job is None
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt at a shard whose journal it writes."""
+        return self.link.attempt
+
+    def begin(self, job: Job, order: Order) -> None:
+        """Hand it a job."""
+        self.job = job
+        self.ended.clear()
+        self.link.order(order)
+
+    def take(self, event: Event) -> None:
+        """Note what its journal says."""
+        self._take_blame(event)
+        match event.get("e"):
+            case "start":
+                self.current = event["id"]
+            case "end" | "crash":
+                self.ended.add(event["id"])
+                self.current = None
+                self._count(event.get("outcome"))
+            case "worker_lost" if event["id"] is not None:
+                self.ended.add(event["id"])
+                self.current = None
+            case "not_run":
+                self.ended.update(event["ids"])
+            case "file_error":
+                self.broken[event["file"]] = event["message"]
+            case "shard_start":
+                self.finished = False
+            case "shard_end":
+                self.finished = True
+            case _:
+                pass
+
+    def check(self) -> None:
+        """Have the card checked before anything runs on it."""
+        self.checking, self.check_at, self.fault = True, None, None
+        self.ready = self.checked = False
+        self.row, self.suspect = 0, False
+        self.link.order(Order(do="check"))
+
+    def _count(self, outcome: object) -> None:
+        # An expected failure may be the card's as well as the test's.
+        if outcome != "xfailed":
+            self.row = self.row + 1 if outcome == "failed" else 0
+        self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
+
+    def _take_blame(self, event: Event) -> None:
+        """Note where it is the card's fault."""
+        said = event.get("e")
+        checked = said == "card_check" and not event["ok"] and event["why"] == "order"
+        if (
+            not checked
+            and said != "card_fault"
+            and "hardware" not in (event.get("outcome"), event.get("cause"))
+        ):
+            return
+        self.fault, self.certain = str(event["message"]), bool(event.get("ras"))

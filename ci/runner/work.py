@@ -1,0 +1,141 @@
+"""What a host has to run: the pieces of its shards, and what is known of each test. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ci.runner.dispatch import Job
+from ci.runner.messages import Order
+from test_selection.plan import Group, Plan, Shard
+from test_selection.selection import Expectation
+from test_selection.steal import Piece, cut_plan, piece_seconds
+
+# Where more tests of a file may run, saying which costs more than leaving the others out saves.
+MOST_WANTED = 5000
+
+
+class Work:
+    """The shards of a plan that run here, cut into pieces.
+
+    Attributes:
+        shards: those with tests, longest first.
+        indexes: theirs.
+        pieces: by index of the plan's shards, in the order of running; empty for those that run elsewhere
+            and whose pieces are not to be had here.
+        rows: the pieces of all shards, the same on every host.
+        table: what of each of them is to be run here, by its number; without ids where nothing is.
+        wide: the shards that need several cards at once.
+        apart: the first id of each piece that wants a process of its own.
+        tick_s: how often posts look at the whole, in seconds: about what a piece takes.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Sequence[Shard],
+        *,
+        durations: Mapping[str, float],
+        expectations: Mapping[str, Expectation],
+        timeouts: Mapping[str, float] | None = None,
+        spawned: Collection[str] = (),
+        shared: bool = False,
+        whole: Plan | None = None,
+    ) -> None:
+        """Cut the plan.
+
+        Args:
+            plan: the whole plan; every host cuts it alike.
+            shards: those that run here.
+            durations: seconds expected of each test.
+            expectations: declared outcomes by id.
+            timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
+            spawned: the files that want processes that are not forked.
+            shared: whether pieces of shards that run elsewhere may be claimed here.
+            whole: what `plan` is the rest of, where the run is resumed and its pieces are known to others.
+        """
+        here = {shard.index for shard in shards}
+        known = [one for one in plan.shards if one.index in here or (shared and one.cards == 1)]
+        self.shards = [shard for shard in shards if shard.groups]
+        self._shards = {shard.index: shard for shard in self.shards}
+        self.indexes = tuple(self._shards)
+        within = {shard.index for shard in known}
+        self.rows = [
+            [replace(piece, number=number) for number, piece in enumerate(row)]
+            for row in cut_plan(whole or plan, durations)
+        ]
+        done = set() if whole is None else set(whole.ids).difference(plan.ids)
+        self.table = [
+            [_rest(piece, done) for piece in row] if index in within else []
+            for index, row in enumerate(self.rows)
+        ]
+        self.pieces = [[piece for piece in row if piece.ids] for row in self.table]
+        self.wide = frozenset(shard.index for shard in self.shards if shard.cards > 1)
+        self.tick_s = piece_seconds(whole or plan)
+        self._spawned = frozenset(spawned)
+        self._expectations, self._timeouts = expectations, timeouts or {}
+        self._groups: dict[str, tuple[int, Group]] = {
+            name: place
+            for shard in known
+            for group in shard.groups
+            for place in ((shard.index, group),)
+            for name in group.ids
+        }
+        self._planned: dict[str, list[str]] = {}
+        for shard in plan.shards:  # whoever they are planned for, they may come here
+            for group in shard.groups:
+                self._planned.setdefault(group.file, []).extend(group.ids)
+        self.apart = frozenset(group.ids[0] for shard in known for group in shard.groups if group.alone)
+
+    def shard(self, index: int) -> Shard:
+        """A shard that runs here."""
+        return self._shards[index]
+
+    def file_of(self, name: str) -> str:
+        """The file of a planned test."""
+        return self._groups[name][1].file
+
+    def shard_of(self, name: str) -> int:
+        """The shard a test is planned for."""
+        return self._groups[name][0]
+
+    def order(self, job: Job) -> Order:
+        """What a worker is told of a job."""
+        file = job.piece.file
+        if job.setup:
+            return Order(do="hold", file=file, wanted=self._wanted(file), spawn=file in self._spawned)
+        group = self._groups[job.piece.ids[0]][1]
+        return Order(
+            do="run",
+            file=file,
+            ids=job.piece.ids,
+            expectations=self._expected(job.piece.ids),
+            limits=self._limits(job.piece.ids, group.timeout_s),
+            test_s=group.timeout_s,
+            fresh=group.alone or job.why == "retry",
+            spawn=file in self._spawned,
+            why=job.why,
+            of=job.of,
+            attempt=job.attempt,
+        )
+
+    def _wanted(self, file: str) -> tuple[str, ...]:
+        """What of a file may run, for the worker to leave the others out; empty where that is a lot."""
+        ids = self._planned[file]
+        return tuple(ids) if len(ids) <= MOST_WANTED else ()
+
+    def _expected(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {name: one.as_json() for name in ids if (one := self._expectations.get(name)) is not None}
+
+    def _limits(self, ids: Sequence[str], file_s: float | None) -> dict[str, float]:
+        """The limits of tests that differ from their file's."""
+        found = {name: self._timeouts[name] for name in ids if name in self._timeouts}
+        return {name: seconds for name, seconds in found.items() if file_s is None or seconds < file_s}
+
+
+def _rest(piece: Piece, done: Collection[str]) -> Piece:
+    if not done:
+        return piece
+    left = tuple(name for name in piece.ids if name not in done)
+    return replace(piece, ids=left, expected_s=piece.expected_s * len(left) / len(piece.ids))

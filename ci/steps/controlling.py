@@ -1,0 +1,153 @@
+"""Running what failed on the device once more on the control device, after the run and on the same host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ci.errors import SpyreCiError
+from ci.progress import bar
+from ci.report.control import choose, control_plan, controls, wants_control
+from ci.report.reconcile import reconcile
+from ci.report.text import counted
+from ci.runner.inventory import inventory
+from ci.runner.journal import Journal, read_journals
+from ci.runner.run_options import RunOptions
+from ci.runner.source import Source
+from ci.runner.supervisor import run_plan
+from ci.steps.collecting import worker_environment
+from ci.steps.context import Context
+from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.sharing import without_share
+from test_selection.durations import Durations
+from test_selection.plan import Plan, Shard, read_plan
+from test_selection.selection import Expectation
+
+# PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
+# that is broken must not break the control.
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+
+
+def control_step(
+    context: Context,
+    plan: Plan,
+    shards: Sequence[Shard],
+    *,
+    source: Source,
+    expectations: Mapping[str, Expectation],
+    durations: Durations,
+    folder: RunFolder,
+    options: RunOptions,
+) -> bool:
+    """Run what failed in these shards on the control device; what came of it is in journals of its own.
+
+    Args:
+        context: the outside world.
+        plan: what ran here; of a run that is resumed, only what was left of it.
+        shards: those that ran here.
+        source: where the tests come from.
+        expectations: declared outcomes by id; on the control device every test has to pass.
+        durations: the seconds the plan was made with.
+        folder: of the run; the control's journals and logs go to a folder below it.
+        options: how the run itself was run.
+
+    Returns:
+        Whether it was interrupted.
+    """
+    device = context.settings.model.run.control
+    if device == "none":
+        return False
+    if device == options.device:
+        context.say(f"control: left out, as {device} is the device under test itself")
+        return False
+    try:
+        return _control(
+            context, plan, shards, source=source, expectations=expectations, durations=durations,
+            folder=folder, options=options,
+        )  # fmt: skip
+    except SpyreCiError as error:
+        # The run itself has ended, and its account is worth more than whose the failures are.
+        context.say(f"control: ended early: {error}")
+        return False
+
+
+def _control(
+    context: Context,
+    plan: Plan,
+    shards: Sequence[Shard],
+    *,
+    source: Source,
+    expectations: Mapping[str, Expectation],
+    durations: Durations,
+    folder: RunFolder,
+    options: RunOptions,
+) -> bool:
+    device = context.settings.model.run.control
+    plan = _whole(plan, folder)
+    wanted = _wanted(plan, shards, folder)
+    ids = choose(wanted, context.settings.model.run.control_limit)
+    if len(ids) < len(wanted):
+        context.say(f"control: {counted(len(wanted) - len(ids), 'failed test')} beyond run.control_limit")
+    if not ids:
+        return False
+    part = control_plan(plan, set(ids))
+    with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
+        return run_plan(
+            part,
+            part.shards,
+            cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
+            expectations={name: replace(one, mode="mandatory_success") for name, one in expectations.items()},
+            options=_options(context.on_device(device), options, source, folder, _busy(part)),
+            listen=_count(shown.advance),
+            durations=durations.tests,
+            file_s=durations.files,
+        )
+
+
+def _whole(plan: Plan, folder: RunFolder) -> Plan:
+    """The run's own plan, with what failed before the run was cut off."""
+    if folder.plan.is_file() and (found := read_plan(folder.plan)).fingerprint == plan.fingerprint:
+        return found
+    return plan
+
+
+def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]:
+    """What failed in the journals of these shards, and has not run on the control device yet."""
+    mine = {shard.index for shard in shards}
+    ran = [one for one in read_journals(folder.path) if one.shard in mine]
+    before = _journals(folder.control)
+    done = controls(reconcile(plan, before).results, "") if before else ()
+    return wants_control(reconcile(plan, ran).results, done)
+
+
+def _journals(folder: RunFolder) -> list[Journal]:
+    return read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
+
+
+def _busy(plan: Plan) -> int:
+    return sum(bool(shard.groups) for shard in plan.shards)
+
+
+def _options(
+    context: Context, options: RunOptions, source: Source, folder: RunFolder, shards: int
+) -> RunOptions:
+    return replace(
+        options,
+        run_dir=folder.control.path,
+        device=context.settings.model.device.name,
+        environ={**without_share(worker_environment(context, source)), _AUTOLOAD: "0"},
+        threads=max(1, context.cores // max(1, min(context.cores, shards))),
+        retries=0,
+        doubts={},
+        preflight_timeout_s=0,
+    )
+
+
+def _count(advance: Callable[[str, int], None]) -> Callable[[int, Mapping[str, object]], None]:
+    """A listener that counts tests as they end."""
+
+    def take(_shard: int, event: Mapping[str, object]) -> None:
+        if event.get("e") in {"end", "crash"}:
+            advance("", 1)
+
+    return take

@@ -1,0 +1,199 @@
+"""Resuming a run that was cut off: what has a verdict stays, the rest is run, and all of it reported."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ci.errors import EXIT_INTERRUPTED, PlanMismatchError
+from ci.live.sink import Sink
+from ci.live.stream import run_end
+from ci.report.identity import read_identity
+from ci.report.reconcile import Account, reconcile
+from ci.report.text import counted
+from ci.report.verdict import NO_OUTCOME, Result
+from ci.runner.installed import installed_torch
+from ci.runner.journal import Journal, read_journals
+from ci.runner.machine import boot_id
+from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left
+from ci.runner.run_lock import run_lock
+from ci.runner.source import Source
+from ci.steps.collecting import resolve_source
+from ci.steps.context import Context
+from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
+from ci.steps.reporting import report_shards, report_step
+from ci.steps.run_note import RunNote, as_noted, read_note
+from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
+from test_selection.files import read_json
+from test_selection.plan import Plan, Shard, read_plan
+from test_selection.ranges import parse_ranges
+from test_selection.selection import read_selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CutOff:
+    """A run as it was found: its plan, its shards here, its journals, and what became of each test."""
+
+    plan: Plan
+    shards: Sequence[Shard]
+    journals: Sequence[Journal]
+    account: Account
+
+    @property
+    def settled(self) -> set[str]:
+        """The ids that have a verdict, or that are not to be run here."""
+        here = {name for shard in self.shards for name in shard.ids}
+        return {one.id for one in self.account.results if one.id not in here or not _open(one)}
+
+
+def resume_hint(folder: RunFolder) -> str:
+    """What to type to go on with a run that was cut off."""
+    return f"to go on from here: spyre-ci run --resume {shlex.quote(str(folder.path))}"
+
+
+def resumable(context: Context, named: str) -> RunFolder:
+    """The folder of a run that can be resumed.
+
+    Raises:
+        MissingInputError: there is no such run.
+    """
+    return find_run(context.runs, named, holding=PLAN_FILE)
+
+
+def resume_step(
+    context: Context,
+    named: str,
+    *,
+    shards: Sequence[str] = (),
+    source: str | None = None,
+    allow_collect_errors: bool | None = None,
+    events: Sink | None = None,
+) -> int:
+    """Run what has no verdict yet, report the whole, and return the exit code.
+
+    Args:
+        context: the outside world.
+        named: the run's folder, its id or `latest`.
+        shards: only these; by default those the run was to run from this folder.
+        source: where the tests are now; by default where they were.
+        allow_collect_errors: whether files may fail to collect; None: as the run had it.
+        events: takes what happens, for other tools.
+
+    Raises:
+        RunInUseError: somebody else works in the folder.
+        PlanMismatchError: plan, journals, source or torch are not those of the run.
+        SpyreCiError: a file of the run is missing or broken.
+    """
+    folder = resumable(context, named)
+    with run_lock(folder.path, alone=True) as alone:
+        note = read_note(folder)
+        if note is not None:
+            context = as_noted(context, folder, note)
+        context = on_the_plans_device(context, folder)
+        plan = read_plan(folder.plan)
+        chosen = _shards(plan, shards, note)
+        if alone:  # else these may be somebody's who is at work
+            _end_leftovers(context, folder)
+        cut_off = _read(folder, plan, chosen)
+        interrupted = _finish(context, folder, cut_off, source, events)
+        whole = len(chosen) == len(plan.shards)
+        if whole and folder.selection.is_file() and folder.identity.is_file():
+            if allow_collect_errors is None:
+                allow_collect_errors = note is not None and note.allow_collect_errors
+            code = report_step(
+                context, folder, allow_collect_errors=allow_collect_errors, interrupted=interrupted
+            )
+            verdicts = read_json(folder.summary, "summary")["verdicts"]
+        else:
+            summary = report_shards(context, plan, chosen, folder, interrupted=interrupted)
+            code, verdicts = summary.exit_code, summary.verdicts
+        code = EXIT_INTERRUPTED if interrupted else code
+        if events is not None:
+            events.write(run_end(verdicts, code))
+        if interrupted:
+            context.say(resume_hint(folder))
+    return code
+
+
+def _end_leftovers(context: Context, folder: RunFolder) -> None:
+    if killed := end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s):
+        context.say(f"ended {counted(killed, 'process', 'processes')} that the run had left")
+
+
+def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
+    indexes: Collection[int] = parse_ranges(wanted, len(plan.shards))
+    if not indexes and note is not None:
+        indexes = sorted(index for index in note.shards if index < len(plan.shards))
+    return choose_shards(plan, list(indexes))
+
+
+def _read(folder: RunFolder, plan: Plan, shards: Sequence[Shard]) -> _CutOff:
+    journals = read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
+    refuse_other_plans(plan, journals)
+    return _CutOff(plan=plan, shards=shards, journals=journals, account=reconcile(plan, journals))
+
+
+def _open(result: Result) -> bool:
+    return result.verdict in NO_OUTCOME
+
+
+def _finish(
+    context: Context, folder: RunFolder, cut_off: _CutOff, source: str | None, events: Sink | None
+) -> bool:
+    """Run what is left, and return whether that was interrupted."""
+    left = what_is_left(cut_off.plan, cut_off.settled)
+    _say(context, folder, cut_off, left)
+    if not left.ids:
+        return False
+    indexes = {shard.index for shard in cut_off.shards}
+    started = {one.id for one in cut_off.account.results if one.attempts}
+    expectations = read_selection(folder.selection).expectations if folder.selection.is_file() else {}
+    return run_step(
+        context,
+        left,
+        [shard for shard in left.shards if shard.index in indexes],
+        source=_source(context, folder, source),
+        expectations=expectations,
+        durations=planned_seconds(context, folder),
+        folder=folder,
+        doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
+        whole=cut_off.plan,
+        events=events,
+    )
+
+
+def _say(context: Context, folder: RunFolder, cut_off: _CutOff, left: Plan) -> None:
+    for note in cut_off.account.notes:
+        context.say(f"journals: {note}")
+    if not left.ids:
+        context.say(f"{folder.run}: nothing is left to run; it is reported anew")
+        return
+    ids = set(left.ids)
+    begun = sum(one.attempts > 0 for one in cut_off.account.results if one.id in ids)
+    context.say(
+        f"{folder.run}: {len(ids):,} of {counted(len(cut_off.plan.ids), 'test')} are left, "
+        f"{begun:,} of them begun before"
+    )
+
+
+def _source(context: Context, folder: RunFolder, named: str | None) -> Source:
+    """The tests, which must be those of the run.
+
+    Raises:
+        PlanMismatchError: the tree or torch is another one.
+    """
+    where, sha = read_source(folder) if folder.source.is_file() else (None, "")
+    found = resolve_source(context, named if named is not None else where)
+    remedy = "bring back what the run had, or begin a new run"
+    if sha and found.sha != sha:
+        raise PlanMismatchError(
+            f"the tests are {found.sha} now, and the run's were {sha}", where=found.tests, remedy=remedy
+        )
+    if folder.identity.is_file():
+        before, now = read_identity(folder.path).pytorch_version, installed_torch().version
+        if before and before != now:
+            raise PlanMismatchError(
+                f"torch is {now} here, and the run had {before}", where=folder.identity, remedy=remedy
+            )
+    return found

@@ -1,0 +1,106 @@
+"""`run-settings.json` of a run folder: how the run was asked to go, so that it is resumed the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ci.config.model import Run
+from ci.errors import BadFileError
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder
+from test_selection.files import read_json, write_json
+
+KIND = "run-settings"
+FILE = "run-settings.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNote:
+    """How a run was asked to go.
+
+    Attributes:
+        shards: those to be run from this folder.
+        allow_collect_errors: whether files in scope may fail to collect.
+        run: the runner's settings, by name.
+    """
+
+    shards: frozenset[int]
+    allow_collect_errors: bool
+    run: dict[str, Any]
+
+
+def write_note(
+    context: Context, folder: RunFolder, shards: Collection[int], *, allow_collect_errors: bool
+) -> None:
+    """Note how a run goes; shards that an earlier call ran from this folder stay noted."""
+    earlier = _earlier_shards(folder)
+    content = {
+        "shards": sorted(earlier | set(shards)),
+        "allow_collect_errors": allow_collect_errors,
+        "run": context.settings.model.run.model_dump(mode="json"),
+    }
+    write_json(folder.path / FILE, KIND, content)
+
+
+def _earlier_shards(folder: RunFolder) -> frozenset[int]:
+    try:
+        note = read_note(folder)
+    except BadFileError:
+        return frozenset()  # it is written anew
+    return frozenset() if note is None else note.shards
+
+
+def read_note(folder: RunFolder) -> RunNote | None:
+    """What `write_note` noted; None where no run noted anything.
+
+    Raises:
+        BadFileError: a key is missing or of the wrong kind.
+    """
+    path = folder.path / FILE
+    if not path.is_file():
+        return None
+    content = read_json(path, KIND)
+    try:
+        return RunNote(
+            shards=frozenset(int(one) for one in content["shards"]),
+            allow_collect_errors=bool(content["allow_collect_errors"]),
+            run=dict(content["run"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _bad(folder, error) from error
+
+
+def as_noted(context: Context, folder: RunFolder, note: RunNote) -> Context:
+    """The context with the runner's settings of that run; what flags say now stands.
+
+    Raises:
+        BadFileError: a setting has a value it cannot have.
+    """
+    settings = context.settings
+    now = settings.model.run.model_dump()
+    kept = {
+        name: value
+        for name, value in note.run.items()
+        if name in now and settings.origins.get(f"run.{name}") != "flag"
+    }
+    try:
+        run = Run.model_validate({**now, **kept})
+    except ValidationError as error:
+        raise _bad(folder, error) from error
+    changed = [f"{name} {value}" for name, value in kept.items() if now[name] != getattr(run, name)]
+    if changed:
+        context.say(f"as that run was set: {', '.join(changed)}")
+    return replace(context, settings=replace(settings, model=settings.model.model_copy(update={"run": run})))
+
+
+def _bad(folder: RunFolder, error: Exception) -> BadFileError:
+    said = " ".join(str(error).split())
+    return BadFileError(
+        f"cannot be used: {said}",
+        where=folder.path / FILE,
+        remedy="delete the file; the run then goes on with the settings of this checkout",
+    )

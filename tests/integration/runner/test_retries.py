@@ -1,0 +1,102 @@
+"""A failed test is run again, alone, on another card; a card with nothing left helps another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ci.report.reconcile import reconcile
+from ci.report.verdict import Result, Verdict
+from ci.runner.journal import read_journals
+from test_selection.plan import Plan
+
+from .small_runs import Runner, make_plan
+
+pytestmark = pytest.mark.integration
+
+OUTCOMES = "test_outcomes.py::TestOutcomes::test_"
+RETRIES = "test_retries.py::TestRetries::test_"
+SLOW = [f"test_retries.py::TestSlow::test_{number}" for number in range(12)]
+
+
+@pytest.fixture(autouse=True)
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where tests note how often they ran."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    monkeypatch.setenv("RUN_NOTES", str(folder))
+    return folder
+
+
+def results(runner: Runner, plan: Plan) -> dict[str, Result]:
+    return {one.id: one for one in reconcile(plan, read_journals(runner.run_dir)).results}
+
+
+def test_a_failed_test_runs_again_on_another_card_and_keeps_its_first_failure(runner: Runner) -> None:
+    ids = [f"{RETRIES}{name}" for name in ("fails_once", "crashes_once", "always_fails", "passes")]
+    plan = make_plan({"test_retries.py": ids}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
+    found = results(runner, plan)
+    assert {name.removeprefix(RETRIES): found[name].verdict for name in ids} == {
+        "fails_once": Verdict.FLAKY, "crashes_once": Verdict.FLAKY,
+        "always_fails": Verdict.FAILED, "passes": Verdict.PASSED,
+    }  # fmt: skip
+    assert [found[name].attempts for name in ids] == [2, 2, 2, 1]
+    assert "the first time" in found[ids[0]].message
+    assert "died by SIGABRT" in found[ids[1]].message
+    assert all(f"run {number}" in found[ids[2]].message for number in (1, 2))
+    cards: dict[str, list[str]] = {}
+    for journal in read_journals(runner.run_dir):
+        card = journal.events[0]["card"]
+        for event in journal.events:
+            if event["e"] == "start":
+                cards.setdefault(event["id"], []).append(card)
+    assert all(len(set(cards[name])) == 2 for name in ids[:3])
+
+
+def test_with_one_card_a_failed_test_stays_failed_and_why_is_told(runner: Runner) -> None:
+    ids = [f"{RETRIES}fails_once", f"{RETRIES}passes"]
+    plan = make_plan({"test_retries.py": ids})
+    runner.run(plan, device="spyre", static=False, retries=1)
+    assert results(runner, plan)[ids[0]].verdict is Verdict.FAILED
+    assert runner.named("no_retry")[0]["ids"] == [ids[0]]
+    assert "no other card" in runner.named("no_retry")[0]["message"]
+
+
+def test_a_card_with_nothing_left_helps_another(runner: Runner) -> None:
+    plan = make_plan({"test_retries.py": SLOW}, {"test_retries.py": [f"{RETRIES}passes"]})
+    runner.run(plan, cards=2, static=False, durations=dict.fromkeys(SLOW, 1.0))
+    assert set(runner.outcomes().values()) == {"passed"}
+    ran = Counter(
+        journal.shard
+        for journal in read_journals(runner.run_dir)
+        for event in journal.events
+        if event["e"] == "end"
+    )
+    assert ran[1] >= 4
+    stolen = [event for event in runner.named("piece") if event["why"] == "stolen"]
+    # The one test of the other may be stolen too, by whoever has the file set up first.
+    assert 0 in {event["of"] for event in stolen}
+
+
+def test_a_static_run_leaves_every_test_on_its_shard(runner: Runner) -> None:
+    plan = make_plan({"test_retries.py": SLOW[:4]}, {"test_retries.py": [f"{RETRIES}passes"]})
+    runner.run(plan, cards=2, static=True, durations=dict.fromkeys(SLOW, 1.0))
+    for journal in read_journals(runner.run_dir):
+        ids = {event["id"] for event in journal.events if event["e"] == "end"}
+        assert ids == set(plan.shards[journal.shard].ids)
+
+
+def test_more_shards_than_cards_are_run_one_after_another(runner: Runner) -> None:
+    shards = [
+        {"test_outcomes.py": [f"test_outcomes.py::TestOutcomes::test_{name}"]}
+        for name in ("passes", "fails", "skips")
+    ]
+    shards.append({"test_devices.py": ["test_devices.py::TestFirst::test_plain"]})
+    for static in (True, False):
+        runner.run_dir = runner.run_dir.parent / f"run-{static}"
+        runner.run(make_plan(*shards), cards=1, static=static)
+        assert sorted(runner.outcomes().values()) == ["failed", "passed", "passed", "skipped"]
+        assert len({event["pid"] for event in runner.named("shard_start")}) == 1

@@ -1,0 +1,187 @@
+"""Runs on one host share its cards: a card is one run's at a time, and none is lost with its run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ci.errors import EXIT_INCOMPLETE
+from ci.report.reconcile import reconcile
+from ci.runner.journal import read_journals
+from ci.runner.leases import Leases
+from test_selection.plan import Plan, write_plan
+
+from .small_runs import Runner, make_plan
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parent.parent.parent.parent
+TIMEOUT_S = 240
+SLOW = [f"test_retries.py::TestSlow::test_{number}" for number in range(6)]
+HOLD = """
+import sys, time
+from pathlib import Path
+from ci.runner.leases import Leases
+leases = Leases(Path(sys.argv[1]), run="doomed", clock=time.time)
+print(leases.take("emulated:0"), flush=True)
+time.sleep(600)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    code: int
+    text: str
+
+
+class Host:
+    """A host with two cards and two runs of the same plan."""
+
+    def __init__(self, folder: Path, tree: Path) -> None:
+        self.folder, self.tree = folder, tree
+        self.leases = folder / "leases"
+        self.environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
+            "PYTHONPATH": str(ROOT),
+            "SPYRE_CI__REPORT__ENDPOINT": "none",
+            "SPYRE_CI__RUN__LEASES": str(self.leases),
+            "SPYRE_DEVICES": "0,1",
+        }
+
+    def start(self, name: str, plan: Plan, *words: str, **environ: str) -> subprocess.Popen[str]:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        write_plan(folder / "plan.json", plan)
+        command = [sys.executable, "-m", "ci.cli", "run", "--run-dir", str(folder)]
+        return subprocess.Popen(
+            [*command, "--plan", str(folder / "plan.json"), "--pytorch-src", str(self.tree), *words],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self, process: subprocess.Popen[str]) -> Ended:
+        text, _ = process.communicate(timeout=TIMEOUT_S)
+        assert "Traceback" not in text
+        return Ended(code=process.returncode, text=text)
+
+    def verdicts(self, name: str, plan: Plan) -> set[str]:
+        """The verdicts of a run, by whose ids the plan adds up."""
+        account = reconcile(plan, read_journals(self.folder / name))
+        assert [one.id for one in account.results] == [*plan.ids]
+        assert account.holes == ()
+        return {one.verdict.value for one in account.results}
+
+    def held(self, name: str) -> list[tuple[str, float, float]]:
+        """Each time a run had a card: which, from when, until when."""
+        return [
+            (one.events[0]["card"], one.events[0]["t"], one.events[-1]["t"])
+            for one in read_journals(self.folder / name)
+        ]
+
+
+@pytest.fixture
+def host(tmp_path: Path, runner: Runner) -> Host:
+    return Host(tmp_path, runner.tree)
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_two_runs_at_once_both_finish_and_never_share_a_card(host: Host) -> None:
+    plan = make_plan({"test_retries.py": SLOW[:3]}, {"test_retries.py": SLOW[3:]})
+    runs = {name: host.start(name, plan, "--cards", "2") for name in ("one", "two")}
+    for name, process in runs.items():
+        ended = host.end(process)
+        assert ended.code == 0, ended.text
+        assert host.verdicts(name, plan) == {"passed"}
+    both = [(name, *held) for name in runs for held in host.held(name)]
+    assert {card for _, card, _, _ in both} == {"spyre:0", "spyre:1"}
+    for one, card, begin, end in both:
+        for other, other_card, other_begin, other_end in both:
+            if one != other and card == other_card:
+                assert end <= other_begin or other_end <= begin
+
+
+def test_a_run_starts_with_the_card_that_is_free_and_takes_the_other_when_it_comes_free(host: Host) -> None:
+    other = Leases(host.leases, run="other", clock=time.time)
+    assert other.take("spyre:0")
+    plan = make_plan({"test_retries.py": SLOW[:5]}, {"test_retries.py": SLOW[5:]})
+    process = host.start("one", plan, "--cards", "2", "--static")
+    journals = host.folder / "one" / "journal"
+    until(lambda: journals.is_dir() and any('"e":"start"' in one.read_text() for one in journals.iterdir()))
+    assert {card for card, _, _ in host.held("one")} == {"spyre:1"}
+    other.release("spyre:0")
+    ended = host.end(process)
+    assert ended.code == 0, ended.text
+    assert {card for card, _, _ in host.held("one")} == {"spyre:0", "spyre:1"}
+
+
+def test_a_run_that_waits_says_for_whom_and_gives_up_in_its_time(host: Host) -> None:
+    other = Leases(host.leases, run="other", clock=time.time)
+    for card in ("spyre:0", "spyre:1"):
+        assert other.take(card)
+    plan = make_plan({"test_retries.py": SLOW[:1]})
+    ended = host.end(host.start("one", plan, SPYRE_CI__RUN__LEASE_TIMEOUT_S="2"))
+    assert ended.code == EXIT_INCOMPLETE
+    assert f"waiting for a card: spyre:0 is held by run other (process {os.getpid()} of " in ended.text
+    assert host.verdicts("one", plan) == {"not_run"}
+
+
+def test_a_holder_that_is_killed_frees_its_card(host: Host) -> None:
+    command = [sys.executable, "-c", HOLD, str(host.leases)]
+    with subprocess.Popen(command, env=host.environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        mine = Leases(host.leases, run="mine", clock=time.time)
+        assert not mine.take("emulated:0")
+        assert "run doomed" in str(mine.holder("emulated:0"))
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=TIMEOUT_S)
+        assert mine.take("emulated:0")
+
+
+def test_a_card_whose_supervisor_was_killed_is_free_once_its_worker_has_ended(host: Host) -> None:
+    process = host.start("one", make_plan({"test_retries.py": SLOW[:1]}), "--cards", "1")
+    journals = host.folder / "one" / "journal"
+    until(lambda: journals.is_dir() and any('"e":"start"' in one.read_text() for one in journals.iterdir()))
+    (card, _, _), *_ = host.held("one")
+    (journal,) = read_journals(host.folder / "one")
+    worker = journal.events[0]["pid"]
+    os.kill(worker, signal.SIGSTOP)
+    process.kill()
+    assert host.end(process).code == -signal.SIGKILL
+    mine = Leases(host.leases, run="mine", clock=time.time)
+    assert not mine.take(card)
+    os.kill(worker, signal.SIGCONT)
+    until(lambda: mine.take(card))
+
+
+def test_a_host_whose_cards_are_all_sick_ends_as_incomplete_and_says_why(host: Host) -> None:
+    host.environ.pop("SPYRE_DEVICES")
+    plan = make_plan({"test_retries.py": SLOW[:1]}, {"test_retries.py": SLOW[1:2]})
+    cards = max(2, os.cpu_count() or 1)  # as many as are emulated
+    environ = {
+        "SPYRE_CI_CARD_FAULTS": ",".join(f"emulated:{number}=open" for number in range(cards)),
+        "SPYRE_CI__RUN__CARD_STRIKES": "1",
+    }
+    ended = host.end(host.start("one", plan, "--cards", "2", **environ))
+    assert ended.code == EXIT_INCOMPLETE
+    assert "card emulated:0 is left out: benched until" in ended.text
+    assert "RAS::PCI::PCIeFailure" in ended.text
+    assert host.verdicts("one", plan) == {"not_run"}

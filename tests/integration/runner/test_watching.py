@@ -1,0 +1,49 @@
+"""The live view is told of workers and cards that are lost."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ci.live.state import State
+from ci.live.view import Watcher, view_for
+from ci.report.reconcile import reconcile
+from ci.report.verdict import Verdict
+from ci.runner.journal import read_journals
+
+from .small_runs import Runner, make_plan
+
+pytestmark = pytest.mark.integration
+
+SLOW = [f"test_retries.py::TestSlow::test_{number}" for number in range(3)]
+
+
+def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: Runner) -> None:
+    plan = make_plan({"test_retries.py": SLOW})
+    out = io.StringIO()
+    state = State(plan.shards, cards=["cpu:0"], expected_s={}, setup_s={}, now=0.0)
+    watcher = Watcher(state, view_for(Console(file=out), {}, str), None, lambda: 1.0)
+    pids: list[int] = []
+
+    def listen(shard: int, event: Mapping[str, Any]) -> None:
+        watcher.take(shard, event)
+        if event["e"] == "shard_start":
+            pids.append(event["pid"])
+        if event["e"] == "start" and event["id"] == SLOW[1]:
+            os.kill(pids[-1], signal.SIGKILL)
+
+    interrupted = runner.run(plan, restarts=0, listen=listen)
+    watcher.finish(interrupted=interrupted)
+    account = reconcile(plan, read_journals(runner.run_dir), interrupted=interrupted)
+    assert {verdict: state.counts[verdict] for verdict in Verdict} == account.counts
+    assert account.counts[Verdict.INFRASTRUCTURE] == 1
+    assert state.able == ()
+    said = out.getvalue()
+    assert f"shard 0: worker lost while it ran {SLOW[1]}: the worker on cpu:0 died by SIGKILL" in said
+    assert "card cpu:0 is lost for this run: the shard's worker was lost 1 times" in said

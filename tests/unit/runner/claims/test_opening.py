@@ -1,0 +1,101 @@
+"""Joining a share: what is refused, and what is said of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.errors import FileSystemError, PlanMismatchError, SettingsError
+from ci.runner.claims.opening import Meeting, cut_digest, says_password
+from ci.runner.claims.share import Share
+from test_selection.steal import Piece
+
+ROWS = [
+    [Piece(file="a.py", ids=("1", "2"), expected_s=1.0)],
+    [Piece(file="a.py", ids=("3",), expected_s=1.0)],
+]
+OTHERWISE = [
+    [Piece(file="a.py", ids=("1",), expected_s=1.0), Piece(file="a.py", ids=("2",), expected_s=1.0)],
+    ROWS[1],
+]
+
+
+def meeting(where: str, run: str = "nightly") -> Meeting:
+    return Meeting(where=where, run=run, lease_s=9.0, clock=lambda: 0.0, say=lambda _: None)
+
+
+def join(
+    where: str, rows: list[list[Piece]] = ROWS, fingerprint: str = "f" * 64, run: str = "nightly"
+) -> Share:
+    return meeting(where, run).join(fingerprint, rows, 1.0)
+
+
+def test_hosts_with_one_plan_meet_and_runs_stay_apart(tmp_path: Path) -> None:
+    first, second = join(str(tmp_path)), join(str(tmp_path))
+    assert first.me != second.me
+    assert (first.claim(0, ROWS[0][0]), second.claim(0, ROWS[0][0])) == (1, 0)
+    assert join(str(tmp_path), run="weekly").claim(0, ROWS[0][0]) == 1
+
+
+def test_another_plan_is_refused(tmp_path: Path) -> None:
+    join(str(tmp_path))
+    with pytest.raises(PlanMismatchError, match="other hosts run the plan ffffffffffff as 'nightly'") as told:
+        join(str(tmp_path), fingerprint="e" * 64)
+    assert "same plan.json" in str(told.value.remedy)
+
+
+def test_the_same_plan_cut_by_other_durations_is_refused(tmp_path: Path) -> None:
+    join(str(tmp_path))
+    with pytest.raises(PlanMismatchError, match="cut the same plan into other pieces") as told:
+        join(str(tmp_path), OTHERWISE)
+    assert "durations.json.gz" in str(told.value.remedy)
+    assert cut_digest(ROWS) != cut_digest(OTHERWISE)
+
+
+def test_a_place_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run-nightly").mkdir()
+    (tmp_path / "run-nightly" / "plan").write_text("mine")
+    with pytest.raises(PlanMismatchError, match="the plan \\? as"):
+        join(str(tmp_path))
+
+
+def test_a_folder_that_cannot_be_made_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileSystemError, match="cannot be shared: Not a directory") as told:
+        join(str(tmp_path / "file"))
+    assert "symbolic links" in str(told.value.remedy)
+
+
+def test_a_run_by_a_strange_name_stays_inside_the_folder(tmp_path: Path) -> None:
+    join(str(tmp_path / "share"), run="../../out side")
+    assert [path.name for path in tmp_path.iterdir()] == ["share"]
+
+
+@pytest.mark.parametrize("where", ["http://host/x", "s3://bucket:secret@x"])
+def test_an_address_of_something_else_is_refused_without_its_secrets(where: str) -> None:
+    with pytest.raises(SettingsError, match="no folder and no Redis") as told:
+        join(where)
+    assert "secret" not in str(told.value)
+
+
+def test_a_bad_url_of_a_redis_is_refused_without_its_password() -> None:
+    pytest.importorskip("redis", reason="the package redis is not there")
+    with pytest.raises(SettingsError, match="not the URL of a Redis") as told:
+        join("redis://ci:secret@host:port/0")
+    assert "secret" not in str(told.value)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ci.runner.claims.redis", None)
+    with pytest.raises(SettingsError, match="the package for it is not installed") as told:
+        join("redis://host")
+    assert "spyre-ci[redis]" in str(told.value.remedy)
+
+
+def test_a_password_in_an_address_is_seen() -> None:
+    assert says_password("redis://:secret@host/0")
+    assert says_password("rediss://ci:secret@host:6379")
+    assert not says_password("redis://ci@host:6379/0")
+    assert not says_password("/shared/a:b@c")

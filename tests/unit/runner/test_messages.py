@@ -1,0 +1,60 @@
+"""Orders come back as they were sent, line by line, however the pipe cuts them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from ci.runner.messages import Lines, Order, read_order, send
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for one in (reader, writer):
+        try:
+            os.close(one)
+        except OSError:
+            continue
+
+
+def test_an_order_comes_back() -> None:
+    order = Order(
+        do="run", file="a.py", ids=("a.py::x[ü]", "a.py::y"), expectations={"a.py::x[ü]": {"mode": "skip"}},
+        limits={"a.py::y": 3.5}, test_s=9.0, fresh=True, why="stolen", of=3, attempt=2,
+    )  # fmt: skip
+    assert read_order(order.line()) == order
+    assert order.line().count(b"\n") == 1
+
+
+def test_lines_are_whole_however_they_arrive(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    lines = Lines(reader)
+    assert lines.read() == []
+    os.write(writer, b"on")
+    assert lines.read() == []
+    os.write(writer, b"e\ntwo\nthr")
+    assert lines.read() == [b"one", b"two"]
+    lines.unread([b"two"])
+    assert lines.read() == [b"two"]
+    assert lines.ended is False
+
+
+def test_the_end_of_a_pipe_is_told(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    lines = Lines(reader)
+    os.write(writer, b"last\nhalf")
+    os.close(writer)
+    assert lines.read() == [b"last"]
+    assert lines.read() == []
+    assert lines.ended
+    assert lines.read() == []
+
+
+def test_a_reader_that_is_gone_is_no_error_of_the_writer(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    os.close(reader)
+    send(writer, b"anybody?\n")

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.runner.cards import Card
+from ci.runner.health import HealthFiles, Rules
+from ci.runner.leases import Leases
+from ci.runner.pool import CardPool
+
+RULES = Rules(strikes=2, bench_s=100)
+
+
+class Host:
+    """A host with emulated cards, a folder of leases and a clock of its own."""
+
+    def __init__(self, folder: Path, cards: int) -> None:
+        self.folder = folder
+        self.cards = [Card(name=f"emulated:{index}", environment={}) for index in range(cards)]
+        self.now = 1_000.0
+        self.said: list[str] = []
+
+    def pool(self, run: str = "r", wanted: int | None = None) -> CardPool:
+        return CardPool(
+            self.cards,
+            wanted=wanted,
+            leases=Leases(self.folder, run=run, clock=lambda: self.now),
+            health=HealthFiles(folder=self.folder, rules=RULES),
+            run=run,
+            clock=lambda: self.now,
+            say=self.said.append,
+        )
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, 3)
+
+
+def names(cards: list[Card]) -> list[str]:
+    return [card.name for card in cards]
+
+
+def test_two_runs_never_hold_the_same_card(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    assert names(one.take(2)) == ["emulated:0", "emulated:1"]
+    assert names(two.take(3)) == ["emulated:2"]
+    assert two.hopeful
+    assert "emulated:0 is held by run one" in two.blockers()
+    one.release(host.cards[1])
+    assert names(two.take(3)) == ["emulated:1"]
+    one.close()
+    assert names(two.take(3)) == ["emulated:0"]
+
+
+def test_a_run_holds_no_more_than_it_wants(host: Host) -> None:
+    pool = host.pool(wanted=2)
+    assert pool.size == 2
+    assert len(pool.take(3)) == 2
+    assert pool.take(1) == []
+
+
+def test_nobody_holds_a_part_while_it_waits_for_the_rest(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    one.take(2)
+    assert two.take(3, least=2) == []
+    assert names(one.take(1)) == ["emulated:2"]
+
+
+def test_a_benched_card_is_left_out_by_this_run_and_the_next_until_its_bench_is_over(host: Host) -> None:
+    pool = host.pool()
+    card = pool.take(1)[0]
+    assert not pool.strike(card, "RAS::PCI::BusFence", certain=True)
+    assert pool.strike(card, "RAS::PCI::BusFence", certain=True)
+    assert pool.is_out(card)
+    assert pool.left == 2
+    pool.close()
+    later = host.pool("later")
+    assert names(later.take(3)) == ["emulated:1", "emulated:2"]
+    assert "benched until" in later.lost[0]
+    assert "RAS::PCI::BusFence" in later.lost[0]
+    later.close()
+    host.now += 101
+    assert len(host.pool("even later").take(3)) == 3
+
+
+def test_strikes_of_several_runs_add_up(host: Host) -> None:
+    for number in (1, 2):
+        pool = host.pool(f"run {number}")
+        (card,) = pool.take(1)
+        assert pool.strike(card, "sick", certain=True) == (number == 2)
+        pool.close()
+
+
+def test_a_fault_that_may_be_the_softwares_is_kept_from_no_other_run(host: Host) -> None:
+    pool = host.pool()
+    for card in pool.take(3):
+        assert not pool.strike(card, "AttributeError", certain=False)
+        assert pool.strike(card, "AttributeError", certain=False)
+    assert not pool.hopeful
+    assert pool.left == 0
+    assert "given up for this run after 2 faults: AttributeError" in pool.lost[0]
+    pool.close()
+    assert len(host.pool("next").take(3)) == 3
+
+
+def test_where_another_card_is_well_it_is_not_the_software(host: Host) -> None:
+    pool = host.pool()
+    sick, well, _ = pool.take(3)
+    pool.passed([sick, well])
+    pool.strike(sick, "hung", certain=False)
+    pool.strike(sick, "hung", certain=False)
+    pool.close()
+    assert names(host.pool("next").take(3)) == ["emulated:1", "emulated:2"]
+
+
+def test_a_health_file_that_cannot_be_read_costs_the_card_nothing_but_its_past(host: Host) -> None:
+    (host.folder / "emulated:0.health.json").write_text("{")
+    pool = host.pool()
+    assert len(pool.take(3)) == 3
+    assert sum("past strikes of card emulated:0 do not count" in line for line in host.said) == 1
+    pool.strike(host.cards[0], "sick", certain=True)
+    assert HealthFiles(folder=host.folder, rules=RULES).read("emulated:0", host.now).strikes
+
+
+def test_a_strike_that_cannot_be_kept_counts_for_this_run(host: Host) -> None:
+    pool = host.pool()
+    (card,) = pool.take(1)
+    (host.folder / "emulated:0.health.json").mkdir()
+    assert not pool.strike(card, "sick", certain=True)
+    assert pool.strike(card, "sick", certain=True)
+    assert any("cannot be kept" in line for line in host.said)
+
+
+def test_who_waits_says_so_now_and_then(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    one.take(3)
+    for moment in (0.0, 1.0, 59.0, 60.0):
+        two.tell_waiting(moment)
+    assert len(host.said) == 2
+    assert host.said[0].startswith("waiting for a card: emulated:0 is held by run one (process ")
+
+
+def test_without_leases_all_cards_are_ones_own(host: Host) -> None:
+    pool = CardPool(host.cards)
+    assert len(pool.take(5)) == 3
+    assert not pool.hopeful
+    assert pool.descriptors(host.cards) == ()
+    assert pool.blockers() == ""

@@ -1,0 +1,76 @@
+"""What is run again: on other cards, a number of times, and not when everything fails."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.runner.retries import Retries
+
+
+def fail(retries: Retries, name: str, card: str) -> None:
+    retries.failed(name, file=f"{name}.py", of=0, card=card)
+
+
+def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
+    retries = Retries(most=1, budget=9)
+    fail(retries, "a", "one")
+    assert retries.take("one") is None
+    assert not retries.waits_for(["one"])
+    assert retries.waits_for(["one", "two"])
+    found = retries.take("two")
+    assert found is not None
+    assert (found.id, found.attempt, found.avoid) == ("a", 2, frozenset({"one"}))
+    assert retries.take("two") is None
+
+
+def test_of_several_cards_each_is_one_it_failed_on() -> None:
+    retries = Retries(most=1, budget=9)
+    fail(retries, "a", "one+two")
+    assert retries.take("two") is None
+    assert retries.take("two+three") is None
+    assert retries.take("three") is not None
+
+
+def test_where_there_are_no_cards_any_will_do() -> None:
+    retries = Retries(most=1, budget=9, any_card=True)
+    fail(retries, "a", "cpu:0")
+    assert retries.take("cpu:0") is not None
+
+
+def test_no_test_is_run_again_more_often_than_asked() -> None:
+    retries = Retries(most=2, budget=9)
+    for number in range(5):
+        fail(retries, "a", f"card {number}")
+        found = retries.take("other")
+        assert (found is not None) == (number < 2)
+    assert retries.attempt_of("a") == 6
+
+
+def test_where_more_tests_fail_than_may_be_run_again_it_is_counted() -> None:
+    retries = Retries(most=2, budget=2)
+    for name in "abcd":
+        fail(retries, name, "one")
+    assert [one.id for one in retries.waiting] == ["a", "b"]
+    assert retries.refused == 2
+    assert retries.take("two") is not None
+    fail(retries, "a", "two")
+    assert [one.id for one in retries.waiting] == ["b", "a"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", "3", "1+2"]))), st.integers(0, 3)
+)
+def test_nothing_is_ever_given_to_a_card_it_failed_on(events: list[tuple[str, str]], most: int) -> None:
+    retries = Retries(most=most, budget=2)
+    failed: dict[str, set[str]] = {}
+    given_again: dict[str, int] = {}
+    for name, card in events:
+        fail(retries, name, card)
+        failed.setdefault(name, set()).update(card.split("+"))
+        for free in ("1", "2", "3"):
+            while (one := retries.take(free)) is not None:
+                assert free not in one.avoid
+                given_again[one.id] = given_again.get(one.id, 0) + 1
+    assert all(times <= most for times in given_again.values())
+    assert len(given_again) <= 2

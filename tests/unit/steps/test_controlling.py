@@ -1,0 +1,149 @@
+"""What is run on the control device, and with what."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ci.config import load_settings
+from ci.errors import CommandError
+from ci.runner.journal import journal_path
+from ci.runner.run_options import RunOptions
+from ci.runner.source import Source
+from ci.steps import controlling
+from ci.steps.context import Context
+from ci.steps.controlling import control_step
+from ci.steps.folder import RunFolder
+from test_selection.durations import Durations
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+from test_selection.selection import Expectation
+
+A, B, C = "a.py::one", "a.py::two", "b.py::three"
+SHARDS = (
+    Shard(index=0, expected_s=1, groups=(Group(file="a.py", ids=(A, B)),)),
+    Shard(index=1, expected_s=1, groups=(Group(file="b.py", ids=(C,)),)),
+)
+PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=1, makespan_s=1, binds="cards", shards=SHARDS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run in which everything failed, shard 1 elsewhere."""
+    folder = RunFolder(path=tmp_path / "run")
+    for shard in SHARDS:
+        path = journal_path(folder.path, shard.index, 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            "".join(
+                f'{{"t":1,"e":"start","id":"{name}"}}\n{{"t":2,"e":"end","id":"{name}","outcome":"failed"}}\n'
+                for name in shard.ids
+            )
+        )
+    return folder
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the supervisor is handed, in place of running it."""
+    calls: list[dict[str, Any]] = []
+
+    def run_plan(plan: Plan, shards: object, **rest: Any) -> bool:
+        calls.append({"plan": plan, "shards": shards, **rest})
+        return False
+
+    monkeypatch.setattr(controlling, "run_plan", run_plan)
+    return calls
+
+
+def control(
+    folder: RunFolder,
+    plan: Plan = PLAN,
+    shards: tuple[Shard, ...] = SHARDS[:1],
+    flags: Mapping[str, object] | None = None,
+) -> str:
+    """Run the step and return what it said."""
+    said = io.StringIO()
+    flags = {"run.control": "cpu", "device.name": "spyre", **(flags or {})}
+    environ = {"SPYRE_CI_SHARE_PASSWORD": "geheim", "HOME": "/root"}
+    context = Context(
+        settings=load_settings(
+            path=None, environ={}, flags=flags, cwd=folder.path
+        ),
+        environ=environ, clock=lambda: 0.0, monotonic=lambda: 0.0, cores=8,
+        console=Console(file=said, width=200),
+    )  # fmt: skip
+    options = RunOptions(
+        run="r", run_dir=folder.path, tests=folder.path, device=str(flags["device.name"]),
+        environ=environ, threads=1, method="fork", test_timeout_s=9, setup_timeout_s=9, grace_s=1,
+        worker_restarts=1, retries=3, preflight_timeout_s=9, doubts={0: {"why": [A]}},
+    )  # fmt: skip
+    interrupted = control_step(
+        context, plan, shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
+        expectations={A: Expectation(mode="xfail", seed=7)}, durations=Durations(), folder=folder,
+        options=options,
+    )  # fmt: skip
+    assert interrupted is False
+    return said.getvalue()
+
+
+def test_what_failed_in_these_shards_runs_once_more_with_nothing_of_the_device(
+    folder: RunFolder, ran: list[dict[str, Any]]
+) -> None:
+    control(folder)
+    (call,) = ran
+    assert call["plan"].ids == [A, B]
+    assert call["plan"].fingerprint == PLAN.fingerprint
+    options: RunOptions = call["options"]
+    assert (options.device, options.run_dir, options.retries) == ("cpu", folder.path / "control", 0)
+    assert (options.doubts, options.preflight_timeout_s) == ({}, 0)
+    assert options.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
+    assert options.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] == "cpu"
+    assert "SPYRE_CI_SHARE_PASSWORD" not in options.environ
+    assert call["expectations"] == {A: Expectation(mode="mandatory_success", seed=7)}
+
+
+def test_a_run_that_is_resumed_is_controlled_whole(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
+    write_plan(folder.plan, PLAN)
+    left = replace(SHARDS[0], groups=(Group(file="a.py", ids=(B,)),))
+    control(folder, replace(PLAN, shards=(left, SHARDS[1])), (left,))
+    assert ran[0]["plan"].ids == [A, B]
+
+
+def test_what_ran_on_the_control_device_before_is_left_alone(
+    folder: RunFolder, ran: list[dict[str, Any]]
+) -> None:
+    path = journal_path(folder.control.path, 0, 1)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(journal_path(folder.path, 0, 1).read_bytes().splitlines(keepends=True)[:2]))
+    control(folder)
+    assert ran[0]["plan"].ids == [B]
+
+
+def test_a_limit_holds_and_is_told(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
+    said = control(folder, shards=SHARDS, flags={"run.control_limit": 2})
+    assert ran[0]["plan"].ids == [A, C]
+    assert "control: 1 failed test beyond run.control_limit" in said
+    control(folder, flags={"run.control_limit": 0})
+    assert len(ran) == 1
+
+
+def test_the_cpu_is_no_control_of_itself(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
+    assert "left out, as cpu is the device under test" in control(folder, flags={"device.name": "cpu"})
+    assert control(folder, flags={"run.control": "none"}) == ""
+    assert ran == []
+
+
+def test_a_control_that_cannot_be_run_costs_its_marks_alone(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_plan(*_: object, **__: object) -> bool:
+        raise CommandError("the worker cannot be started", remedy="check the disk")
+
+    monkeypatch.setattr(controlling, "run_plan", run_plan)
+    assert "control: ended early: the worker cannot be started" in control(folder)

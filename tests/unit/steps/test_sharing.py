@@ -1,0 +1,103 @@
+"""Whether a host shares, where, and what it must not be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ci.config import load_settings
+from ci.errors import MissingInputError, SettingsError
+from ci.report.identity import RunIdentity, write_identity
+from ci.steps.context import Context
+from ci.steps.sharing import meeting_of, without_share
+
+
+def context(desk: Path, environ: dict[str, str] | None = None, **run: Any) -> Context:
+    settings = load_settings(
+        path=None, environ=environ or {}, flags={f"run.{key}": value for key, value in run.items()}, cwd=desk
+    )
+    return Context(
+        settings=settings, environ=environ or {}, clock=lambda: 1.0, monotonic=lambda: 2.0,
+        console=Console(record=True, quiet=True), cores=2,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A plan's folder that says which run it is of."""
+    identity = RunIdentity(
+        run="20260101-nightly", run_id=7, run_attempt=2, device="cpu", pytorch_version="2", pytorch_sha="x",
+        stage=None, percent=100, started_at=0.0,
+    )  # fmt: skip
+    write_identity(tmp_path, identity)
+    return tmp_path
+
+
+def test_hosts_meet_by_the_name_of_the_run_where_the_settings_say(beside: Path) -> None:
+    found = meeting_of(context(beside, share="claims", share_lease_s=7.0), beside)
+    assert found is not None
+    assert (found.where, found.run, found.lease_s) == (str(beside / "claims"), "20260101-nightly-2", 7.0)
+
+
+def test_without_a_share_and_with_static_every_host_is_by_itself(beside: Path) -> None:
+    assert meeting_of(context(beside), beside) is None
+    assert meeting_of(context(beside, share="claims", static=True), beside) is None
+
+
+def test_a_job_that_is_run_once_more_runs_its_shards_by_itself(beside: Path) -> None:
+    environ = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ATTEMPT": "3"}
+    assert meeting_of(context(beside, environ, share="claims"), beside) is None
+    environ["GITHUB_RUN_ATTEMPT"] = "2"
+    assert meeting_of(context(beside, environ, share="claims"), beside) is not None
+
+
+def test_a_plan_of_no_run_is_not_shared(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="which run this plan is of") as told:
+        meeting_of(context(tmp_path, share="claims"), tmp_path)
+    assert "run.json" in str(told.value.remedy)
+
+
+def test_a_password_is_taken_from_the_environment_or_a_file(beside: Path) -> None:
+    url = "redis://host/0"
+    (beside / "password").write_text(" from file\n")
+    by_file = meeting_of(context(beside, share=url, share_password_file="password"), beside)
+    environ = {"SPYRE_CI_SHARE_PASSWORD": "from environment"}
+    by_both = meeting_of(context(beside, environ, share=url, share_password_file="password"), beside)
+    neither = meeting_of(context(beside, share=url), beside)
+    found = [one and one.password for one in (by_file, by_both, neither)]
+    assert found == ["from file", "from environment", None]
+
+
+def test_a_password_in_the_address_is_taken_from_the_environment_alone(beside: Path) -> None:
+    url = "redis://:hidden@host/0"
+    found = meeting_of(context(beside, {"SPYRE_CI__RUN__SHARE": url}), beside)
+    assert found is not None
+    assert found.where == url
+    (beside / "spyre-ci.yaml").write_text(f"run:\n  share: {url}\n")
+    with pytest.raises(SettingsError, match="settings files are committed") as told:
+        meeting_of(context(beside), beside)
+    assert "hidden" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "there is no password file"), (" \n", "the password file is empty")]
+)
+def test_a_password_file_that_holds_none_is_told_of(beside: Path, content: str | None, said: str) -> None:
+    if content is not None:
+        (beside / "password").write_text(content)
+    with pytest.raises((MissingInputError, SettingsError), match=said):
+        meeting_of(context(beside, share="redis://host", share_password_file="password"), beside)
+
+
+def test_a_password_file_that_cannot_be_read_is_told_of(beside: Path) -> None:
+    (beside / "password").mkdir()
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        meeting_of(context(beside, share="redis://host", share_password_file="password"), beside)
+
+
+def test_tests_are_not_told_of_the_share() -> None:
+    environ = {"SPYRE_CI_SHARE_PASSWORD": "x", "SPYRE_CI__RUN__SHARE": "redis://:x@h", "PATH": "/bin"}
+    assert without_share(environ) == {"PATH": "/bin"}
