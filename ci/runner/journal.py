@@ -4,7 +4,6 @@ Events, by their key `e` (`t` is seconds since the epoch):
 
 - `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
-- `piece`: file, tests, why, of: what the worker was ordered to do
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `start`: id, log (where in the shard's log its output begins, in bytes)
 - `end`: id, outcome, seconds, message, detail

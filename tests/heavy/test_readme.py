@@ -121,7 +121,7 @@ def test_ctrl_c_through_nox_still_ends_with_an_account(clone: Path) -> None:
 
 def test_a_worker_killed_under_nox_costs_one_test_and_nox_ends_with_3(clone: Path) -> None:
     before = runs(clone)
-    with nox_running(clone, "--percent", "8") as (process, journal):
+    with nox_running(clone, "--percent", "8", "--retries", "0") as (process, journal):
         pid = json.loads(journal.read_text(encoding="utf-8").splitlines()[0])["pid"]
         os.kill(pid, signal.SIGKILL)
         out, _ = process.communicate(timeout=TIMEOUT_S)

@@ -295,7 +295,7 @@ def test_an_interrupted_run_reports_what_it_did_and_ends_with_130(shop: Shop, nu
 
 
 def test_a_worker_killed_in_the_middle_costs_one_test(shop: Shop) -> None:
-    with running(shop, *HANG) as process:
+    with running(shop, *HANG, "--retries", "0") as process:
         (journal,) = shop.folder.glob("runs/*/journal/*.jsonl")
         pid = json.loads(journal.read_text(encoding="utf-8").splitlines()[0])["pid"]
         os.kill(pid, signal.SIGKILL)
