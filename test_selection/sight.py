@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from test_selection.moves import Card, Need
@@ -104,10 +104,11 @@ class Sight:
                 return shard
         return None
 
-    def any_file(self, card: int) -> str | None:
-        """A file of which something is unclaimed in the domain of a card, if there is any."""
+    def any_file(self, card: int, *, without: Collection[str] = ()) -> str | None:
+        """A file of which something is unclaimed in the domain of a card, if there is any but `without`."""
         home = self.home(card)
-        return next((file for file in self.rest.get(home, {}) if self.shard_of(home, file) is not None), None)
+        files = (file for file in self.rest.get(home, {}) if file not in without)
+        return next((file for file in files if self.shard_of(home, file) is not None), None)
 
     def give_back(self, shard: int, piece: Piece) -> None:
         """A piece is unclaimed again."""

@@ -153,8 +153,8 @@ def flaky_test(name: str, rows: Sequence[Outcome]) -> FlakyTest | None:
 def blame(bad: Mapping[str, int], ran: Mapping[str, int]) -> Blame:
     """Whether failures are the card's or the test's.
 
-    All on one of several cards: the card's, where the hypergeometric law gives that a chance below 5 % had
-    the card nothing to do with it. On more than one card: the test's.
+    All on one of several cards: the card's, where the hypergeometric law gives that (all on any one card) a
+    chance below 5 % had the cards nothing to do with it. On more than one card: the test's.
 
     Args:
         bad: by card, how many bad runs.
@@ -162,8 +162,9 @@ def blame(bad: Mapping[str, int], ran: Mapping[str, int]) -> Blame:
     """
     if len(bad) != 1:
         return "test" if bad else "unclear"
-    ((card, failures),) = bad.items()
-    chance = math.comb(ran[card], failures) / math.comb(sum(ran.values()), failures)
+    (failures,) = bad.values()
+    # Whichever card it is, it was not chosen before.
+    chance = sum(math.comb(runs, failures) for runs in ran.values()) / math.comb(sum(ran.values()), failures)
     return "card" if chance < UNLIKELY else "unclear"
 
 

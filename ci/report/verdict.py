@@ -140,9 +140,10 @@ class Failures:
 def fold(outcomes: Sequence[Verdict]) -> Verdict:
     """The verdict over a test's tries, in the order of time.
 
-    The last outcome of the test's own decides. Where that is a good one, an earlier fault of the card
-    makes it `hardware` and an earlier failure `flaky`: a retry is never a silent pass (law 5). A try that
-    was lost from outside counts only when no other try came to an outcome.
+    The last outcome of the test's own decides, but a skip says nothing against a failure before it. Where
+    that is a good one, an earlier fault of the card makes it `hardware` and an earlier failure `flaky`: a
+    retry is never a silent pass (law 5). A try that was lost from outside counts only when no other try
+    came to an outcome.
     """
     own = [outcome for outcome in outcomes if outcome not in NO_OUTCOME]
     if not own:
@@ -150,6 +151,8 @@ def fold(outcomes: Sequence[Verdict]) -> Verdict:
         return Verdict.INFRASTRUCTURE if lost else Verdict.NOT_RUN
     if own[-1] in (Verdict.FAILED, Verdict.HARDWARE):
         return own[-1]
+    if own[-1] is Verdict.SKIPPED and Verdict.FAILED in own:
+        return Verdict.FAILED
     if Verdict.HARDWARE in own:
         return Verdict.HARDWARE
     return Verdict.FLAKY if Verdict.FAILED in own else own[-1]

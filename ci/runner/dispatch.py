@@ -119,7 +119,11 @@ class Dispatcher:
             card: the name of its card, or of its cards joined by `+`.
             now: the moment, in seconds since the run began.
         """
-        job = self._own(post) or self._again(card) or self._shared(post)
+        if self._at_a_file(post):
+            # Running a test again takes a fresh process: it waits until the post changes files.
+            job = self._own(post) or self._shared(post) or self._again(card)
+        else:
+            job = self._own(post) or self._again(card) or self._shared(post)
         if job is None:
             if self._steals and post not in self.sight.idle:
                 self.sight.idle.append(post)
@@ -231,18 +235,25 @@ class Dispatcher:
         if not self._steals or post in self._private:
             return None
         while (file := self._next_file(post)) is not None:
-            if file in self._refused.get(post, ()):
-                return None
             shard = self._tail.shard_for(post, file)
             if (job := self._piece(post, shard, file)) is not None:
                 return job
         return None
 
     def _next_file(self, post: int) -> str | None:
+        refused = self._refused.get(post, set())
         file = self._tail.next_file(post)
+        if file in refused:
+            # What it cannot have keeps it from nothing else.
+            file = next((one for one in self.sight.queues[post] if one not in refused), None)
         if file is None and self._stuck:
-            return self.sight.any_file(post)
+            return self.sight.any_file(post, without=refused)
         return file
+
+    def _at_a_file(self, post: int) -> bool:
+        """Whether there is more of what the post has set up."""
+        sight, held = self.sight, self.sight.holds[post]
+        return held is not None and sight.shard_of(sight.home(post), held) is not None
 
     def _piece(self, post: int, shard: int, file: str) -> Job | None:
         """Set a file up that the post has not, else the next piece; None where another host took it."""

@@ -54,6 +54,8 @@ __all__ = [
     "read_journals",
 ]
 
+# What pytest's message of a strict xfail that passed begins with.
+XPASS_STRICT = "[XPASS(strict)]"
 OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 # A machine that goes down takes about so much of a journal with it.
 SYNC_S = 1.0
@@ -102,6 +104,7 @@ class JournalWriter:
             _write(self._descriptor, line)
         except OSError as error:
             error.filename = str(self.path)
+            self._torn = self._ends_torn()
             raise
         self._torn = False
 
@@ -143,16 +146,20 @@ class JournalWriter:
         """What was written from byte `start` on, also when the file was deleted meanwhile."""
         return os.pread(self._descriptor, max(0, self.size - start), start)
 
-    def restore(self) -> None:
-        """Where a test deleted the file, put it back with all that was written."""
+    def restore(self) -> bool:
+        """Where a test deleted the file, put it back with all that was written; whether that was so.
+
+        Other processes that have the deleted file open go on writing to that one.
+        """
         if self.path.exists():
-            return
+            return False
         data, descriptor = self.read(0), _open(self.path)
         with _named(self.path):
             _write(descriptor, data)
         os.dup2(descriptor, self._descriptor, inheritable=False)
         os.close(descriptor)
         self._synced = 0
+        return True
 
     def close(self) -> None:
         """Close the file; what was written stays."""

@@ -135,7 +135,7 @@ class Link:
 
     def answers(self) -> list[str]:
         """What it said since the last call: `ready`, `done`."""
-        rows = [json.loads(line) for line in self._answers.read()]
+        rows = list(filter(None, map(_row, self._answers.read())))
         self.refused = next((row["error"] for row in rows if row["m"] == REFUSED), self.refused)
         return [str(row["m"]) for row in rows if row["m"] != REFUSED]
 
@@ -159,6 +159,15 @@ class Link:
                 with contextlib.suppress(OSError):
                     stream.close()
         return code
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """An answer; None where something else wrote to the worker's output before the worker had it."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and "m" in row else None
 
 
 def _tail_of(attempt: Attempt) -> JournalTail:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -81,6 +82,7 @@ class Post:
     def begin(self, job: Job, order: Order) -> None:
         """Hand it a job."""
         self.job = job
+        self.heard = time.monotonic()  # it was not to say anything before
         self.ended.clear()
         self.link.order(order)
 
@@ -93,10 +95,12 @@ class Post:
             case "end" | "crash":
                 self.ended.add(event["id"])
                 self.current = None
-                self._count(event.get("outcome"))
+                self._count(event)
             case "worker_lost" if event["id"] is not None:
                 self.ended.add(event["id"])
                 self.current = None
+            case "group_ready":
+                self.broken.pop(event["file"], None)
             case "not_run":
                 self.ended.update(event["ids"])
             case "file_error":
@@ -111,13 +115,16 @@ class Post:
     def check(self) -> None:
         """Have the card checked before anything runs on it."""
         self.checking, self.check_at, self.fault = True, None, None
+        self.heard = time.monotonic()
         self.ready = self.checked = False
         self.row, self.suspect = 0, False
         self.link.order(Order(do="check"))
 
-    def _count(self, outcome: object) -> None:
-        # An expected failure may be the card's as well as the test's.
-        if outcome != "xfailed":
+    def _count(self, event: Event) -> None:
+        outcome = event.get("outcome")
+        # An expected failure may be the card's as well as the test's; what was skipped, and what ended with
+        # its process, says nothing of the card.
+        if outcome is not None and outcome not in {"xfailed", "skipped"}:
             self.row = self.row + 1 if outcome == "failed" else 0
         self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
 

@@ -16,6 +16,7 @@ class Again:
         of: the shard it is planned for.
         attempt: which try this will be, from 2.
         avoid: the names of the cards it failed on.
+        cards: how many cards it runs on at once.
         expected_s: seconds it is expected to take.
     """
 
@@ -24,6 +25,7 @@ class Again:
     of: int
     attempt: int
     avoid: frozenset[str]
+    cards: int = 1
     expected_s: float = 0.0
 
 
@@ -41,16 +43,21 @@ class Retries:
     budget: int
     any_card: bool = False
     _waiting: list[Again] = field(default_factory=list)
-    _tried: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    _tried: dict[str, tuple[int, int, frozenset[str]]] = field(default_factory=dict)
     _retried: set[str] = field(default_factory=set)
     _given: dict[str, Again] = field(default_factory=dict)
     _refused: int = 0
 
-    def failed(self, name: str, *, file: str, of: int, card: str) -> None:
-        """A try of a test ended badly; of several cards, each is one it failed on."""
-        count, cards = self._tried.get(name, (0, frozenset()))
-        cards |= frozenset(card.split("+"))
-        self._tried[name] = count + 1, cards
+    def failed(self, name: str, *, file: str, of: int, card: str, attempt: int = 1) -> None:
+        """A try of a test ended badly; of several cards, each is one it failed on.
+
+        Where another host had begun it before, the first try here is not the first `attempt` at it.
+        """
+        count, last, cards = self._tried.get(name, (0, 0, frozenset()))
+        last = max(last + 1, attempt)
+        held = frozenset(card.split("+"))
+        cards |= held
+        self._tried[name] = count + 1, last, cards
         if count >= self.most:
             return
         if name not in self._retried and len(self._retried) >= self.budget:
@@ -58,17 +65,13 @@ class Retries:
             return
         self._retried.add(name)
         avoid = frozenset() if self.any_card else cards
-        self._waiting.append(Again(id=name, file=file, of=of, attempt=count + 2, avoid=avoid))
-
-    def attempt_of(self, name: str) -> int:
-        """Which try of a test the next one is."""
-        return self._tried.get(name, (0, frozenset()))[0] + 1
+        self._waiting.append(Again(id=name, file=file, of=of, attempt=last + 1, avoid=avoid, cards=len(held)))
 
     def take(self, card: str) -> Again | None:
         """The next test to be run again that did not fail on this card."""
         held = frozenset(card.split("+"))
         for number, one in enumerate(self._waiting):
-            if not one.avoid & held:
+            if not one.avoid & held and len(held) >= one.cards:
                 self._given[one.id] = one
                 return self._waiting.pop(number)
         return None

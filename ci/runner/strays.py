@@ -32,7 +32,7 @@ def find_strays(mark: str, *, spare: Collection[int], proc: Path = _PROC) -> lis
 
 def find_strays_of_run(run_dir: Path, *, proc: Path = _PROC) -> list[int]:
     """The process ids that work for, or were started by, whoever ran the folder's shards before us."""
-    wanted = re.compile(rb"%b=\d+:%b/" % (VARIABLE.encode(), re.escape(bytes(run_dir / "journal"))))
+    wanted = re.compile(rb"%b=\d+:%b/(?:control/)?journal/" % (VARIABLE.encode(), re.escape(bytes(run_dir))))
     found = []
     for folder in proc.glob("[0-9]*"):
         with contextlib.suppress(OSError):

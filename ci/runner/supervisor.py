@@ -22,7 +22,7 @@ from ci.runner.claims.opening import Meeting
 from ci.runner.claims.share import Share
 from ci.runner.claims.view import View, posted
 from ci.runner.dispatch import Dispatcher, Job
-from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, Event, JournalWriter
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, Event, JournalWriter
 from ci.runner.link import Attempt, Link, new_attempt
 from ci.runner.pool import CardPool
 from ci.runner.post import Post
@@ -310,11 +310,13 @@ class _Supervisor:
         post.link.go_on(attempt)
         post.shard = shard.index
         post.broken.clear()
+        post.heard = time.monotonic()
         post.ready = False  # until it says that it has begun
 
     def _leave(self, post: Post) -> None:
         """Let a worker end by itself; its cards are free then."""
         post.leaving = True
+        post.heard = time.monotonic()
         post.job = None
         post.ready = False
         post.link.dismiss()
@@ -369,7 +371,7 @@ class _Supervisor:
         if self._strike(post, reason):
             self._drop(post)
         elif self._options.preflight_timeout_s:
-            post.ready, post.checking = False, True
+            post.ready, post.checking, post.fault = False, True, None
             post.check_at = time.monotonic() + RECHECK_S
         else:
             post.fault = None
@@ -436,7 +438,7 @@ class _Supervisor:
             if post.link.refused is not None:
                 raise cannot_go_on(self._options.run_dir, post.link.refused)
         post.link.end()
-        if post.sick or (post.leaving and post.finished):
+        if post.sick or post.leaving:
             self._posts.remove(post)
             self._part(post)
         else:
@@ -458,12 +460,17 @@ class _Supervisor:
 
     def _learn(self, post: Post, event: Event) -> None:
         bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
-        if bad:
+        # One that was to fail and passed has been told apart already: another card says no more of it.
+        if bad and not str(event.get("message")).startswith(XPASS_STRICT):
             self._failed(post, event["id"])
 
     def _failed(self, post: Post, name: str) -> None:
         self._retries.failed(
-            name, file=self._work.file_of(name), of=self._work.shard_of(name), card=post.card.name
+            name,
+            file=self._work.file_of(name),
+            of=self._work.shard_of(name),
+            card=post.card.name,
+            attempt=1 if post.job is None else post.job.attempt,
         )
 
     def _replace(self, lost: Post, code: int) -> None:

@@ -85,6 +85,8 @@ class Worker:
         self._stop = threading.Event()
         # What may be asked for of a file, where that is known to be little.
         self._wanted: dict[str, tuple[str, ...]] = {}
+        # Whether the child writes to a journal that a test has deleted.
+        self._astray = False
         # Files whose forked process could not set them up.
         self._unforkable: set[str] = set()
         # Whether the card failed in this order: what is left of it is for others.
@@ -188,7 +190,7 @@ class Worker:
 
     def _take(self, order: Order) -> Hand:
         """The child that has the file set up, or a new one."""
-        if self._hand is not None and (order.fresh or self._hand.file != order.file):
+        if self._hand is not None and (order.fresh or self._astray or self._hand.file != order.file):
             self._dismiss()
         if self._hand is not None and self._hand.child.poll() is not None:
             self._forget()
@@ -209,6 +211,7 @@ class Worker:
         watch = Watch(self._journal, self._limits, time.monotonic)
         watch.log_start = self._log.stat().st_size if self._log.exists() else 0
         method = "spawn" if order.spawn or order.file in self._unforkable else self._task["method"]
+        self._astray = False
         return Hand(order.file, spec, log=self._log, method=method, watch=watch)
 
     def _limits_of(self, order: Order) -> Limits:
@@ -297,7 +300,7 @@ class Worker:
             watch.update()
             self._journal.sync()
             if hand.answered:
-                self._journal.restore()
+                self._astray = self._journal.restore() or self._astray
                 return None
             if self._stopped:
                 child.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import ci
@@ -21,6 +22,14 @@ from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
 from test_selection.catalog import write_catalog
 from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
+
+# Of the job's environment, what tests have no business with: tokens, and the files by which GitHub is told
+# what later steps find in their environment and path.
+WITHHELD = (
+    "SPYRE_CI_HUD_TOKEN", "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "ACTIONS_*", "GITHUB_TOKEN",
+    "GH_TOKEN", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
+    "TWINE_*", "AWS_*",
+)  # fmt: skip
 
 
 def resolve_source(context: Context, where: str | None) -> Source:
@@ -47,13 +56,26 @@ def noted_source(context: Context, folder: RunFolder) -> Source | None:
     return resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
 
 
+def without_job_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment for tests, which a pull request brings: no tokens, and no files that steer the job.
+
+    The same user's processes can still be looked into, so a job that runs strangers' tests should hold no
+    secret it can do without.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if not any(fnmatchcase(name, pattern) for pattern in WITHHELD)
+    }
+
+
 def worker_environment(context: Context, source: Source) -> dict[str, str]:
     """The environment of every process that imports tests."""
     device = context.settings.model.device
     project = str(Path(ci.__file__).parent.parent)
     path = [project, *filter(None, [context.environ.get("PYTHONPATH")])]
     return {
-        **context.environ,
+        **without_job_secrets(context.environ),
         **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),
         "PYTHONPATH": os.pathsep.join(path),
         "TORCH_ROOT": str(source.tests.parent),

@@ -15,6 +15,8 @@ from ci.steps.folder import RunFolder
 from test_selection.files import read_json, write_json
 
 KIND = "run-settings"
+# An address may hold a password, and where hosts share is for those who resume to say.
+UNNOTED = ("share", "share_password_file")
 FILE = "run-settings.json"
 
 
@@ -41,7 +43,7 @@ def write_note(
     content = {
         "shards": sorted(earlier | set(shards)),
         "allow_collect_errors": allow_collect_errors,
-        "run": context.settings.model.run.model_dump(mode="json"),
+        "run": context.settings.model.run.model_dump(mode="json", exclude=set(UNNOTED)),
     }
     write_json(folder.path / FILE, KIND, content)
 
@@ -85,7 +87,7 @@ def as_noted(context: Context, folder: RunFolder, note: RunNote) -> Context:
     kept = {
         name: value
         for name, value in note.run.items()
-        if name in now and settings.origins.get(f"run.{name}") != "flag"
+        if name in now and name not in UNNOTED and settings.origins.get(f"run.{name}") != "flag"
     }
     try:
         run = Run.model_validate({**now, **kept})

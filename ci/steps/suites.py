@@ -14,6 +14,7 @@ from ci.errors import BadFileError, CommandError, SettingsError, UsageError
 from ci.process import run_command
 from ci.report.results import read_results
 from ci.report.verdict import Result, Verdict
+from ci.runner.journal import XPASS_STRICT
 from ci.steps.collecting import root_of, suite_files
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
@@ -28,8 +29,6 @@ from test_selection.suite_vocabulary import Known, known_of
 
 # Importing torch's lists of operators and modules takes some seconds, on a busy machine a minute.
 TORCH_TIMEOUT_S = 180
-# What pytest says of a strict xfail that passed.
-XPASS_STRICT = "[XPASS(strict)]"
 
 _NAMES = """
 import json, sys
@@ -106,7 +105,7 @@ def passing_xfails(results: Iterable[Result], selection: Selection) -> set[str]:
     found = set()
     for one in results:
         expected = selection.expectations.get(one.id)
-        strict = one.verdict is Verdict.FAILED and one.message.startswith(XPASS_STRICT)
+        strict = one.verdict is Verdict.FAILED and XPASS_STRICT in one.message
         if expected and expected.mode in PROMOTABLE and (one.verdict is Verdict.XPASSED or strict):
             found.add(one.id)
     return found

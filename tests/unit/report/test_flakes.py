@@ -67,10 +67,11 @@ def test_the_last_bad_run_and_its_cards_are_told() -> None:
 @pytest.mark.parametrize(
     ("bad", "ran", "wanted"),
     [
-        ({"a": 3}, {"a": 3, "b": 9}, "card"),
+        ({"a": 3}, {"a": 4, "b": 4, "c": 4, "d": 4}, "card"),
+        ({"a": 3}, {"a": 3, "b": 9}, "unclear"),
         ({"a": 3}, {"a": 3}, "unclear"),
         ({"a": 1}, {"a": 2, "b": 2}, "unclear"),
-        ({"a": 1}, {"a": 1, "b": 40}, "card"),
+        ({"a": 1}, {"a": 1, "b": 40}, "unclear"),
         ({"a": 2, "b": 1}, {"a": 9, "b": 9}, "test"),
         ({}, {}, "unclear"),
     ],

@@ -21,7 +21,7 @@ OUTCOMES = [one for one in Verdict if one is not FLAKY]
         ([FAILED], FAILED),
         ([FAILED, FAILED], FAILED),
         ([FAILED, PASSED], FLAKY),
-        ([FAILED, SKIPPED], FLAKY),
+        ([FAILED, SKIPPED], FAILED),
         ([PASSED, FAILED], FAILED),
         ([HARDWARE, PASSED], HARDWARE),
         ([HARDWARE, FAILED], FAILED),

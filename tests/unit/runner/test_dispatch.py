@@ -192,3 +192,35 @@ def test_what_nobody_is_left_for_is_told(steals: bool) -> None:
     made.lost(0, [])
     made.end(0)
     assert made.left_over() == {0: ["1", "2"], 1: ["3"]}
+
+
+def test_a_file_that_cannot_be_had_keeps_a_post_from_nothing_else() -> None:
+    made = dispatcher([[piece("a.py", "1"), piece("b.py", "2")], [piece("a.py", "3"), piece("c.py", "4")]])
+    made.begin(0)
+    made.refuse(0, "a.py")
+    ran: list[str] = []
+    for now in range(12):
+        made.tick(float(now), stuck=True)
+        job = made.ask(0, "card 0", float(now))
+        if job is not None:
+            ran += job.piece.ids
+            made.done(0, now + 0.5)
+    assert sorted(ran) == ["2", "4"]
+    assert made.left_over() == {1: ["3"]}
+
+
+def test_a_failed_test_waits_until_a_post_changes_files() -> None:
+    retries = Retries(most=1, budget=9)
+    made = Dispatcher(
+        [[piece("a.py", "1"), piece("a.py", "2")]], file_s={}, tick_s=1.0, steals=True, retries=retries
+    )
+    made.begin(0)
+    order = []
+    for now in range(4):
+        job = asked(made, 0, float(now))
+        assert job is not None
+        order.append((job.why, job.piece.ids))
+        made.done(0, now + 0.5)
+        if now == 0:
+            retries.failed("9", file="b.py", of=0, card="another")
+    assert order == [("plan", ()), ("plan", ("1",)), ("plan", ("2",)), ("retry", ("9",))]
