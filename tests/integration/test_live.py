@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,7 @@ def last_verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
 def test_the_events_say_what_the_report_says_retries_and_all(shop: Shop, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
+    shutil.copy(Path(__file__).parent / "runner" / "faults" / "test_retries.py", shop.tree / "test")
     words = ("--files", "test_retries.py,test_outcomes.py", "-k", "not TestSlow", "--cards", "2")
     code, out, err = shop.call(*words, "--retries", "1", "--events", "events.jsonl", RUN_NOTES=str(notes))
     rows = checked((shop.folder / "events.jsonl").read_text(encoding="ascii").splitlines())
