@@ -64,14 +64,15 @@ class Bar:
 
 
 @contextlib.contextmanager
-def _ticking(lines: Bar) -> Iterator[None]:
+def ticking(tick: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Call `tick` from a thread of its own every so many seconds while the block runs."""
     over = threading.Event()
 
-    def tick() -> None:
-        while not over.wait(TICK_S):
-            lines.tick()
+    def keep_on() -> None:
+        while not over.wait(every_s):
+            tick()
 
-    thread = threading.Thread(target=tick, name="progress", daemon=True)
+    thread = threading.Thread(target=keep_on, name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -93,7 +94,7 @@ def bar(console: Console, clock: Callable[[], float], name: str, total: int) -> 
     now = clock()
     if not console.is_terminal:
         lines = Bar(name=name, total=total, _console=console, _clock=clock, _said=now)
-        with _ticking(lines):
+        with ticking(lines.tick, TICK_S):
             yield lines
         return
     columns = (

@@ -27,8 +27,7 @@ MAX_TOGETHER, MOST_TOGETHER = 3, 12
 # The gap between what is proved and what is reached is halved so often, unless it is small.
 HALVINGS = 6
 CLOSE = 1.001
-# A makespan this near is left as it is; one farther than the other is looked at with fine classes.
-NEAR = 1.005
+# One that is farther than this from its bound is looked at with fine classes.
 FAR = 1.0095
 
 
@@ -206,8 +205,6 @@ def grouped_bound(
     loads: Sequence[FileLoad], shards: int, low: float, high: float, *, finely: bool = True
 ) -> float:
     """The best bound found from `low`, a bound, up to `high`, a makespan that was reached."""
-    if high <= low * NEAR:
-        return low
     reached = high
     for _ in range(HALVINGS):
         if high <= low * CLOSE:

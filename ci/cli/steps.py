@@ -16,6 +16,7 @@ from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
 from ci.steps.main_job import start_run
 from ci.steps.marking import check_quarantine
+from ci.steps.part import Part
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
 from ci.steps.resuming import resume_hint, resume_step
@@ -164,17 +165,15 @@ def run(
         where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
         found = resolve_source(context, where)
         expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-        interrupted = run_step(
-            context,
-            planned,
-            chosen,
+        part = Part(
+            plan=planned,
+            shards=chosen,
             source=found,
             expectations=expectations,
             durations=planned_seconds(context, beside),
             folder=folder,
-            beside=beside,
-            events=sink,
         )
+        interrupted = run_step(context, part, beside=beside, events=sink)
         summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
         code = EXIT_INTERRUPTED if interrupted else summary.exit_code
         if sink is not None:

@@ -35,7 +35,7 @@ def find_token(environ: Mapping[str, str], token_file: Path | None) -> str:
             where="report.token_file",
             remedy=f"set {TOKEN_VARIABLE}, or name a file that holds the token",
         )
-    return _checked(_read(token_file), str(token_file))
+    return _checked(read_secret(token_file, "token"), str(token_file))
 
 
 def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
@@ -52,7 +52,7 @@ def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
         if not path.exists():
             write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
         _keep_private(path, warn)
-        return _checked(_read(path), str(path))
+        return _checked(read_secret(path, "token"), str(path))
 
 
 def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
@@ -69,14 +69,20 @@ def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
         )
 
 
-def _read(path: Path) -> str:
+def read_secret(path: Path, what: str) -> str:
+    """What a file with one secret holds; `what` names it in errors.
+
+    Raises:
+        MissingInputError: there is no such file.
+        SettingsError: it cannot be read.
+    """
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError as error:
-        raise MissingInputError("there is no token file", where=path, remedy="check the path") from error
+        raise MissingInputError(f"there is no {what} file", where=path, remedy="check the path") from error
     except OSError as error:
         raise SettingsError(
-            f"the token file cannot be read: {error.strerror}", where=path, remedy="check its permissions"
+            f"the {what} file cannot be read: {error.strerror}", where=path, remedy="check its permissions"
         ) from error
 
 

@@ -17,6 +17,7 @@ from ci.live.screen import Screen
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.words import Again
+from ci.progress import ticking
 from ci.provider import in_log
 
 TICK_S = 0.5
@@ -97,18 +98,9 @@ def watching(watcher: Watcher, view: Lines | Screen, clock: Callable[[], float])
     """
     if isinstance(view, Screen):
         view.begin(watcher.state, clock())
-    over = threading.Event()
-
-    def move() -> None:
-        while not over.wait(TICK_S):
-            watcher.tick()
-
-    thread = threading.Thread(target=move, name="live view", daemon=True)
-    thread.start()
     try:
-        yield
+        with ticking(watcher.tick, TICK_S):
+            yield
     finally:
-        over.set()
-        thread.join()
         if isinstance(view, Screen):
             view.end(watcher.state, clock())

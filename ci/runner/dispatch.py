@@ -142,10 +142,13 @@ class Dispatcher:
         job, began = self._doing.pop(post)
         if post in self._private or job.why == "retry":
             return None
-        took, file = now - began, job.piece.file
-        expected = self.sight.file_s.get(file, 0.0) if job.setup else job.piece.expected_s
-        self.learn(post, file, took_s=took, expected_s=expected, setup=job.setup)
+        took = now - began
+        self.learn(post, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
         return took
+
+    def expected_s(self, job: Job) -> float:
+        """Seconds a job was expected to take before anything was learnt."""
+        return self.sight.file_s.get(job.piece.file, 0.0) if job.setup else job.piece.expected_s
 
     def learn(self, post: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
         """What a piece of a file, or its set-up, took at a post."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["run", "hold", "give_up", "check", "shard"]
+Kind = Literal["run", "hold", "check", "shard"]
 # Why a worker runs a piece: its own, or somebody else's; a test again, because it failed.
 Why = Literal["plan", "stolen", "retry"]
 CHUNK = 1 << 16
@@ -28,8 +28,8 @@ class Order:
     """One thing for a worker to do.
 
     Attributes:
-        do: `run` the ids; `hold`, which sets the file up and runs nothing; `give_up` the ids, with the
-            message; `check` the card; `shard`, which begins the journal of another shard.
+        do: `run` the ids; `hold`, which sets the file up and runs nothing; `check` the card; `shard`,
+            which begins the journal of another shard.
         file: the test file.
         ids: canonical ids, in the order of running.
         wanted: with `hold`: besides these ids nothing of the file will be asked for; empty: anything may be.
@@ -41,7 +41,6 @@ class Order:
         why: why this worker runs them.
         of: the shard they are planned for.
         attempt: which try of the tests this is, from 1.
-        message: why ids are given up.
         shard: the shard that begins, with its attempt, journal, log and number of planned tests.
     """
 
@@ -57,7 +56,6 @@ class Order:
     why: Why = "plan"
     of: int = 0
     attempt: int = 1
-    message: str = ""
     shard: Mapping[str, Any] = field(default_factory=dict)
 
     def line(self) -> bytes:

@@ -404,13 +404,16 @@ class _Supervisor:
         """Tell other hosts of a piece all of whose tests have an outcome, and of what it took."""
         if self._share is None or job.why == "retry":
             return
-        file, setup = job.piece.file, job.setup
         if took_s is not None:
-            expected = self._dispatcher.sight.file_s.get(file, 0.0) if setup else job.piece.expected_s
-            self._share.learn(
-                Learnt(shard=post.shard, file=file, took_s=took_s, expected_s=expected, setup=setup)
+            learnt = Learnt(
+                shard=post.shard,
+                file=job.piece.file,
+                took_s=took_s,
+                expected_s=self._dispatcher.expected_s(job),
+                setup=job.setup,
             )
-        if not setup and post.ended.issuperset(job.piece.ids):
+            self._share.learn(learnt)
+        if not job.setup and post.ended.issuperset(job.piece.ids):
             self._share.done(job.of, job.piece)
 
     def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:

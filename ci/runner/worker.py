@@ -145,8 +145,6 @@ class Worker:
                 self._run(order)
             case "hold":
                 self._hold(order)
-            case "give_up":
-                self._journal.write("not_run", ids=list(order.ids), message=order.message)
             case "shard":
                 self._dismiss()
                 self._end_shard("done")

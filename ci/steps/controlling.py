@@ -18,38 +18,23 @@ from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
-from ci.steps.sharing import without_share
-from test_selection.durations import Durations
+from ci.steps.part import Part
 from test_selection.plan import Plan, Shard, read_plan
-from test_selection.selection import Expectation
 
 # PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
 # that is broken must not break the control.
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
-def control_step(
-    context: Context,
-    plan: Plan,
-    shards: Sequence[Shard],
-    *,
-    source: Source,
-    expectations: Mapping[str, Expectation],
-    durations: Durations,
-    folder: RunFolder,
-    options: RunOptions,
-) -> bool:
+def control_step(context: Context, part: Part, options: RunOptions) -> bool:
     """Run what failed in these shards on the control device; what came of it is in journals of its own.
+
+    There every test has to pass, and journals and logs go to a folder below the run's.
 
     Args:
         context: the outside world.
-        plan: what ran here; of a run that is resumed, only what was left of it.
-        shards: those that ran here.
-        source: where the tests come from.
-        expectations: declared outcomes by id; on the control device every test has to pass.
-        durations: the seconds the plan was made with.
-        folder: of the run; the control's journals and logs go to a folder below it.
-        options: how the run itself was run.
+        part: what ran here.
+        options: how it was run.
 
     Returns:
         Whether it was interrupted.
@@ -61,46 +46,35 @@ def control_step(
         context.say(f"control: left out, as {device} is the device under test itself")
         return False
     try:
-        return _control(
-            context, plan, shards, source=source, expectations=expectations, durations=durations,
-            folder=folder, options=options,
-        )  # fmt: skip
+        return _control(context, part, options)
     except SpyreCiError as error:
         # The run itself has ended, and its account is worth more than whose the failures are.
         context.say(f"control: ended early: {error}")
         return False
 
 
-def _control(
-    context: Context,
-    plan: Plan,
-    shards: Sequence[Shard],
-    *,
-    source: Source,
-    expectations: Mapping[str, Expectation],
-    durations: Durations,
-    folder: RunFolder,
-    options: RunOptions,
-) -> bool:
+def _control(context: Context, part: Part, options: RunOptions) -> bool:
     device = context.settings.model.run.control
-    plan = _whole(plan, folder)
-    wanted = _wanted(plan, shards, folder)
+    plan = _whole(part.plan, part.folder)
+    wanted = _wanted(plan, part.shards, part.folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
         context.say(f"control: {counted(len(wanted) - len(ids), 'failed test')} beyond run.control_limit")
     if not ids:
         return False
-    part = control_plan(plan, set(ids))
+    failed = control_plan(plan, set(ids))
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
         return run_plan(
-            part,
-            part.shards,
+            failed,
+            failed.shards,
             cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
-            expectations={name: replace(one, mode="mandatory_success") for name, one in expectations.items()},
-            options=_options(context.on_device(device), options, source, folder, _busy(part)),
+            expectations={
+                name: replace(one, mode="mandatory_success") for name, one in part.expectations.items()
+            },
+            options=_options(context.on_device(device), options, part.source, part.folder, _busy(failed)),
             listen=_count(shown.advance),
-            durations=durations.tests,
-            file_s=durations.files,
+            durations=part.durations.tests,
+            file_s=part.durations.files,
         )
 
 
@@ -135,7 +109,7 @@ def _options(
         options,
         run_dir=folder.control.path,
         device=context.settings.model.device.name,
-        environ={**without_share(worker_environment(context, source)), _AUTOLOAD: "0"},
+        environ={**worker_environment(context, source), _AUTOLOAD: "0"},
         threads=max(1, context.cores // max(1, min(context.cores, shards))),
         retries=0,
         doubts={},

@@ -17,6 +17,7 @@ from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
 from ci.steps.marking import check_quarantine
+from ci.steps.part import Part
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
 from ci.steps.resuming import resume_hint
@@ -99,17 +100,15 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     if wanted.dry_run:
         _show_plan(context, plan, selection, folder)
         return Outcome(exit_code=EXIT_OK, folder=folder)
-    interrupted = run_step(
-        context,
-        plan,
-        plan.shards,
+    part = Part(
+        plan=plan,
+        shards=plan.shards,
         source=source,
         expectations=selection.expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
-        allow_collect_errors=wanted.allow_collect_errors,
-        events=events,
     )
+    interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
     code = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )

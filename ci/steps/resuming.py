@@ -22,9 +22,10 @@ from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
+from ci.steps.part import Part
 from ci.steps.reporting import report_shards, report_step
 from ci.steps.run_note import RunNote, as_noted, read_note
-from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
+from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_locked
 from test_selection.files import read_json
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.ranges import parse_ranges
@@ -149,14 +150,17 @@ def _finish(
     indexes = {shard.index for shard in cut_off.shards}
     started = {one.id for one in cut_off.account.results if one.attempts}
     expectations = read_selection(folder.selection).expectations if folder.selection.is_file() else {}
-    return run_step(
-        context,
-        left,
-        [shard for shard in left.shards if shard.index in indexes],
+    part = Part(
+        plan=left,
+        shards=[shard for shard in left.shards if shard.index in indexes],
         source=_source(context, folder, source),
         expectations=expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
+    )
+    return run_locked(
+        context,
+        part,
         doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
         whole=cut_off.plan,
         events=events,

@@ -31,11 +31,11 @@ from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder, read_device
+from ci.steps.part import Part
 from ci.steps.run_note import write_note
-from ci.steps.sharing import meeting_of, without_share
+from ci.steps.sharing import meeting_of
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
-from test_selection.selection import Expectation
 from test_selection.timeouts import test_timeouts
 
 Doubts = Mapping[int, Mapping[str, Sequence[str]]]
@@ -51,15 +51,20 @@ def cards_of(context: Context) -> list[Card]:
     return inventory(context.environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
 
 
-def card_pool(context: Context, run: str, say: Callable[[str], None]) -> CardPool:
+def card_pool(context: Context, run: str, wanted: Sequence[Card], say: Callable[[str], None]) -> CardPool:
     """All cards of this host, of which the run takes what is free; the control's belong to nobody.
+
+    Args:
+        context: the outside world.
+        run: the readable run id.
+        wanted: what `cards_of` gave.
+        say: told in one line each what becomes of cards.
 
     Raises:
         DeviceError: fewer real cards than the settings ask for.
         FileSystemError: the folder of leases cannot be used.
     """
     model, settings = context.settings.model, context.settings.model.run
-    wanted = cards_of(context)
     if model.device.name == "cpu":
         return CardPool(wanted, say=say)
     folder = shared_folder() if settings.leases is None else context.settings.resolve(settings.leases)
@@ -127,75 +132,62 @@ def planned_seconds(context: Context, folder: RunFolder) -> Durations:
 
 def run_step(
     context: Context,
-    plan: Plan,
-    shards: Sequence[Shard],
+    part: Part,
     *,
-    source: Source,
-    expectations: Mapping[str, Expectation],
-    durations: Durations,
-    folder: RunFolder,
     beside: RunFolder | None = None,
     allow_collect_errors: bool = False,
+    events: Sink | None = None,
+) -> bool:
+    """Run shards and return whether the run was interrupted; everything else is in the journals.
+
+    Args:
+        context: the outside world.
+        part: the shards, with what they are run by.
+        beside: holds the plan; None: the folder of the journals.
+        allow_collect_errors: noted for the case that the run is resumed.
+        events: takes what happens, for other tools.
+    """
+    with run_lock(part.folder.path, alone=False):
+        indexes = [shard.index for shard in part.shards]
+        write_note(context, part.folder, indexes, allow_collect_errors=allow_collect_errors)
+        return run_locked(context, part, beside=beside, events=events)
+
+
+def run_locked(
+    context: Context,
+    part: Part,
+    *,
+    beside: RunFolder | None = None,
     doubts: Doubts | None = None,
     whole: Plan | None = None,
     events: Sink | None = None,
 ) -> bool:
-    """Run `shards` and return whether the run was interrupted; everything else is in the journals.
+    """`run_step` for a caller that holds the lock of the folder, as who resumes a run does.
 
     Args:
         context: the outside world.
-        plan: the whole plan.
-        shards: those to run here.
-        source: where the tests come from.
-        expectations: declared outcomes by id.
-        durations: the seconds the plan was made with.
-        folder: takes the journals.
-        beside: holds the plan; None: the same folder.
-        allow_collect_errors: noted for the case that the run is resumed.
-        doubts: the run is resumed, by a caller that has its folder alone; what may have run before, by shard.
-        whole: what `plan` is the rest of, where the run is resumed: others know its pieces.
+        part: the shards, with what they are run by.
+        beside: holds the plan; None: the folder of the journals.
+        doubts: of a run that is resumed: what may have run before, by shard.
+        whole: what the plan is the rest of, where the run is resumed: others know its pieces.
         events: takes what happens, for other tools.
     """
-    if doubts is None:
-        with run_lock(folder.path, alone=False):
-            indexes = [shard.index for shard in shards]
-            write_note(context, folder, indexes, allow_collect_errors=allow_collect_errors)
-            return run_step(
-                context,
-                plan,
-                shards,
-                source=source,
-                expectations=expectations,
-                durations=durations,
-                folder=folder,
-                beside=beside,
-                doubts={},
-                events=events,
-            )
+    shards, durations = part.shards, part.durations
     cards = cards_of(context)
-    meeting = meeting_of(context, (beside or folder).path)
+    meeting = meeting_of(context, (beside or part.folder).path)
     # Whose pieces may be claimed here.
-    within = shards if meeting is None else plan.shards
-    options = _options(context, source, folder, workers=min(len(cards), len(shards)))
-    options = replace(options, doubts=doubts, spawned=_spawned(source.tests, within))
+    within = shards if meeting is None else part.plan.shards
+    options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
+    options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, within))
     with (
-        contextlib.closing(card_pool(context, folder.run, context.say)) as pool,
-        _watched(
-            context,
-            plan,
-            shards,
-            cards=cards,
-            durations=durations,
-            folder=folder,
-            events=events,
-            shared=meeting is not None,
-        ) as watcher,
+        contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
+        _watched(context, part, cards=cards, events=events, shared=meeting is not None) as watcher,
     ):
         interrupted = run_plan(
-            plan,
+            part.plan,
             shards,
             cards=pool,
-            expectations=expectations,
+            expectations=part.expectations,
             options=options,
             listen=watcher.take,
             durations=durations.tests,
@@ -205,16 +197,7 @@ def run_step(
             whole=whole,
         )
         watcher.finish(interrupted=interrupted)
-    return interrupted or control_step(
-        context,
-        plan,
-        shards,
-        source=source,
-        expectations=expectations,
-        durations=durations,
-        folder=folder,
-        options=options,
-    )
+    return interrupted or control_step(context, part, options)
 
 
 def _options(context: Context, source: Source, folder: RunFolder, *, workers: int) -> RunOptions:
@@ -225,7 +208,7 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         run_dir=folder.path,
         tests=source.tests,
         device=context.settings.model.device.name,
-        environ=without_share(worker_environment(context, source)),
+        environ=worker_environment(context, source),
         threads=max(1, context.cores // max(1, workers)),
         method=default_start_method(),
         test_timeout_s=settings.test_timeout_s,
@@ -252,30 +235,22 @@ def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _watched(
-    context: Context,
-    plan: Plan,
-    shards: Sequence[Shard],
-    *,
-    cards: Sequence[Card],
-    durations: Durations,
-    folder: RunFolder,
-    events: Sink | None,
-    shared: bool,
+    context: Context, part: Part, *, cards: Sequence[Card], events: Sink | None, shared: bool
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
-    here = {shard.index for shard in shards}
-    theirs = [shard for shard in plan.shards if shared and shard.index not in here]
+    here = {shard.index for shard in part.shards}
+    theirs = [shard for shard in part.plan.shards if shared and shard.index not in here]
     state = State(
-        shards,
+        part.shards,
         cards=[card.name for card in cards],
-        expected_s=durations.tests,
-        setup_s=durations.files,
+        expected_s=part.durations.tests,
+        setup_s=part.durations.files,
         now=context.monotonic(),
         others={name: group.file for shard in theirs for group in shard.groups for name in group.ids},
     )
     if events is not None:
-        events.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))
-    view = view_for(context.console, context.environ, _again(folder))
+        events.write(stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint))
+    view = view_for(context.console, context.environ, _again(part.folder))
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher

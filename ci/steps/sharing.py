@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from ci.errors import MissingInputError, SettingsError
+from ci.hud.token import read_secret
 from ci.report.identity import FILE, read_identity
 from ci.runner.claims.opening import REDIS, Meeting, says_password
 from ci.steps.context import Context
 
 PASSWORD_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
-ADDRESS_VARIABLE = "SPYRE_CI__RUN__SHARE"
 
 
 def meeting_of(context: Context, beside: Path) -> Meeting | None:
@@ -60,11 +59,6 @@ def meeting_of(context: Context, beside: Path) -> Meeting | None:
     )
 
 
-def without_share(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment for tests: they have no business with what hosts share."""
-    return {name: one for name, one in environ.items() if name not in (PASSWORD_VARIABLE, ADDRESS_VARIABLE)}
-
-
 def _password(context: Context) -> str | None:
     if given := context.environ.get(PASSWORD_VARIABLE, "").strip():
         return given
@@ -72,14 +66,7 @@ def _password(context: Context) -> str | None:
     if named is None:
         return None
     path = context.settings.resolve(named)
-    try:
-        found = path.read_text(encoding="utf-8", errors="replace").strip()
-    except FileNotFoundError as error:
-        raise MissingInputError("there is no password file", where=path, remedy="check the path") from error
-    except OSError as error:
-        raise SettingsError(
-            f"the password file cannot be read: {error.strerror}", where=path, remedy="check its permissions"
-        ) from error
+    found = read_secret(path, "password").strip()
     if not found:
         raise SettingsError("the password file is empty", where=path, remedy="put the bare password there")
     return found

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,11 @@ def waits(journal: Journal) -> bool:
     return any(event["id"] in LONG for event in events(journal, "start"))
 
 
+def waits_at(shard: int, journal: Journal) -> bool:
+    """Whether one of the long tests has begun at a shard."""
+    return journal.shard == shard and waits(journal)
+
+
 @pytest.fixture(params=["folder", "redis"])
 def hosts(request: pytest.FixtureRequest, tmp_path: Path, tree: Path) -> Iterator[Hosts]:
     share = str(tmp_path / "share")
@@ -190,7 +196,7 @@ def test_the_host_with_the_short_shard_helps_and_both_make_one_account(hosts: Ho
     hosts.go.unlink()
     first, second = hosts.start(0), hosts.start(1)
     for shard in (0, 1):
-        hosts.until(lambda journal, shard=shard: journal.shard == shard and waits(journal))  # type: ignore[misc]
+        hosts.until(partial(waits_at, shard))
     hosts.go.touch()
     for code, said in hosts.wait(first, second):
         assert code == 0, said

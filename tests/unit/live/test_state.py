@@ -75,9 +75,11 @@ def test_a_test_that_is_run_again_counts_once() -> None:
     assert feed.state.counts == Counter({Verdict.FLAKY: 1, Verdict.FAILED: 0})
     assert feed.state.settled == 1
     assert [type(one) for one in news] == [Retried, Ended]
-    assert news[1].outcome is Verdict.PASSED  # type: ignore[union-attr]  # an Ended, as the line above says
-    assert news[1].verdict is Verdict.FLAKY  # type: ignore[union-attr]
-    assert news[1].attempt == 2  # type: ignore[union-attr]
+    ended = news[1]
+    assert isinstance(ended, Ended)
+    assert ended.outcome is Verdict.PASSED
+    assert ended.verdict is Verdict.FLAKY
+    assert ended.attempt == 2
 
 
 def test_a_file_ends_once_with_its_cards_its_seconds_and_what_failed() -> None:

@@ -20,6 +20,7 @@ from ci.steps import controlling
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder
+from ci.steps.part import Part
 from test_selection.durations import Durations
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Expectation
@@ -83,12 +84,11 @@ def control(
         environ=environ, threads=1, method="fork", test_timeout_s=9, setup_timeout_s=9, grace_s=1,
         worker_restarts=1, retries=3, preflight_timeout_s=9, doubts={0: {"why": [A]}},
     )  # fmt: skip
-    interrupted = control_step(
-        context, plan, shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
+    part = Part(
+        plan=plan, shards=shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
         expectations={A: Expectation(mode="xfail", seed=7)}, durations=Durations(), folder=folder,
-        options=options,
     )  # fmt: skip
-    assert interrupted is False
+    assert control_step(context, part, options) is False
     return said.getvalue()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import pytest
 from hypothesis import given, settings
@@ -31,10 +31,10 @@ def load(number: int, setup: float, seconds: list[float]) -> FileLoad:
 
 
 def totals(packing: Packing) -> dict[int, float]:
-    found: Counter[int] = Counter()
+    found: defaultdict[int, float] = defaultdict(float)
     for shares in packing.shares:
         for number, seconds in shares:
-            found[number] += seconds  # type: ignore[assignment]
+            found[number] += seconds
     return dict(found)
 
 
