@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,3 +29,11 @@ def together(cards: Sequence[Card]) -> Card:
         for name, value in card.environment.items():
             environment[name] = f"{environment[name]},{value}" if name in environment else value
     return Card(name="+".join(one.name for one in cards), environment=environment)
+
+
+def at_fault(cards: Sequence[Card], reason: str) -> list[Card]:
+    """Those of several cards, used as one, that a reason names; all of them where it names none."""
+    named = [
+        card for card in cards if re.search(rf"(?<![\w.:-]){re.escape(card.name)}(?![\w:-]|\.\w)", reason)
+    ]
+    return named or list(cards)

@@ -133,14 +133,21 @@ class Dispatcher:
         self._begin(post, job, now)
         return job
 
-    def done(self, post: int, now: float) -> float | None:
+    def done(self, post: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
         """A post did what it was told to; what that took is known now.
+
+        Args:
+            post: the shard it works for.
+            now: the moment, in seconds since the run began.
+            held: the file it has set up now.
+            whole: whether it did that and nothing else, such as a set-up after a crash.
 
         Returns:
             Seconds it took, where that says something of the file.
         """
         job, began = self._doing.pop(post)
-        if post in self._private or job.why == "retry":
+        self.sight.holds[post] = held
+        if not whole or post in self._private or job.why == "retry":
             return None
         took = now - began
         self.learn(post, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)

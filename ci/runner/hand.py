@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.runner.child import Child, start
-from ci.runner.messages import DONE, UNWRITTEN, send
+from ci.runner.messages import DONE, UNWRITTEN, Sender
 from ci.runner.plugin import run_group
 from ci.runner.watch import Watch
 
@@ -44,6 +44,7 @@ class Hand:
         finally:
             os.close(to_child)
             os.close(from_child)
+        self._sender = Sender(self._orders)
         self._open = True
         self._hears = True
         self.unwritten = False
@@ -58,7 +59,8 @@ class Hand:
             "expectations": {name: one for name, one in expectations.items() if name in wanted},
             "try": attempt,
         }
-        send(self._orders, json.dumps(content, separators=(",", ":")).encode() + b"\n")
+        # It may be setting the file up, and read nothing meanwhile.
+        self._sender.send(json.dumps(content, separators=(",", ":")).encode() + b"\n")
         self._owed += 1
 
     @property
@@ -68,6 +70,8 @@ class Hand:
 
     def listen(self, timeout_s: float) -> None:
         """Wait for an answer, at most so long."""
+        if self._open:
+            self._sender.push()
         if not self._hears:
             time.sleep(timeout_s)  # a test has closed the pipe; how the child ends is seen all the same
         elif select.select([self._answers], [], [], timeout_s)[0]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from ci.process import kill_group
 from ci.runner.journal import Event, journal_path, next_attempt
-from ci.runner.messages import REFUSED, Lines, Order, send
+from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
+from ci.runner.patience import KILL_S
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import JournalTail, read_file
 
@@ -109,11 +110,11 @@ class Link:
                 pass_fds=tuple(hand_on),
             )
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
-        self._orders = self.process.stdin.fileno()
+        self._orders = Sender(self.process.stdin.fileno())
         self._answers = Lines(self.process.stdout.fileno())
         self._tail = _tail_of(attempt)
         # A worker that ended before it read its task is noticed as lost.
-        send(self._orders, json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
+        self._orders.send(json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
 
     def fileno(self) -> int:
         """What `select` waits for: the worker's answers."""
@@ -126,18 +127,20 @@ class Link:
 
     def order(self, order: Order) -> None:
         """Have it do something."""
-        send(self._orders, order.line())
+        self._orders.send(order.line())
 
     def go_on(self, attempt: Attempt) -> None:
         """Have it work for another shard, in whose journal it writes from now on; read `events` first."""
         self.order(Order(do="shard", shard=attempt.as_json()))
         self.attempt, self._tail = attempt, _tail_of(attempt)
 
-    def answers(self) -> list[str]:
-        """What it said since the last call: `ready`, `done`."""
-        rows = list(filter(None, map(_row, self._answers.read())))
-        self.refused = next((row["error"] for row in rows if row["m"] == REFUSED), self.refused)
-        return [str(row["m"]) for row in rows if row["m"] != REFUSED]
+    def answers(self) -> list[Answer]:
+        """What it said since the last call; what it was told and could not take yet goes on its way."""
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            self._orders.push()
+        said = list(filter(None, map(read_answer, self._answers.read())))
+        self.refused = next((one.error for one in said if one.what == REFUSED), self.refused)
+        return [one for one in said if one.what != REFUSED]
 
     def events(self) -> Sequence[Event]:
         """What its journal says since the last call."""
@@ -149,25 +152,20 @@ class Link:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
 
-    def end(self) -> int:
-        """End it now, with whatever was started on its behalf; its exit code, negative for a signal."""
+    def end(self) -> None:
+        """End it now, with whatever was started on its behalf, and wait until it is gone, within reason."""
         kill_group(self.process.pid)
-        code = self.process.wait()
-        end_strays(self._mark)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=KILL_S)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End what was started on its behalf, and let go of it, whether it is gone or not."""
+        end_strays(self._mark, spare={self.process.pid})
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-        return code
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """An answer; None where something else wrote to the worker's output before the worker had it."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and "m" in row else None
 
 
 def _tail_of(attempt: Attempt) -> JournalTail:

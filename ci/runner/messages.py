@@ -63,6 +63,34 @@ class Order:
         return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a worker says.
+
+    Attributes:
+        what: `ready`, `done`, or its last word, `refused`.
+        held: the file it has set up; None where it has none.
+        error: with `refused`: the number of the error for which it cannot write its journal.
+    """
+
+    what: str
+    held: str | None = None
+    error: int | None = None
+
+    def line(self) -> bytes:
+        """The answer as it goes over the pipe."""
+        return json.dumps({"m": self.what, "held": self.held, "error": self.error}).encode() + b"\n"
+
+
+def read_answer(line: bytes) -> Answer | None:
+    """An answer; None where something else wrote to the worker's output before the worker had it."""
+    try:
+        row = json.loads(line)
+        return Answer(what=str(row["m"]), held=row["held"], error=row["error"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def read_order(line: bytes) -> Order:
     """The order of a line that `Order.line` made."""
     row = json.loads(line)
@@ -97,6 +125,30 @@ class Lines:
     def unread(self, lines: list[bytes]) -> None:
         """Give lines back that were read too early."""
         self._waiting = [*lines, *self._waiting]
+
+
+class Sender:
+    """Sends over a pipe without ever waiting for its reader, who may be busy, stopped or gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+        os.set_blocking(descriptor, False)
+
+    def send(self, content: bytes) -> None:
+        """Send so much of it as the pipe takes now, and the rest with later calls of `push`."""
+        self._rest += content
+        self.push()
+
+    def push(self) -> None:
+        """Send more of what is left; a reader that is gone is noticed by whoever waits for it."""
+        try:
+            while self._rest:
+                self._rest = self._rest[os.write(self._descriptor, self._rest[:CHUNK]) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            self._rest = b""
 
 
 def send(descriptor: int, content: bytes) -> None:

@@ -5,7 +5,7 @@ The supervisor takes cards here, gives them back, and tells of their faults; nob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ci.errors import BadFileError, SpyreCiError
 from ci.runner.cards import Card
@@ -60,8 +60,10 @@ class CardPool:
         self._unreadable: set[str] = set()
         self._told_at: float | None = None
 
-    def take(self, most: int, *, least: int = 1) -> list[Card]:
+    def take(self, most: int, *, least: int = 1, avoid: Collection[str] = ()) -> list[Card]:
         """Cards that are free now: as many as there are up to `most`, or none if fewer than `least`.
+
+        None of them is called as one to `avoid`.
 
         Nobody holds a part of what it needs while it waits for the rest: two runs would wait for each other.
         """
@@ -69,6 +71,8 @@ class CardPool:
         for card in self._cards:
             if len(self._held) >= self.size or len(taken) >= most:
                 break
+            if card.name in avoid:
+                continue
             if card.name not in self._held and card.name not in self._out and self._take(card):
                 taken.append(card)
         if len(taken) >= least:
@@ -134,7 +138,7 @@ class CardPool:
         """Cards have passed their check."""
         self._well.update(card.name for card in cards)
 
-    def strike(self, card: Card, reason: str, *, certain: bool) -> bool:
+    def strike(self, card: Card, reason: str, *, certain: bool, known: bool = True) -> bool:
         """A held card had a fault; answers whether it is out of the run now.
 
         Where neither the card itself said so (a RAS event) nor another card of this run is well, it may be
@@ -144,9 +148,11 @@ class CardPool:
             card: the card.
             reason: what it did.
             certain: whether the card itself said so.
+            known: whether it was this card, and not perhaps another of several.
         """
         self._strikes[card.name] = self._strikes.get(card.name, 0) + 1
-        benched = self._keep(card, reason) if certain or self._well - {card.name} else None
+        kept = known and (certain or self._well - {card.name})
+        benched = self._keep(card, reason) if kept else None
         if benched is not None:
             self.leave_out(card, benched)
         elif self._strikes[card.name] >= self._rules.strikes:
@@ -184,7 +190,12 @@ class CardPool:
     @property
     def hopeful(self) -> bool:
         """Whether another card may come free: one that is neither held nor out."""
-        return any(card.name not in self._held and card.name not in self._out for card in self._cards)
+        return self.may_have(1)
+
+    def may_have(self, count: int, *, avoid: Collection[str] = ()) -> bool:
+        """Whether so many cards may come free that are not called as those to `avoid`."""
+        shut = self._held | self._out.keys() | set(avoid)
+        return min(self.size, sum(card.name not in shut for card in self._cards)) >= count
 
     @property
     def lost(self) -> tuple[str, ...]:

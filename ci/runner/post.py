@@ -30,6 +30,7 @@ class Post:
         restarts: how often its worker was replaced.
         ended: ids of the job that have an outcome.
         current: the id that runs.
+        crashed: whether a process of the job had to be replaced.
         broken: the files that could not be set up here, with the reason.
         leaving: whether it was told that there is nothing more to do.
         finished: whether its journal says that its work for the shard is over.
@@ -41,6 +42,7 @@ class Post:
         sick: whether its card is out of the run.
         row: how many tests have failed in a row.
         suspect: whether so many did that the card may be dead.
+        killed_at: when it was killed, in monotonic seconds.
     """
 
     cards: Sequence[Card]
@@ -52,6 +54,7 @@ class Post:
     restarts: int = 0
     ended: set[str] = field(default_factory=set)
     current: str | None = None
+    crashed: bool = False
     broken: dict[str, str] = field(default_factory=dict)
     leaving: bool = False
     finished: bool = False
@@ -63,6 +66,7 @@ class Post:
     sick: bool = False
     row: int = 0
     suspect: bool = False
+    killed_at: float | None = None
 
     @property
     def card(self) -> Card:
@@ -75,6 +79,11 @@ class Post:
         return self.ready and self.job is None
 
     @property
+    def busy(self) -> bool:
+        """Whether it is to say something."""
+        return self.job is not None or not self.ready
+
+    @property
     def attempt(self) -> Attempt:
         """The attempt at a shard whose journal it writes."""
         return self.link.attempt
@@ -84,7 +93,27 @@ class Post:
         self.job = job
         self.heard = time.monotonic()  # it was not to say anything before
         self.ended.clear()
+        self.crashed = False
         self.link.order(order)
+
+    def go_on(self, shard: int, attempt: Attempt) -> None:
+        """Have it work for another shard; its journal so far was read."""
+        self.link.go_on(attempt)
+        self.shard = shard
+        self.broken.clear()
+        self.heard = time.monotonic()
+        self.ready = False  # until it says that it has begun
+
+    def leave(self) -> None:
+        """Tell it that there is nothing more to do: it ends by itself."""
+        self.leaving, self.ready, self.job = True, False, None
+        self.heard = time.monotonic()
+        self.link.dismiss()
+
+    def kill(self) -> None:
+        """End it, now."""
+        self.killed_at = time.monotonic()
+        self.link.process.kill()
 
     def take(self, event: Event) -> None:
         """Note what its journal says."""
@@ -95,6 +124,7 @@ class Post:
             case "end" | "crash":
                 self.ended.add(event["id"])
                 self.current = None
+                self.crashed = self.crashed or event["e"] == "crash"
                 self._count(event)
             case "worker_lost" if event["id"] is not None:
                 self.ended.add(event["id"])
@@ -103,6 +133,8 @@ class Post:
                 self.broken.pop(event["file"], None)
             case "not_run":
                 self.ended.update(event["ids"])
+            case "respawn":
+                self.crashed = True
             case "file_error":
                 self.broken[event["file"]] = event["message"]
             case "shard_start":

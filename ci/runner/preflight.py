@@ -14,6 +14,7 @@ from typing import Any
 
 from ci.process import signal_name
 from ci.runner.child import Child, start
+from ci.runner.patience import gone
 from ci.runner.ras import hardware_event
 
 POLL_S = 0.02
@@ -97,8 +98,7 @@ def check(
         child.dump_stacks()
         _wait(child, time.monotonic() + DUMP_S, stopped)
     child.kill()
-    while child.poll() is None:
-        time.sleep(POLL_S)
+    ended = gone(child)
     seconds = round(time.monotonic() - began, 3)
     if code == 0:
         return Finding(ok=True, seconds=seconds)
@@ -107,7 +107,8 @@ def check(
     return Finding(
         ok=False,
         seconds=seconds,
-        message=str(event) if event is not None else _why(code, detail, timeout_s),
+        message=(str(event) if event is not None else _why(code, detail, timeout_s))
+        + ("" if ended else "; its process cannot be ended"),
         detail=detail,
         ras="" if event is None else str(event),
     )

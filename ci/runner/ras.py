@@ -49,7 +49,7 @@ class RasEvent:
     Attributes:
         name: such as RAS::PCI::BusFence.
         line: what was printed, on one line.
-        address: of the card that was opened last before it; None where nothing says.
+        address: of the card that was opened before it; None where nothing says, or several were.
     """
 
     name: str
@@ -86,11 +86,11 @@ def is_hardware(name: str, category: str = "") -> bool:
 
 
 def _event(text: str, name: str, start: int, end: int) -> RasEvent:
-    opened = _OPENED.findall(text, 0, start)
+    opened = set(_OPENED.findall(text, 0, start))
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", end)
     line = " ".join(text[max(first, start - _LINE_LIMIT // 2) : last if last >= 0 else len(text)].split())
-    return RasEvent(name=name, line=line[:_LINE_LIMIT], address=opened[-1] if opened else None)
+    return RasEvent(name=name, line=line[:_LINE_LIMIT], address=opened.pop() if len(opened) == 1 else None)
 
 
 def _object(text: str, start: int, end: int) -> tuple[int, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+
+TOO_MANY = "it is not run again: as many tests as may be (run.retry_budget) were run again before it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,27 @@ class Again:
     cards: int = 1
     expected_s: float = 0.0
 
+    def suits(self, cards: Collection[str]) -> bool:
+        """Whether it may run on these cards, taken as one."""
+        return len(cards) >= self.cards and self.avoid.isdisjoint(cards)
+
+
+@dataclass(slots=True)
+class _Past:
+    """What was tried of a test: how often it failed, how often it was lost, the last try, the cards."""
+
+    failed: int = 0
+    lost: int = 0
+    last: int = 0
+    cards: frozenset[str] = frozenset()
+
 
 @dataclass(slots=True, kw_only=True)
 class Retries:
     """The tests that failed, and those of them that wait for another try.
 
     Attributes:
-        most: how often a test is run again.
+        most: how often a test is run again because it failed, and how often because its worker was lost.
         budget: how many tests are run again at most; where more fail, it is the build that is broken.
         any_card: whether a test may be tried again on the card it failed on, as where there are no cards.
     """
@@ -43,35 +59,45 @@ class Retries:
     budget: int
     any_card: bool = False
     _waiting: list[Again] = field(default_factory=list)
-    _tried: dict[str, tuple[int, int, frozenset[str]]] = field(default_factory=dict)
+    _past: dict[str, _Past] = field(default_factory=dict)
     _retried: set[str] = field(default_factory=set)
     _given: dict[str, Again] = field(default_factory=dict)
-    _refused: int = 0
+    _refused: list[Again] = field(default_factory=list)
 
     def failed(self, name: str, *, file: str, of: int, card: str, attempt: int = 1) -> None:
         """A try of a test ended badly; of several cards, each is one it failed on.
 
         Where another host had begun it before, the first try here is not the first `attempt` at it.
         """
-        count, last, cards = self._tried.get(name, (0, 0, frozenset()))
-        last = max(last + 1, attempt)
-        held = frozenset(card.split("+"))
-        cards |= held
-        self._tried[name] = count + 1, last, cards
-        if count >= self.most:
-            return
-        if name not in self._retried and len(self._retried) >= self.budget:
-            self._refused += 1
-            return
-        self._retried.add(name)
-        avoid = frozenset() if self.any_card else cards
-        self._waiting.append(Again(id=name, file=file, of=of, attempt=last + 1, avoid=avoid, cards=len(held)))
+        past, held = self._tried(name, attempt), frozenset(card.split("+"))
+        past.cards |= held
+        past.failed += 1
+        if past.failed <= self.most:
+            self._put(name, past, file=file, of=of, cards=len(held))
+
+    def lost(self, name: str, *, file: str, of: int, card: str, attempt: int = 1) -> None:
+        """A try of a test came to nothing, and not by its own or its card's doing.
+
+        It costs the test none of the tries it has where it fails, and no card.
+        """
+        past = self._tried(name, attempt)
+        past.lost += 1
+        if past.lost <= self.most:
+            self._put(name, past, file=file, of=of, cards=len(card.split("+")))
+
+    def owed(self, ones: Iterable[Again]) -> None:
+        """Tests that an earlier part of the run did not come to run again."""
+        for one in ones:
+            past = self._tried(one.id, one.attempt - 1)
+            past.cards |= one.avoid
+            past.failed += 1
+            self._put(one.id, past, file=one.file, of=one.of, cards=one.cards)
 
     def take(self, card: str) -> Again | None:
         """The next test to be run again that did not fail on this card."""
-        held = frozenset(card.split("+"))
+        held = card.split("+")
         for number, one in enumerate(self._waiting):
-            if not one.avoid & held and len(held) >= one.cards:
+            if one.suits(held):
                 self._given[one.id] = one
                 return self._waiting.pop(number)
         return None
@@ -80,16 +106,26 @@ class Retries:
         """A test that was to be run again was not, for the worker went before it began."""
         self._waiting.append(self._given.pop(name))
 
-    def waits_for(self, cards: Collection[str]) -> bool:
-        """Whether one of these cards could take a test that waits."""
-        return any(one.avoid.isdisjoint(card.split("+")) for one in self._waiting for card in cards)
-
     @property
     def waiting(self) -> tuple[Again, ...]:
         """The tests that wait to be run again."""
         return tuple(self._waiting)
 
     @property
-    def refused(self) -> int:
-        """How many tests were not run again because too many failed."""
-        return self._refused
+    def refused(self) -> tuple[Again, ...]:
+        """The tests that were not run again because too many failed."""
+        return tuple(self._refused)
+
+    def _tried(self, name: str, attempt: int) -> _Past:
+        past = self._past.setdefault(name, _Past())
+        past.last = max(past.last + 1, attempt)
+        return past
+
+    def _put(self, name: str, past: _Past, *, file: str, of: int, cards: int) -> None:
+        avoid = frozenset() if self.any_card else past.cards
+        one = Again(id=name, file=file, of=of, attempt=past.last + 1, avoid=avoid, cards=cards)
+        if name not in self._retried and len(self._retried) >= self.budget:
+            self._refused.append(one)
+            return
+        self._retried.add(name)
+        self._waiting.append(one)

@@ -9,25 +9,28 @@ import contextlib
 import select
 import subprocess
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ci.errors import CommandError, UsageError
+from ci.errors import UsageError
 from ci.interrupts import noted
 from ci.process import signal_name
-from ci.runner.cards import Card, together
-from ci.runner.claims.news import Learnt
+from ci.runner.attempts import Attempts, explained
+from ci.runner.cards import Card, at_fault, together
 from ci.runner.claims.opening import Meeting
 from ci.runner.claims.share import Share
-from ci.runner.claims.view import View, posted
+from ci.runner.desk import Desk
 from ci.runner.dispatch import Dispatcher, Job
-from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, Event, JournalWriter
-from ci.runner.link import Attempt, Link, new_attempt
+from ci.runner.journal import EXIT_UNWRITABLE, XPASS_STRICT, Event
+from ci.runner.link import Link
+from ci.runner.messages import Answer
+from ci.runner.neighbours import Neighbours
+from ci.runner.patience import KILL_S
 from ci.runner.pool import CardPool
 from ci.runner.post import Post
 from ci.runner.resume import cannot_go_on
-from ci.runner.retries import Retries
+from ci.runner.retries import TOO_MANY, Again, Retries
 from ci.runner.run_options import RunOptions
 from ci.runner.work import Work
 from test_selection.plan import Plan, Shard
@@ -35,11 +38,13 @@ from test_selection.selection import Expectation
 from test_selection.steal import Piece
 
 POLL_S = 0.05
-# How often cards are asked for that other runs hold, and when a card that failed its check has another.
-CARDS_POLL_S = 1.0
+# When a card that failed its check has another.
 RECHECK_S = 1.0
+# So many cards are lost to the workers of one shard before it is the shard that is given up.
+CARDS_A_SHARD = 2
 NO_CARD_LEFT = "no card was left to run it"
 NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
+IN_ORDER = "it is not run again: it runs after other tests of its file (in_order), and not alone"
 Listener = Callable[[int, Mapping[str, Any]], None]
 
 
@@ -56,6 +61,7 @@ def run_plan(
     timeouts: Mapping[str, float] | None = None,
     meeting: Meeting | None = None,
     whole: Plan | None = None,
+    owed: Sequence[Again] = (),
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
@@ -72,6 +78,7 @@ def run_plan(
         timeouts: seconds after which a test counts as hung, where its own history says.
         meeting: where this host shares the plan's pieces with others; None: it runs its shards by itself.
         whole: what `plan` is the rest of, where a run that shares is resumed.
+        owed: tests that an earlier part of the run did not come to run again.
 
     Raises:
         UsageError: a shard needs more cards than there are.
@@ -97,7 +104,7 @@ def run_plan(
     )
     share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
-        plan.fingerprint, work, pool, options, file_s=file_s or {}, listen=listen, share=share
+        plan.fingerprint, work, pool, options, file_s=file_s or {}, listen=listen, share=share, owed=owed
     ).run()
 
 
@@ -112,20 +119,21 @@ class _Supervisor:
         file_s: Mapping[str, float],
         listen: Listener,
         share: Share | None = None,
+        owed: Sequence[Again] = (),
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
         self._pool = pool
-        self._free: list[Card] = []
-        self._asked: float | None = None
-        self._waiting = deque(work.shards)
+        self._desk = Desk(pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic)
         self._posts: list[Post] = []
+        self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen)
+        # Why workers of a shard were lost, and to how many cards.
         self._reasons: dict[int, str] = {}
-        self._attempts: dict[int, Attempt] = {}
-        self._doubts = dict(options.doubts)
-        self._began = self._busy_at = time.monotonic()
+        self._losses: Counter[int] = Counter()
+        self._began = time.monotonic()
         self._retries = Retries(
             most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
         )
+        self._retries.owed(owed)
         self._dispatcher = Dispatcher(
             work.pieces,
             file_s=file_s,
@@ -136,7 +144,7 @@ class _Supervisor:
             retries=self._retries,
             **({} if share is None else {"claim": share.claim}),
         )
-        self._share, self._view = share, View(self._dispatcher, work.table)
+        self._neighbours = Neighbours(share, self._dispatcher, work)
 
     def run(self) -> bool:
         try:
@@ -145,122 +153,62 @@ class _Supervisor:
                     self._exchange()
                     self._fill()
                     self._dispatch()
-                    if not self._posts and not self._waits():
+                    if not self._posts and not self._desk.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
                 if interrupts:
                     self._stop()
-                self._leave_the_share()
+                self._leave_the_neighbours()
                 if not interrupts:
                     self._give_up_the_rest()
                 return bool(interrupts)
         finally:
             for post in self._posts:  # after an error; else there is none
                 post.link.end()
-            if self._share is not None:
-                self._share.leave()
+            self._neighbours.close()
+            self._attempts.close()
 
     @property
     def _now(self) -> float:
         return time.monotonic() - self._began
 
     def _exchange(self) -> None:
-        """Let other hosts know what is done here, and see what they do."""
-        if self._share is None:
-            return
-        mine = [post.shard for post in self._posts]
-        busy = bool(self._waiting) or any(not post.idle for post in self._posts)
-        look = self._share.look(posted(self._dispatcher.sight, mine, self._now), busy=busy)
-        if look is not None:
-            self._view.apply(look, mine, self._now)
+        busy = bool(self._desk.waiting) or any(not post.idle for post in self._posts)
+        self._neighbours.exchange([post.shard for post in self._posts], self._now, busy=busy)
 
-    def _leave_the_share(self) -> None:
-        """Nothing more is claimed here; what others have of this host's shards is noted in its journals."""
-        if self._share is None:
-            return
-        self._view.apply(self._share.leave(), self._work.indexes, self._now)
-        for shard in self._work.indexes:
-            row = self._work.table[shard]
-            for host, numbers in self._share.away(shard, len(row)).items():
-                if ids := [name for number in numbers for name in row[number].ids]:
-                    self._write(self._attempt_at(shard), "elsewhere", host=host, ids=ids)
-                    self._listen(shard, {"e": "elsewhere", "host": host, "ids": ids})
-
-    def _attempt_at(self, shard: int) -> Attempt:
-        """The attempt whose journal tells of a shard; a new one where no post came to it."""
-        if shard not in self._attempts:
-            planned = len(self._work.shard(shard).ids)
-            self._attempts[shard] = new_attempt(self._options.run_dir, shard, planned)
-        return self._attempts[shard]
+    def _leave_the_neighbours(self) -> None:
+        """What others have of this host's shards is noted in its journals."""
+        for shard, host, ids in self._neighbours.leave(self._now):
+            attempt = self._attempts.of(self._work.shard(shard))
+            self._attempts.write(attempt, "elsewhere", host=host, ids=ids)
+            self._listen(shard, {"e": "elsewhere", "host": host, "ids": ids})
 
     def _fill(self) -> None:
-        """Start a worker for each shard that waits and finds its cards free.
-
-        One that must wait for cards lets nobody pass, or narrow ones would keep it waiting to the end.
-        """
-        while self._waiting and self._waiting[0].cards > self._pool.left:
-            self._waiting.popleft()  # there will never be so many; what of it nobody claims is told of
-        self._ask_for_cards()
-        while self._waiting and self._waiting[0].cards <= len(self._free):
-            shard = self._waiting.popleft()
-            cards = [self._free.pop() for _ in range(shard.cards)]
+        """Start a worker for each shard that has its turn and finds its cards free."""
+        for shard, cards in self._desk.give_out():
             self._dispatcher.begin(shard.index)
             self._posts.append(self._post(shard, cards))
-        if not self._waiting or not self._posts:
-            # Nothing here needs them, or they are too few: another run may be waiting for them.
-            self._release(self._free)
-            self._free = []
+        if not self._desk.waiting or not self._posts:
+            self._desk.release_free()  # nothing here needs them, or they are too few
 
-    def _ask_for_cards(self) -> None:
-        """Take what is free of the cards that shards wait for."""
-        missing = sum(shard.cards for shard in self._waiting) - len(self._free)
-        now = time.monotonic()
-        if missing <= 0 or (self._asked is not None and now - self._asked < CARDS_POLL_S):
-            return
-        least = max(1, self._waiting[0].cards - len(self._free))
-        taken = self._pool.take(missing, least=least)
-        self._asked = None if taken else now
-        self._free = [*taken[::-1], *self._free]
-
-    def _release(self, cards: Sequence[Card]) -> None:
-        for card in cards:
-            self._pool.release(card)
-            self._asked = None  # with one card fewer, the run may have another
-
-    def _waits(self) -> bool:
-        """Whether a run that has no card at all is to wait for one."""
-        now = time.monotonic()
-        if not self._waiting or not self._pool.hopeful or now - self._busy_at > self._options.lease_timeout_s:
-            return False
-        self._pool.tell_waiting(now)
+    def _retry_elsewhere(self) -> bool:
+        """Run a test again on a card that no post has had; whether that is so, or worth waiting for."""
+        found = self._desk.for_retry(self._retries.waiting)
+        if found is None:
+            return self._desk.waits_to_retry(self._retries.waiting)
+        one, cards = found
+        index = one.of if one.of in self._work.indexes else self._work.indexes[0]
+        self._dispatcher.begin(index)
+        self._posts.append(self._post(self._work.shard(index), cards))
         return True
 
     def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> Post:
-        link = self._start(shard, cards)
+        attempt, card = self._attempts.begin(shard), together(cards)
+        with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
+            task = self._options.task(self._fingerprint, card.name)
+            environ = {**self._options.environ, **card.environment}
+            link = Link(attempt, task, environ, hand_on=self._pool.descriptors(cards))
         return Post(cards=cards, link=link, shard=shard.index, heard=time.monotonic(), restarts=restarts)
-
-    def _start(self, shard: Shard, cards: Sequence[Card]) -> Link:
-        options = self._options
-        try:
-            attempt = self._new_attempt(shard)
-            card = together(cards)
-            environ = {**options.environ, **card.environment}
-            self._attempts[shard.index] = attempt
-            task = options.task(self._fingerprint, card.name)
-            return Link(attempt, task, environ, hand_on=self._pool.descriptors(cards))
-        except OSError as error:
-            if error.errno in UNWRITABLE:
-                raise cannot_go_on(options.run_dir, error.errno) from error
-            raise CommandError(
-                f"the worker of shard {shard.index} cannot be started: {error}",
-                remedy=f"check the space and the rights of {options.run_dir}",
-            ) from error
-
-    def _new_attempt(self, shard: Shard) -> Attempt:
-        attempt = new_attempt(self._options.run_dir, shard.index, len(shard.ids))
-        for message, ids in self._doubts.pop(shard.index, {}).items():
-            self._write(attempt, "resumed", ids=list(ids), message=message)
-        return attempt
 
     def _dispatch(self) -> None:
         """Give every post that waits something to do, or the next shard, or its leave."""
@@ -274,10 +222,10 @@ class _Supervisor:
             self._dispatcher.tick(self._now, stuck=True)
             found = [self._give(post) for post in self._posts]
             if not any(found):
-                if self._share is not None and self._share.waits():
+                if self._neighbours.wait():
                     return
                 for post in list(self._posts):
-                    self._leave(post)
+                    post.leave()
                 return
 
     def _give(self, post: Post) -> bool:
@@ -285,55 +233,34 @@ class _Supervisor:
         if job is not None:
             post.begin(job, self._work.order(job))
             return True
-        if self._waiting and self._waiting[0].cards == len(post.cards):
-            self._next_shard(post, self._waiting.popleft())
+        if (shard := self._desk.next_shard(len(post.cards))) is not None:
+            self._next_shard(post, shard)
             return True
         # A shard of several cards waits for them, and several cards do not help where one is enough.
-        if self._waiting or len(post.cards) > 1:
-            self._leave(post)
+        if self._desk.waiting or len(post.cards) > 1:
+            post.leave()
         return False
 
     def _next_shard(self, post: Post, shard: Shard) -> None:
         self._follow(post)
         self._dispatcher.end(post.shard)
         self._dispatcher.begin(shard.index)
-        try:
-            attempt = self._new_attempt(shard)
-        except OSError as error:
-            if error.errno in UNWRITABLE:
-                raise cannot_go_on(self._options.run_dir, error.errno) from error
-            raise CommandError(
-                f"shard {shard.index} cannot be begun: {error}",
-                remedy=f"check the space and the rights of {self._options.run_dir}",
-            ) from error
-        self._attempts[shard.index] = attempt
-        post.link.go_on(attempt)
-        post.shard = shard.index
-        post.broken.clear()
-        post.heard = time.monotonic()
-        post.ready = False  # until it says that it has begun
-
-    def _leave(self, post: Post) -> None:
-        """Let a worker end by itself; its cards are free then."""
-        post.leaving = True
-        post.heard = time.monotonic()
-        post.job = None
-        post.ready = False
-        post.link.dismiss()
+        post.go_on(shard.index, self._attempts.begin(shard))
 
     def _listen_to_all(self) -> None:
         links = {post.link.fileno(): post for post in self._posts if not post.link.silent}
-        self._busy_at = time.monotonic() if self._posts else self._busy_at
+        if self._posts:
+            self._desk.busy()
         select.select(list(links), [], [], POLL_S)
         for post in list(self._posts):
             answers = post.link.answers()
             self._follow(post)
-            for _ in answers:
+            for answer in answers:
                 post.heard = time.monotonic()
-                self._answered(post)
+                self._answered(post, answer)
             self._look_after(post)
 
-    def _answered(self, post: Post) -> None:
+    def _answered(self, post: Post, answer: Answer) -> None:
         if not post.ready:
             self._begun(post)
             return
@@ -345,8 +272,10 @@ class _Supervisor:
             self._dispatcher.lost(post.shard, post.ended)
             self._fault(post, post.fault)
             return
-        took_s = self._dispatcher.done(post.shard, self._now)
-        self._account(post, job, took_s)
+        took_s = self._dispatcher.done(post.shard, self._now, held=answer.held, whole=not post.crashed)
+        if took_s is not None:
+            self._neighbours.learn(post.shard, job, took_s)
+        self._account(post, job)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
             self._give_up(post, self._dispatcher.refuse(post.shard, job.piece.file), reason)
         if post.suspect and self._options.preflight_timeout_s:
@@ -377,8 +306,10 @@ class _Supervisor:
             post.fault = None
 
     def _strike(self, post: Post, reason: str) -> bool:
-        """Note a fault with each card that a post holds; whether one of them is out."""
-        out = [self._pool.strike(card, reason, certain=post.certain) for card in post.cards]
+        """Note a fault with the card that had it; whether one that the post holds is out."""
+        cards = at_fault(post.cards, reason)
+        # Of several it is not known which it was: each is watched, and none is benched beyond this run.
+        out = [self._pool.strike(card, reason, certain=post.certain, known=len(cards) == 1) for card in cards]
         return any(out)
 
     def _drop(self, post: Post) -> None:
@@ -386,56 +317,47 @@ class _Supervisor:
         post.sick = True
         for card in filter(self._pool.is_out, post.cards):
             self._note(post, "card_lost", card=card.name, message=self._pool.why_out(card))
-        self._leave(post)
+        post.leave()
         self._end_shard(post)
 
     def _end_shard(self, post: Post) -> None:
         """What a post leaves undone waits for a card again, with what it had taken over from others."""
         self._dispatcher.end(post.shard)
         left = set(self._dispatcher.left_over()) & set(self._work.indexes)
-        working = {one.shard for one in self._posts if not one.sick}
-        if self._retries.waiting and not working:
-            left.add(post.shard)
-        served = working | {shard.index for shard in self._waiting} | self._reasons.keys()
-        self._waiting += [self._work.shard(index) for index in sorted(left - served)]
-        self._asked = None
+        served = {one.shard for one in self._posts if not one.sick}
+        served |= {shard.index for shard in self._desk.waiting}
+        served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
+        self._desk.put([self._work.shard(index) for index in sorted(left - served)])
 
-    def _account(self, post: Post, job: Job, took_s: float | None = None) -> None:
-        """Tell other hosts of a piece all of whose tests have an outcome, and of what it took."""
-        if self._share is None or job.why == "retry":
-            return
-        if took_s is not None:
-            learnt = Learnt(
-                shard=post.shard,
-                file=job.piece.file,
-                took_s=took_s,
-                expected_s=self._dispatcher.expected_s(job),
-                setup=job.setup,
-            )
-            self._share.learn(learnt)
-        if not job.setup and post.ended.issuperset(job.piece.ids):
-            self._share.done(job.of, job.piece)
+    def _account(self, post: Post, job: Job) -> None:
+        """Tell other hosts of a piece all of whose tests have an outcome."""
+        if job.why != "retry" and not job.setup and post.ended.issuperset(job.piece.ids):
+            self._neighbours.done(job.of, job.piece)
 
     def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
             return
         self._note(post, "not_run", ids=[name for piece in pieces for name in piece.ids], message=reason)
-        if self._share is not None:
-            for piece in pieces:
-                self._share.done(post.shard, piece)
+        for piece in pieces:
+            self._neighbours.done(post.shard, piece)
 
     def _look_after(self, post: Post) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""
         code = post.link.process.poll()
-        busy = post.job is not None or not post.ready
-        if code is None and busy and time.monotonic() - post.heard > self._options.silence_s:
-            post.link.process.kill()  # stuck in a driver, or stopped: its child's time-outs need it
-            code = post.link.process.wait()
-        if code is None:
-            if post.check_at is not None and time.monotonic() >= post.check_at:
-                post.check()
+        if code is not None:
+            self._follow(post)
+            self._has_ended(post, code)
             return
-        self._follow(post)
+        now = time.monotonic()
+        if post.killed_at is not None:
+            if now - post.killed_at > KILL_S:
+                self._abandon(post)
+        elif post.busy and now - post.heard > self._options.silence_s:
+            post.kill()  # stuck in a driver, or stopped: its child's time-outs need it
+        elif post.check_at is not None and now >= post.check_at:
+            post.check()
+
+    def _has_ended(self, post: Post, code: int) -> None:
         if code == EXIT_UNWRITABLE:
             post.link.answers()  # its last word, where that was not heard yet
             if post.link.refused is not None:
@@ -445,86 +367,109 @@ class _Supervisor:
             self._posts.remove(post)
             self._part(post)
         else:
-            self._replace(post, code)
+            said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
+            self._lost(post, f"the worker on {post.card.name} {said}")
 
     def _part(self, post: Post) -> None:
         """A worker has ended: its cards are free, but for those that are out."""
         if not post.finished:
             self._note(post, "shard_end", status="done")
-        self._release([card for card in post.cards if self._pool.is_out(card)])
-        self._free += [card for card in post.cards[::-1] if not self._pool.is_out(card)]
+        self._desk.take_back(post.cards)
 
     def _follow(self, post: Post) -> None:
         for event in post.link.events():
             post.heard = time.monotonic()
             post.take(event)
             self._learn(post, event)
+            if event.get("e") == "shard_end":
+                self._attempts.guard(post.attempt.journal)
             self._listen(post.attempt.shard, event)
 
     def _learn(self, post: Post, event: Event) -> None:
         bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
         # One that was to fail and passed has been told apart already: another card says no more of it.
-        if bad and not str(event.get("message")).startswith(XPASS_STRICT):
-            self._failed(post, event["id"])
+        if not bad or str(event.get("message")).startswith(XPASS_STRICT):
+            return
+        if self._work.follows(event["id"]) and self._options.retries:
+            self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=IN_ORDER)
+        else:
+            self._again(self._retries.failed, post, event["id"])
 
-    def _failed(self, post: Post, name: str) -> None:
-        self._retries.failed(
+    def _again(self, told: Callable[..., None], post: Post, name: str) -> None:
+        file, of = self._work.file_of(name), self._work.shard_of(name)
+        told(
             name,
-            file=self._work.file_of(name),
-            of=self._work.shard_of(name),
+            file=file,
+            of=of,
             card=post.card.name,
             attempt=1 if post.job is None else post.job.attempt,
         )
 
-    def _replace(self, lost: Post, code: int) -> None:
+    def _lost(self, post: Post, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
-        said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
-        running = lost.current
-        self._note(lost, "worker_lost", id=running, message=f"the worker on {lost.card.name} {said}")
+        running = post.current
+        self._note(post, "worker_lost", id=running, message=said)
         if running is not None:
-            lost.ended.add(running)
-            self._failed(lost, running)
-        if lost.job is not None:
-            self._account(lost, lost.job)
-        self._dispatcher.lost(lost.shard, lost.ended)
-        self._note(lost, "shard_end", status="done")
-        if lost.fault is not None and self._strike(lost, lost.fault):
-            self._posts.remove(lost)
-            self._end_shard(lost)
-            self._part(lost)
-            return
-        if lost.restarts < self._options.worker_restarts:
-            fresh = self._post(self._work.shard(lost.shard), lost.cards, lost.restarts + 1)
-            self._posts[self._posts.index(lost)] = fresh
-            return
-        self._posts.remove(lost)
-        self._lose(lost)
+            post.ended.add(running)
+            stuck = post.killed_at is not None  # which may be the card's doing
+            self._again(self._retries.failed if stuck else self._retries.lost, post, running)
+        if post.job is not None:
+            self._account(post, post.job)
+        self._dispatcher.lost(post.shard, post.ended)
+        self._note(post, "shard_end", status="done")
+        if post.fault is not None and self._strike(post, post.fault):
+            self._posts.remove(post)
+            self._end_shard(post)
+            self._part(post)
+        elif not for_good and post.restarts < self._options.worker_restarts:
+            fresh = self._post(self._work.shard(post.shard), post.cards, post.restarts + 1)
+            self._posts[self._posts.index(post)] = fresh
+        else:
+            self._posts.remove(post)
+            log = f"logs/{post.shard}-{post.attempt.number}.log"
+            reason = f"the shard's worker was lost {post.restarts + 1} times; its log: {log}"
+            self._do_without(post, said if for_good else reason)
 
-    def _lose(self, lost: Post) -> None:
-        """A card is gone for this run: what is left of its shard is others' to do, if there are any."""
-        self._dispatcher.end(lost.shard)
-        log = f"logs/{lost.shard}-{lost.attempt.number}.log"
-        reason = f"the shard's worker was lost {lost.restarts + 1} times; its log: {log}"
+    def _abandon(self, post: Post) -> None:
+        """Go on without a worker that no signal ends; what it holds, it holds."""
+        post.link.abandon()
+        self._lost(
+            post, f"the worker on {post.card.name} cannot be ended: it hangs in the kernel", for_good=True
+        )
+
+    def _do_without(self, lost: Post, reason: str) -> None:
+        """A card is gone for this run; another has a try at what is left of its shard, once."""
+        wide = len(lost.cards) > 1
         self._reasons[lost.shard] = reason
-        for card in lost.cards:
-            self._pool.leave_out(card, reason)
-        self._listen(lost.shard, {"e": "card_lost", "card": lost.card.name, "message": reason})
-        self._release(lost.cards)
+        self._losses[lost.shard] += CARDS_A_SHARD if wide else 1
+        if not wide:  # of several cards nobody knows which it was, or whether it was one at all
+            self._pool.leave_out(lost.cards[0], reason)
+            self._listen(lost.shard, {"e": "card_lost", "card": lost.card.name, "message": reason})
+        self._desk.release(lost.cards)
+        self._end_shard(lost)
 
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""
+        held = self._pool.blockers()
         for one in self._retries.waiting:
-            # A test of another host's shard is told of in a journal of this one's.
-            attempt = self._attempts.get(one.of) or next(iter(self._attempts.values()))
-            self._write(attempt, "no_retry", ids=[one.id], message=NO_OTHER_CARD)
-        lost = self._share.trouble if self._share is not None else ""
+            self._no_retry(one, f"{NO_OTHER_CARD}; {held}" if held else NO_OTHER_CARD)
+        for one in self._retries.refused:
+            self._no_retry(one, TOO_MANY)
         for shard, ids in self._dispatcher.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
+            lost = self._neighbours.trouble
             reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._no_card()
-            attempt = self._attempt_at(shard)
-            self._write(attempt, "not_run", ids=ids, message=reason)
-            self._write(attempt, "shard_end", status="done")
+            attempt = self._attempts.of(self._work.shard(shard))
+            self._attempts.write(attempt, "not_run", ids=ids, message=reason)
+            self._attempts.write(attempt, "shard_end", status="done")
+
+    def _no_retry(self, one: Again, reason: str) -> None:
+        # A test of another host's shard is told of in a journal of this one's.
+        here = one.of in self._work.indexes
+        attempt = self._attempts.of(self._work.shard(one.of)) if here else self._attempts.any()
+        if attempt is not None:
+            self._attempts.write(attempt, "no_retry", ids=[one.id], message=reason)
 
     def _no_card(self) -> str:
         """Why there is no card."""
@@ -548,15 +493,5 @@ class _Supervisor:
 
     def _note(self, post: Post, event: str, **content: Any) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
-        self._write(post.attempt, event, **content)
+        self._attempts.write(post.attempt, event, **content)
         self._follow(post)
-
-    def _write(self, attempt: Attempt, event: str, **content: Any) -> None:
-        try:
-            with contextlib.closing(JournalWriter(attempt.journal, time.time)) as journal:
-                journal.write(event, **content)
-                journal.sync(now=event == "shard_end")
-        except OSError as error:
-            # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
-            message = f"{attempt.journal}: {error}"
-            self._listen(attempt.shard, {"e": "worker_lost", "id": None, "message": message})

@@ -100,6 +100,14 @@ class Work:
         """The shard a test is planned for."""
         return self._groups[name][0]
 
+    def follows(self, name: str) -> bool:
+        """Whether a test runs after another in a given order, so that alone it would be another test."""
+        group = self._groups[name][1]
+        if not group.chains:
+            return False
+        place = group.ids.index(name)
+        return any(first < place < first + count for first, count in group.chains)
+
     def order(self, job: Job) -> Order:
         """What a worker is told of a job."""
         file = job.piece.file

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ci.runner import prepare
-from ci.runner.child import DUMP_SIGNAL
 from ci.runner.hand import Hand
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.machine import boot_id, host_name
-from ci.runner.messages import REFUSED, Lines, Order, read_order, send
+from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
+from ci.runner.patience import Patience, gone
 from ci.runner.preflight import Finding, check, until_free
 from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
@@ -33,6 +33,7 @@ POLL_S = 0.02
 IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
 UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
+NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most likely in the card's driver"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -52,7 +53,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        send(answers, json.dumps({"m": REFUSED, "error": error.errno}).encode() + b"\n")
+        send(answers, Answer(what=REFUSED, error=error.errno).line())
         os._exit(EXIT_UNWRITABLE)  # its child ends with it
 
 
@@ -136,7 +137,7 @@ class Worker:
 
     def _tell(self, what: str) -> None:
         held = None if self._hand is None else self._hand.file
-        send(self._answers, json.dumps({"m": what, "held": held}).encode() + b"\n")
+        send(self._answers, Answer(what=what, held=held).line())
 
     def _obey(self, order: Order) -> None:
         self._sick = False
@@ -282,8 +283,9 @@ class Worker:
         if hand is None:
             return
         hand.child.kill()
-        while hand.child.poll() is None:
-            time.sleep(POLL_S)
+        if not gone(hand.child):
+            self._journal.write("card_fault", message=f"{NEVER_ENDS}: the one that ran {hand.file}", ras="")
+            self._sick = True
         hand.close()
         end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
         self._journal.restore()
@@ -291,31 +293,26 @@ class Worker:
     def _wait(self, hand: Hand) -> int | None:
         """Wait until the child has done what it was told, or has ended; its exit code then."""
         child, watch = hand.child, hand.watch
-        dumped_at: float | None = None
+        patience = Patience(child, watch, time.monotonic)
         while (code := child.poll()) is None:
             hand.listen(POLL_S)
-            now = time.monotonic()
             watch.update()
             self._journal.sync()
             if hand.answered:
                 self._astray = self._journal.restore() or self._astray
                 return None
             if self._stopped:
-                child.kill()
-            elif not watch.overdue():
-                dumped_at = None  # it ended after all, and what runs now has its own time
-            elif dumped_at is None:
-                child.dump_stacks()
-                dumped_at = now
-            elif now - dumped_at > watch.limits.dump_s:
-                watch.give_up()
-                child.kill()
+                patience.kill()
+            else:
+                patience.look()
+            if patience.over:
+                code = -signal.SIGKILL
+                break
             stem_flood(child.log)
         hand.listen(0)
         child.kill()  # what the child started and left behind
         watch.update()
-        if dumped_at is not None and code == -DUMP_SIGNAL:
-            watch.give_up()  # asked for its stacks before it could tell them
+        patience.ended(code)
         return code
 
     def _crash(self, watch: Watch, code: int) -> None:

@@ -55,6 +55,7 @@ class Runner:
         device: str = "cpu",
         static: bool = True,
         retries: int = 0,
+        retry_budget: int = 100,
         durations: Mapping[str, float] | None = None,
         pool: CardPool | None = None,
         preflight_timeout_s: float = 0,
@@ -72,7 +73,8 @@ class Runner:
         options = RunOptions(
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device=device, environ=environ,
             threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
-            grace_s=5, worker_restarts=restarts, static=static, retries=retries, retry_budget=100,
+            grace_s=5, worker_restarts=restarts, static=static, retries=retries,
+            retry_budget=retry_budget,
             preflight_timeout_s=preflight_timeout_s, lease_timeout_s=lease_timeout_s,
         )  # fmt: skip
         interrupted = run_plan(

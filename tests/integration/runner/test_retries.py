@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ci.report.reconcile import reconcile
 from ci.report.verdict import Result, Verdict
+from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.journal import read_journals
+from ci.runner.pool import CardPool
 from test_selection.plan import Plan
 
 from .small_runs import Runner, make_plan
@@ -63,6 +66,74 @@ def test_with_one_card_a_failed_test_stays_failed_and_why_is_told(runner: Runner
     assert results(runner, plan)[ids[0]].verdict is Verdict.FAILED
     assert runner.named("no_retry")[0]["ids"] == [ids[0]]
     assert "no other card" in runner.named("no_retry")[0]["message"]
+
+
+def test_the_other_card_may_be_one_that_the_run_has_not_had_yet(runner: Runner) -> None:
+    ids = [f"{RETRIES}fails_once", f"{RETRIES}passes"]
+    plan = make_plan({"test_retries.py": ids})
+    names = ("emulated:0", "emulated:1")
+    pool = CardPool([Card(name=name, environment={EMULATED_VARIABLE: name}) for name in names], wanted=1)
+    runner.run(plan, pool=pool, device="spyre", static=False, retries=1)
+    found = results(runner, plan)[ids[0]]
+    assert (found.verdict, found.attempts) == (Verdict.FLAKY, 2)
+    assert [event["card"] for event in runner.named("shard_start")] == list(names)
+    assert runner.named("no_retry") == []
+
+
+def test_a_test_lost_with_its_worker_has_all_its_tries_left(runner: Runner) -> None:
+    ids = [f"{RETRIES}costs_its_worker_then_fails", f"{RETRIES}passes"]
+    plan = make_plan({"test_retries.py": ids})
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
+    found = results(runner, plan)[ids[0]]
+    assert (found.verdict, found.attempts) == (Verdict.FLAKY, 3)
+    assert "the second time" in found.message
+
+
+def test_a_test_that_follows_others_is_not_run_again_alone(runner: Runner) -> None:
+    ids = [f"{RETRIES}{name}" for name in ("passes", "always_fails", "fails_once")]
+    plan = make_plan({"test_retries.py": ids})
+    shard = plan.shards[0]
+    plan = replace(plan, shards=(replace(shard, groups=(replace(shard.groups[0], chains=((0, 2),)),)),))
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
+    found = results(runner, plan)
+    assert [found[name].verdict for name in ids] == [Verdict.PASSED, Verdict.FAILED, Verdict.FLAKY]
+    (told,) = runner.named("no_retry")
+    assert told["ids"] == [ids[1]]
+    assert "in_order" in told["message"]
+
+
+def test_more_failures_than_may_be_run_again_are_told(runner: Runner) -> None:
+    ids = [f"{RETRIES}{name}" for name in ("always_fails", "fails_once")]
+    plan = make_plan({"test_retries.py": ids})
+    runner.run(plan, cards=1, retries=1, retry_budget=1)
+    (told,) = runner.named("no_retry")
+    assert told["ids"] == [ids[1]]
+    assert "run.retry_budget" in told["message"]
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_card_whose_workers_are_lost_leaves_its_shard_to_another(runner: Runner, static: bool) -> None:
+    costly = [f"test_retries.py::TestCostly::test_{number}" for number in range(4)]
+    plan = make_plan({"test_retries.py": costly}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
+    runner.run(plan, cards=2, device="spyre", static=static, restarts=0)
+    found = results(runner, plan)
+    assert [found[name].verdict for name in costly[:1]] == [Verdict.INFRASTRUCTURE]
+    assert found[f"{OUTCOMES}passes"].verdict is Verdict.PASSED
+    # The shard had a second card, on which its second test cost the worker again; then it was given up.
+    tried = {event["id"] for event in runner.named("start")}
+    assert set(costly[:2]) <= tried
+
+
+def test_journals_that_a_test_deletes_are_there_when_the_run_is_over(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_FOLDER", str(runner.run_dir))
+    ids = [f"{OUTCOMES}passes", f"{OUTCOMES}fails"]
+    plan = make_plan({"test_outcomes.py": ids}, {"test_retries.py": [f"{RETRIES}deletes_every_journal"]})
+    runner.run(plan, cards=1)
+    assert [results(runner, plan)[name].verdict for name in plan.ids] == [
+        Verdict.PASSED, Verdict.FAILED, Verdict.PASSED,
+    ]  # fmt: skip
 
 
 def test_a_card_with_nothing_left_helps_another(runner: Runner) -> None:

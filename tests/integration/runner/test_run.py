@@ -13,6 +13,7 @@ import pytest
 from ci.errors import CommandError, UsageError
 from ci.runner import run_options
 from ci.runner.journal import read_journals
+from ci.runner.post import Post
 from ci.runner.strays import find_strays
 from test_selection.plan import Plan, fingerprint
 from test_selection.selection import Expectation
@@ -274,6 +275,40 @@ def test_a_worker_that_is_stuck_is_ended_and_replaced(
     )
     assert runner.outcomes() == {ids[0]: "passed"}
     assert "died by SIGKILL" in runner.named("worker_lost")[0]["message"]
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <function Popen.__del__"
+)  # it runs on, as it should
+def test_a_worker_that_no_signal_ends_costs_its_card_and_nothing_else(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_options, "SILENCE_MARGIN_S", 0.0)
+    monkeypatch.setattr("ci.runner.supervisor.KILL_S", 0.0)
+    # As a process in a driver is: killed, and there all the same.
+    monkeypatch.setattr(Post, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
+    pids: list[int] = []
+
+    def stop_the_first(_shard: int, event: Mapping[str, Any]) -> None:
+        if event["e"] == "shard_start" and not pids:
+            pids.append(event["pid"])
+            os.kill(event["pid"], signal.SIGSTOP)
+
+    ids = ["test_outcomes.py::TestOutcomes::test_passes"]
+    try:
+        runner.run(
+            make_plan({"test_outcomes.py": ids}),
+            cards=2,
+            listen=stop_the_first,
+            test_timeout_s=10,
+            setup_timeout_s=10,
+        )
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    assert runner.outcomes() == {ids[0]: "passed"}
+    (lost,) = runner.named("worker_lost")
+    assert lost["message"] == "the worker on cpu:0 cannot be ended: it hangs in the kernel"
 
 
 def test_a_listener_that_fails_leaves_no_worker_behind(runner: Runner) -> None:

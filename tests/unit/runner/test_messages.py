@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci.runner.messages import Lines, Order, read_order, send
+from ci.runner.messages import Answer, Lines, Order, Sender, read_answer, read_order, send
 
 
 @pytest.fixture
@@ -28,6 +28,35 @@ def test_an_order_comes_back() -> None:
     )  # fmt: skip
     assert read_order(order.line()) == order
     assert order.line().count(b"\n") == 1
+
+
+def test_an_answer_comes_back_and_what_is_none_is_passed_over() -> None:
+    for answer in (Answer(what="done", held="a.py"), Answer(what="refused", error=28)):
+        assert read_answer(answer.line()) == answer
+    for line in (b"", b"Loading driver", b"[]", b"7", b'{"m": "done"}'):
+        assert read_answer(line) is None
+
+
+def test_nobody_waits_for_a_reader_that_does_not_read(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    line = b"x" * (1 << 20) + b"\n"
+    sender, lines = Sender(writer), Lines(reader)
+    sender.send(line)  # the pipe holds a sixteenth of it
+    sender.send(b"next\n")
+    found: list[bytes] = []
+    for _ in range(1000):
+        found += lines.read()
+        sender.push()
+    assert found == [line[:-1], b"next"]
+
+
+def test_a_reader_that_goes_in_the_middle_is_no_error_of_the_sender(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    sender = Sender(writer)
+    sender.send(b"x" * (1 << 20))
+    os.close(reader)
+    sender.push()
+    sender.send(b"more")
 
 
 def test_lines_are_whole_however_they_arrive(pipe: tuple[int, int]) -> None:

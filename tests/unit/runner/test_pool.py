@@ -115,6 +115,25 @@ def test_where_another_card_is_well_it_is_not_the_software(host: Host) -> None:
     assert names(host.pool("next").take(3)) == ["emulated:1", "emulated:2"]
 
 
+def test_a_fault_of_one_of_several_cards_benches_none_of_them_for_other_runs(host: Host) -> None:
+    pool = host.pool()
+    cards = pool.take(2)
+    for card in cards:
+        assert not pool.strike(card, "RAS::PCI::BusFence", certain=True, known=False)
+        assert pool.strike(card, "RAS::PCI::BusFence", certain=True, known=False)
+    assert pool.left == 1
+    pool.close()
+    assert len(host.pool("next").take(3)) == 3
+
+
+def test_a_card_to_avoid_is_not_taken(host: Host) -> None:
+    pool = host.pool(wanted=1)
+    assert names(pool.take(1, avoid={"emulated:0"})) == ["emulated:1"]
+    assert not pool.may_have(1, avoid={"emulated:0", "emulated:2"})
+    assert pool.may_have(1, avoid={"emulated:0"})
+    assert not pool.may_have(2)  # it wants one at once
+
+
 def test_a_health_file_that_cannot_be_read_costs_the_card_nothing_but_its_past(host: Host) -> None:
     (host.folder / "emulated:0.health.json").write_text("{")
     pool = host.pool()

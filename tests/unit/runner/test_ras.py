@@ -83,12 +83,19 @@ def test_an_event_spread_over_lines_is_found() -> None:
     assert "RAS::VFIO::DeviceOpenFail" in found.line
 
 
-def test_the_card_that_was_opened_last_is_named() -> None:
-    opened = "".join(f"Opened: SEN:VFIO:TYPE1:0000:{one}:00.0\n" for one in ("1a", "2e"))
+def test_the_card_that_was_opened_is_named() -> None:
+    opened = "Opened: SEN:VFIO:TYPE1:0000:2e:00.0\n" * 2
     found = hardware_event(opened + event("RAS::PCI::BusFence"))
     assert found is not None
     assert found.address == "0000:2e:00.0"
     assert str(found).endswith("(card 0000:2e:00.0)")
+
+
+def test_of_several_cards_that_were_opened_none_is_named() -> None:
+    opened = "".join(f"Opened: SEN:VFIO:TYPE1:0000:{one}:00.0\n" for one in ("1a", "2e"))
+    found = hardware_event(opened + event("RAS::PCI::BusFence"))
+    assert found is not None
+    assert found.address is None
 
 
 def test_colours_in_a_log_hide_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.retries import Retries
+from ci.runner.retries import Again, Retries
 
 
 def fail(retries: Retries, name: str, card: str) -> None:
@@ -16,8 +16,8 @@ def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
     retries = Retries(most=1, budget=9)
     fail(retries, "a", "one")
     assert retries.take("one") is None
-    assert not retries.waits_for(["one"])
-    assert retries.waits_for(["one", "two"])
+    assert not retries.waiting[0].suits(["one"])
+    assert retries.waiting[0].suits(["two"])
     found = retries.take("two")
     assert found is not None
     assert (found.id, found.attempt, found.avoid) == ("a", 2, frozenset({"one"}))
@@ -63,7 +63,7 @@ def test_where_more_tests_fail_than_may_be_run_again_it_is_counted() -> None:
     for name in "abcd":
         fail(retries, name, "one")
     assert [one.id for one in retries.waiting] == ["a", "b"]
-    assert retries.refused == 2
+    assert [one.id for one in retries.refused] == ["c", "d"]
     assert retries.take("two") is not None
     fail(retries, "a", "two")
     assert [one.id for one in retries.waiting] == ["b", "a"]
@@ -94,3 +94,37 @@ def test_a_test_of_several_cards_runs_again_on_as_many() -> None:
     found = retries.take("three+four")
     assert found is not None
     assert found.cards == 2
+
+
+def test_a_try_that_was_lost_costs_no_try_and_no_card() -> None:
+    retries = Retries(most=1, budget=9)
+    retries.lost("a", file="a.py", of=0, card="one")
+    first = retries.take("one")
+    assert first is not None
+    assert first.attempt == 2
+    retries.failed("a", file="a.py", of=0, card="one", attempt=first.attempt)
+    assert retries.take("one") is None
+    second = retries.take("two")
+    assert second is not None
+    assert second.attempt == 3
+    retries.failed("a", file="a.py", of=0, card="two", attempt=second.attempt)
+    assert retries.waiting == ()
+
+
+def test_a_test_that_costs_every_worker_is_not_tried_for_ever() -> None:
+    retries = Retries(most=2, budget=9)
+    for _ in range(5):
+        retries.lost("a", file="a.py", of=0, card="one")
+        retries.take("one")
+    assert retries.waiting == ()
+    assert Retries(most=0, budget=9).take("one") is None
+
+
+def test_what_an_earlier_part_of_the_run_owed_is_run_again_once() -> None:
+    retries = Retries(most=1, budget=9)
+    owed = Again(id="a", file="a.py", of=0, attempt=2, avoid=frozenset({"one"}))
+    retries.owed([owed])
+    assert retries.take("one") is None
+    assert retries.take("two") == owed
+    retries.failed("a", file="a.py", of=0, card="two", attempt=2)
+    assert retries.waiting == ()

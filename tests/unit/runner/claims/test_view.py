@@ -102,7 +102,7 @@ def test_a_piece_is_run_by_the_time_it_is_claimed_and_one_that_another_has_is_pa
     made.begin(0)
     found = []
     while (job := made.ask(0, "c:0", 0.0)) is not None:
-        made.done(0, 0.0)
+        made.done(0, 0.0, held=made.sight.holds[0])
         found.append((job.piece.ids, job.attempt))
     assert [one for one in found if one[0]] == [(("a1",), 2), (("a2",), 1)]
     made.begin(2)

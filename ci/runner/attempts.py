@@ -1,0 +1,126 @@
+"""The journals of a host's shards, one an attempt, as the supervisor writes and guards them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ci.errors import CommandError
+from ci.runner.journal import UNWRITABLE, JournalWriter
+from ci.runner.link import Attempt, new_attempt
+from ci.runner.resume import cannot_go_on
+from test_selection.plan import Shard
+
+# More journals than this are not guarded against tests that delete them: open files are scarce.
+MOST_GUARDED = 256
+CHUNK = 1 << 20
+# Ids of a shard by what is to be said of them.
+Doubts = Mapping[int, Mapping[str, Sequence[str]]]
+
+
+class Attempts:
+    """The attempts at a host's shards."""
+
+    def __init__(
+        self, run_dir: Path, *, doubts: Doubts, refused: Callable[[int, Mapping[str, Any]], None]
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            run_dir: the run's folder.
+            doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
+            refused: hears, with the shard's index, what could not be written.
+        """
+        self._run_dir, self._doubts, self._refused = run_dir, dict(doubts), refused
+        self._last: dict[int, Attempt] = {}
+        self._guarded: dict[Path, int] = {}
+
+    def begin(self, shard: Shard) -> Attempt:
+        """The next attempt at a shard.
+
+        Raises:
+            SpyreCiError: its files cannot be made.
+        """
+        with explained(self._run_dir, f"shard {shard.index} cannot be begun"):
+            attempt = new_attempt(self._run_dir, shard.index, len(shard.ids))
+            self.guard(attempt.journal)
+        self._last[shard.index] = attempt
+        for message, ids in self._doubts.pop(shard.index, {}).items():
+            self.write(attempt, "resumed", ids=list(ids), message=message)
+        return attempt
+
+    def of(self, shard: Shard) -> Attempt:
+        """The last attempt at a shard; a new one where there is none."""
+        return self._last.get(shard.index) or self.begin(shard)
+
+    def any(self) -> Attempt | None:
+        """Some attempt, for what concerns no shard of this host."""
+        return next(iter(self._last.values()), None)
+
+    def write(self, attempt: Attempt, event: str, **content: Any) -> None:
+        """Write what a worker that is gone can no longer write, or that nobody told it."""
+        try:
+            with contextlib.closing(JournalWriter(attempt.journal, time.time)) as journal:
+                journal.write(event, **content)
+                journal.sync(now=event == "shard_end")
+        except OSError as error:
+            # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
+            message = f"{attempt.journal}: {error}"
+            self._refused(attempt.shard, {"e": "worker_lost", "id": None, "message": message})
+
+    def close(self) -> None:
+        """Put back the journals that a test has deleted since; the worker guards only its own."""
+        for path, descriptor in self._guarded.items():
+            try:
+                _put_back(path, descriptor)
+            except OSError as error:
+                said = {"e": "worker_lost", "id": None, "message": f"{path}: {error}"}
+                self._refused(-1, said)
+            finally:
+                os.close(descriptor)
+        self._guarded.clear()
+
+    def guard(self, path: Path) -> None:
+        """Keep a journal open as it is now, so that it can be put back."""
+        if path not in self._guarded and len(self._guarded) >= MOST_GUARDED:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if (before := self._guarded.pop(path, None)) is not None:
+                os.close(before)
+            self._guarded[path] = descriptor
+
+
+@contextlib.contextmanager
+def explained(run_dir: Path, what: str) -> Iterator[None]:
+    """Tell an operating system's error in the block as this project's.
+
+    Raises:
+        SpyreCiError: `what`, with the reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in UNWRITABLE:
+            raise cannot_go_on(run_dir, error.errno) from error
+        raise CommandError(
+            f"{what}: {error}", remedy=f"check the space and the rights of {run_dir}"
+        ) from error
+
+
+def _put_back(path: Path, descriptor: int) -> None:
+    """Write a deleted file anew from what is still open of it; where the name is taken, leave it alone."""
+    if path.exists() or not os.fstat(descriptor).st_size:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as stream:
+        offset = 0
+        while data := os.pread(descriptor, CHUNK, offset):
+            stream.write(data)
+            offset += len(data)
+        stream.flush()
+        os.fsync(stream.fileno())

@@ -1,0 +1,95 @@
+"""The journals of a run's shards: one an attempt, put back where a test has deleted them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.errors import CommandError, DiskFullError
+from ci.runner.attempts import Attempts, explained
+from ci.runner.journal import read_journals
+from test_selection.plan import Group, Shard
+
+SHARD = Shard(index=3, expected_s=1, groups=(Group(file="a.py", ids=("a.py::x", "a.py::y")),))
+
+
+class Heard(list[tuple[int, Mapping[str, Any]]]):
+    def __call__(self, shard: int, event: Mapping[str, Any]) -> None:
+        self.append((shard, event))
+
+
+def made(run_dir: Path, heard: Heard | None = None) -> Attempts:
+    return Attempts(
+        run_dir, doubts={3: {"cut off": ["a.py::x"]}}, refused=Heard() if heard is None else heard
+    )
+
+
+def test_doubts_are_told_in_the_first_attempt_and_nowhere_else(tmp_path: Path) -> None:
+    attempts = made(tmp_path)
+    first = attempts.begin(SHARD)
+    assert (first.shard, first.number, first.planned) == (3, 1, 2)
+    second = attempts.begin(SHARD)
+    assert attempts.of(SHARD) == second
+    one, two = read_journals(tmp_path)
+    assert [(event["e"], event["ids"], event["message"]) for event in one.events] == [
+        ("resumed", ["a.py::x"], "cut off")
+    ]
+    assert two.events == []
+
+
+def test_a_shard_that_nobody_came_to_has_a_journal_when_something_is_said_of_it(tmp_path: Path) -> None:
+    attempts = made(tmp_path)
+    assert attempts.any() is None
+    attempts.write(attempts.of(SHARD), "not_run", ids=["a.py::y"], message="no card")
+    assert attempts.any() == attempts.of(SHARD)
+    assert [event["e"] for event in read_journals(tmp_path)[0].events] == ["resumed", "not_run"]
+
+
+def test_deleted_journals_are_put_back_as_they_were(tmp_path: Path) -> None:
+    attempts = made(tmp_path)
+    attempt = attempts.begin(SHARD)
+    attempts.write(attempt, "shard_end", status="done")
+    content = attempt.journal.read_bytes()
+    attempt.journal.unlink()
+    attempt.journal.parent.rmdir()
+    attempts.close()
+    assert attempt.journal.read_bytes() == content
+
+
+def test_a_journal_that_its_worker_wrote_anew_is_guarded_anew_and_left_alone(tmp_path: Path) -> None:
+    attempts = made(tmp_path)
+    attempt = attempts.begin(SHARD)
+    attempt.journal.unlink()
+    attempt.journal.write_bytes(b"anew\n")
+    attempts.guard(attempt.journal)
+    attempt.journal.unlink()
+    attempts.close()
+    assert attempt.journal.read_bytes() == b"anew\n"
+    attempts.close()  # twice is no error
+
+
+def test_a_journal_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
+    heard = Heard()
+    attempts = made(tmp_path, heard)
+    attempt = attempts.begin(SHARD)
+    attempt.journal.unlink()
+    attempt.journal.mkdir()
+    attempts.write(attempt, "not_run", ids=[], message="")
+    ((shard, event),) = heard
+    assert (shard, event["e"]) == (3, "worker_lost")
+    assert str(attempt.journal) in event["message"]
+    attempts.close()
+
+
+def test_what_the_disk_refuses_has_a_remedy(tmp_path: Path) -> None:
+    with (
+        pytest.raises(CommandError, match="shard 3 cannot be begun") as caught,
+        explained(tmp_path, "shard 3 cannot be begun"),
+    ):
+        raise PermissionError(13, "no")
+    assert f"the rights of {tmp_path}" in str(caught.value.remedy)
+    with pytest.raises(DiskFullError), explained(tmp_path, "x"):
+        raise OSError(28, "full")

@@ -1,0 +1,104 @@
+"""Which shard gets which cards, and when a run waits for one that another run holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ci.runner.cards import Card
+from ci.runner.desk import Desk
+from ci.runner.leases import Leases
+from ci.runner.pool import CardPool
+from ci.runner.retries import Again
+from test_selection.plan import Shard
+
+
+def shards(*cards: int) -> list[Shard]:
+    return [Shard(index=index, expected_s=1, groups=(), cards=count) for index, count in enumerate(cards)]
+
+
+class Host:
+    """Cards of one host, and a clock."""
+
+    def __init__(self, folder: Path, cards: int) -> None:
+        self.cards = [Card(name=f"emulated:{number}", environment={}) for number in range(cards)]
+        self.folder, self.now = folder, 0.0
+
+    def pool(self, run: str = "r") -> CardPool:
+        return CardPool(self.cards, leases=Leases(self.folder, run=run, clock=lambda: self.now))
+
+    def desk(self, pool: CardPool, *cards: int) -> Desk:
+        return Desk(pool, shards(*cards), lease_timeout_s=60, clock=lambda: self.now)
+
+
+def given(desk: Desk) -> list[tuple[int, list[str]]]:
+    return [(shard.index, [card.name for card in cards]) for shard, cards in desk.give_out()]
+
+
+def again(*avoid: str, cards: int = 1) -> Again:
+    return Again(id="a", file="a.py", of=0, attempt=2, avoid=frozenset(avoid), cards=cards)
+
+
+def test_a_wide_shard_that_waits_lets_no_narrow_one_pass(tmp_path: Path) -> None:
+    host = Host(tmp_path, 2)
+    pool, other = host.pool(), host.pool("other")
+    (held,) = other.take(1)
+    desk = host.desk(pool, 2, 1)
+    assert given(desk) == []
+    assert desk.waits()
+    other.release(held)
+    host.now += 2
+    assert given(desk) == [(0, ["emulated:0", "emulated:1"])]
+    assert [shard.index for shard in desk.waiting] == [1]
+
+
+def test_a_shard_that_can_never_have_its_cards_makes_room(tmp_path: Path) -> None:
+    host = Host(tmp_path, 2)
+    pool = host.pool()
+    pool.leave_out(host.cards[0], "sick")
+    desk = host.desk(pool, 2, 1)
+    assert given(desk) == [(1, ["emulated:1"])]
+    assert not desk.waiting
+
+
+def test_a_run_waits_for_a_card_no_longer_than_it_may(tmp_path: Path) -> None:
+    host = Host(tmp_path, 1)
+    other = host.pool("other")
+    other.take(1)
+    desk = host.desk(host.pool(), 1)
+    assert given(desk) == []
+    assert desk.waits()
+    host.now = 61
+    assert not desk.waits()
+
+
+def test_a_card_that_is_out_is_let_go_and_the_others_are_used_again(tmp_path: Path) -> None:
+    host = Host(tmp_path, 2)
+    pool = host.pool()
+    desk = host.desk(pool, 1, 1)
+    ((_, first), (_, second)) = list(desk.give_out())
+    pool.leave_out(first[0], "sick")
+    desk.put(shards(1))
+    desk.take_back([*first, *second])
+    assert given(desk) == [(0, [second[0].name])]
+
+
+def test_a_test_runs_again_on_a_card_it_has_not_failed_on(tmp_path: Path) -> None:
+    host = Host(tmp_path, 3)
+    desk = host.desk(host.pool())
+    found = desk.for_retry([again("emulated:0", "emulated:1", "emulated:2"), again("emulated:0")])
+    assert found is not None
+    assert [card.name for card in found[1]] == ["emulated:1"]
+    assert desk.for_retry([again("emulated:0", cards=3)]) is None
+
+
+def test_a_retry_is_worth_waiting_for_only_where_a_card_may_come_free(tmp_path: Path) -> None:
+    host = Host(tmp_path, 2)
+    other = host.pool("other")
+    other.take(2)
+    desk = host.desk(host.pool())
+    assert desk.for_retry([again("emulated:0")]) is None
+    assert desk.waits_to_retry([again("emulated:0")])
+    assert not desk.waits_to_retry([again("emulated:0", "emulated:1")])
+    assert not desk.waits_to_retry([])
+    host.now = 61
+    assert not desk.waits_to_retry([again("emulated:0")])
