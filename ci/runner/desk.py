@@ -12,6 +12,8 @@ from test_selection.plan import Shard
 
 # How often cards are asked for that other runs hold.
 CARDS_POLL_S = 1.0
+# A whole run is worth a longer wait than a second try of a test.
+RETRY_WAIT_S = 120.0
 
 
 class Desk:
@@ -88,23 +90,30 @@ class Desk:
 
     def waits(self) -> bool:
         """Whether a run that has no card at all is to wait for one."""
-        return bool(self.waiting) and self._wait(may=self._pool.hopeful)
+        return bool(self.waiting) and self._wait(self._lease_timeout_s, may=self._pool.hopeful)
 
     def for_retry(self, tests: Sequence[Again]) -> tuple[Again, list[Card]] | None:
         """A test to be run again, with cards for it that nobody holds; asked when all posts are gone."""
+        if not self._may_ask():
+            return None
         for one in tests:
             if cards := self._pool.take(one.cards, least=one.cards, avoid=one.avoid):
+                self._asked = None
                 return one, cards
+        self._asked = self._clock()
         return None
+
+    def _may_ask(self) -> bool:
+        return self._asked is None or self._clock() - self._asked >= CARDS_POLL_S
 
     def waits_to_retry(self, tests: Sequence[Again]) -> bool:
         """Whether a card that another run holds is worth waiting for, to run one of these tests again."""
         may = any(self._pool.may_have(one.cards, avoid=one.avoid) for one in tests)
-        return bool(tests) and self._wait(may=may)
+        return bool(tests) and self._wait(min(RETRY_WAIT_S, self._lease_timeout_s), may=may)
 
-    def _wait(self, *, may: bool) -> bool:
+    def _wait(self, limit_s: float, *, may: bool) -> bool:
         now = self._clock()
-        if not may or now - self._busy_at > self._lease_timeout_s:
+        if not may or now - self._busy_at > limit_s:
             return False
         self._pool.tell_waiting(now)
         return True
@@ -112,10 +121,9 @@ class Desk:
     def _ask(self) -> None:
         """Take what is free of the cards that shards wait for."""
         missing = sum(shard.cards for shard in self.waiting) - len(self._free)
-        now = self._clock()
-        if missing <= 0 or (self._asked is not None and now - self._asked < CARDS_POLL_S):
+        if missing <= 0 or not self._may_ask():
             return
         least = max(1, self.waiting[0].cards - len(self._free))
         taken = self._pool.take(missing, least=least)
-        self._asked = None if taken else now
+        self._asked = None if taken else self._clock()
         self._free = [*taken[::-1], *self._free]

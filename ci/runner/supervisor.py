@@ -22,7 +22,7 @@ from ci.runner.claims.opening import Meeting
 from ci.runner.claims.share import Share
 from ci.runner.desk import Desk
 from ci.runner.dispatch import Dispatcher, Job
-from ci.runner.journal import EXIT_UNWRITABLE, XPASS_STRICT, Event
+from ci.runner.journal import EXIT_UNWRITABLE
 from ci.runner.link import Link
 from ci.runner.messages import Answer
 from ci.runner.neighbours import Neighbours
@@ -30,8 +30,9 @@ from ci.runner.patience import KILL_S
 from ci.runner.pool import CardPool
 from ci.runner.post import Post
 from ci.runner.resume import cannot_go_on
-from ci.runner.retries import TOO_MANY, Again, Retries
+from ci.runner.retries import Again, Retries
 from ci.runner.run_options import RunOptions
+from ci.runner.tries import Tries
 from ci.runner.work import Work
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
@@ -43,8 +44,6 @@ RECHECK_S = 1.0
 # So many cards are lost to the workers of one shard before it is the shard that is given up.
 CARDS_A_SHARD = 2
 NO_CARD_LEFT = "no card was left to run it"
-NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
-IN_ORDER = "it is not run again: it runs after other tests of its file (in_order), and not alone"
 Listener = Callable[[int, Mapping[str, Any]], None]
 
 
@@ -134,6 +133,7 @@ class _Supervisor:
             most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
         )
         self._retries.owed(owed)
+        self._tries = Tries(self._retries, work, self._attempts)
         self._dispatcher = Dispatcher(
             work.pieces,
             file_s=file_s,
@@ -380,30 +380,10 @@ class _Supervisor:
         for event in post.link.events():
             post.heard = time.monotonic()
             post.take(event)
-            self._learn(post, event)
+            self._tries.learn(post, event)
             if event.get("e") == "shard_end":
                 self._attempts.guard(post.attempt.journal)
             self._listen(post.attempt.shard, event)
-
-    def _learn(self, post: Post, event: Event) -> None:
-        bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
-        # One that was to fail and passed has been told apart already: another card says no more of it.
-        if not bad or str(event.get("message")).startswith(XPASS_STRICT):
-            return
-        if self._work.follows(event["id"]) and self._options.retries:
-            self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=IN_ORDER)
-        else:
-            self._again(self._retries.failed, post, event["id"])
-
-    def _again(self, told: Callable[..., None], post: Post, name: str) -> None:
-        file, of = self._work.file_of(name), self._work.shard_of(name)
-        told(
-            name,
-            file=file,
-            of=of,
-            card=post.card.name,
-            attempt=1 if post.job is None else post.job.attempt,
-        )
 
     def _lost(self, post: Post, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
@@ -411,8 +391,7 @@ class _Supervisor:
         self._note(post, "worker_lost", id=running, message=said)
         if running is not None:
             post.ended.add(running)
-            stuck = post.killed_at is not None  # which may be the card's doing
-            self._again(self._retries.failed if stuck else self._retries.lost, post, running)
+            self._tries.lost(post, running)
         if post.job is not None:
             self._account(post, post.job)
         self._dispatcher.lost(post.shard, post.ended)
@@ -450,11 +429,7 @@ class _Supervisor:
 
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""
-        held = self._pool.blockers()
-        for one in self._retries.waiting:
-            self._no_retry(one, f"{NO_OTHER_CARD}; {held}" if held else NO_OTHER_CARD)
-        for one in self._retries.refused:
-            self._no_retry(one, TOO_MANY)
+        self._tries.give_up(self._pool.blockers())
         for shard, ids in self._dispatcher.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
@@ -463,13 +438,6 @@ class _Supervisor:
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, "not_run", ids=ids, message=reason)
             self._attempts.write(attempt, "shard_end", status="done")
-
-    def _no_retry(self, one: Again, reason: str) -> None:
-        # A test of another host's shard is told of in a journal of this one's.
-        here = one.of in self._work.indexes
-        attempt = self._attempts.of(self._work.shard(one.of)) if here else self._attempts.any()
-        if attempt is not None:
-            self._attempts.write(attempt, "no_retry", ids=[one.id], message=reason)
 
     def _no_card(self) -> str:
         """Why there is no card."""

@@ -1,0 +1,63 @@
+"""What becomes of tests that failed, or were lost with their worker: another try, or a word on why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ci.runner.attempts import Attempts
+from ci.runner.journal import XPASS_STRICT, Event
+from ci.runner.post import Post
+from ci.runner.retries import TOO_MANY, Again, Retries
+from ci.runner.work import Work
+
+NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
+IN_ORDER = "it is not run again: it runs after other tests of its file (in_order), and not alone"
+
+
+class Tries:
+    """Hears how tests ended on this host."""
+
+    def __init__(self, retries: Retries, work: Work, attempts: Attempts) -> None:
+        self._retries, self._work, self._attempts = retries, work, attempts
+
+    def learn(self, post: Post, event: Event) -> None:
+        """Have a test run again where an event of a post's journal says that it failed."""
+        bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
+        # One that was to fail and passed has been told apart already: another card says no more of it.
+        if not bad or str(event.get("message")).startswith(XPASS_STRICT):
+            return
+        if self._work.follows(event["id"]) and self._retries.most:
+            self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=IN_ORDER)
+        else:
+            self._tell(self._retries.failed, post, event["id"])
+
+    def lost(self, post: Post, name: str) -> None:
+        """A test ran when its worker was lost; where that hung, it may have been the card's doing."""
+        self._tell(self._retries.failed if post.killed_at is not None else self._retries.lost, post, name)
+
+    def give_up(self, blockers: str) -> None:
+        """Say of what waits, or was refused, why it is not run again.
+
+        Args:
+            blockers: who holds the other cards; empty where nobody does.
+        """
+        for one in self._retries.waiting:
+            self._say(one, f"{NO_OTHER_CARD}; {blockers}" if blockers else NO_OTHER_CARD)
+        for one in self._retries.refused:
+            self._say(one, TOO_MANY)
+
+    def _tell(self, told: Callable[..., None], post: Post, name: str) -> None:
+        told(
+            name,
+            file=self._work.file_of(name),
+            of=self._work.shard_of(name),
+            card=post.card.name,
+            attempt=1 if post.job is None else post.job.attempt,
+        )
+
+    def _say(self, one: Again, reason: str) -> None:
+        # A test of another host's shard is told of in a journal of this one's.
+        here = one.of in self._work.indexes
+        attempt = self._attempts.of(self._work.shard(one.of)) if here else self._attempts.any()
+        if attempt is not None:
+            self._attempts.write(attempt, "no_retry", ids=[one.id], message=reason)
