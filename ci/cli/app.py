@@ -17,6 +17,7 @@ from ci.cli.flakes import flakes
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.pytorch import pytorch
+from ci.cli.replay import replay
 from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
@@ -59,6 +60,7 @@ app.command()(simulate.simulate)
 app.command()(simulate.forecast)
 app.command()(steps.run)
 app.command()(steps.report)
+app.command()(replay)
 app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
 app.add_typer(history.app, name="history")

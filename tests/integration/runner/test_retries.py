@@ -81,8 +81,8 @@ def test_the_other_card_may_be_one_that_the_run_has_not_had_yet(runner: Runner) 
 
 
 def test_a_test_lost_with_its_worker_has_all_its_tries_left(runner: Runner) -> None:
-    ids = [f"{RETRIES}costs_its_worker_then_fails", f"{RETRIES}passes"]
-    plan = make_plan({"test_retries.py": ids})
+    ids = ["test_costly.py::TestOnce::test_costs_its_worker_then_fails", f"{RETRIES}passes"]
+    plan = make_plan({"test_costly.py": ids[:1], "test_retries.py": ids[1:]})
     runner.run(plan, cards=2, device="spyre", static=False, retries=1)
     found = results(runner, plan)[ids[0]]
     assert (found.verdict, found.attempts) == (Verdict.FLAKY, 3)
@@ -113,8 +113,8 @@ def test_more_failures_than_may_be_run_again_are_told(runner: Runner) -> None:
 
 @pytest.mark.parametrize("static", [True, False])
 def test_a_card_whose_workers_are_lost_leaves_its_shard_to_another(runner: Runner, static: bool) -> None:
-    costly = [f"test_retries.py::TestCostly::test_{number}" for number in range(4)]
-    plan = make_plan({"test_retries.py": costly}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
+    costly = [f"test_costly.py::TestCostly::test_{number}" for number in range(4)]
+    plan = make_plan({"test_costly.py": costly}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
     runner.run(plan, cards=2, device="spyre", static=static, restarts=0)
     found = results(runner, plan)
     assert [found[name].verdict for name in costly[:1]] == [Verdict.INFRASTRUCTURE]
@@ -129,7 +129,8 @@ def test_journals_that_a_test_deletes_are_there_when_the_run_is_over(
 ) -> None:
     monkeypatch.setenv("RUN_FOLDER", str(runner.run_dir))
     ids = [f"{OUTCOMES}passes", f"{OUTCOMES}fails"]
-    plan = make_plan({"test_outcomes.py": ids}, {"test_retries.py": [f"{RETRIES}deletes_every_journal"]})
+    deletes = "test_costly.py::TestOnce::test_deletes_every_journal"
+    plan = make_plan({"test_outcomes.py": ids}, {"test_costly.py": [deletes]})
     runner.run(plan, cards=1)
     assert [results(runner, plan)[name].verdict for name in plan.ids] == [
         Verdict.PASSED, Verdict.FAILED, Verdict.PASSED,

@@ -1,0 +1,137 @@
+"""Showing a recorded run again: its journals' events, in the order of their clocks, through the live view."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from ci.live import stream
+from ci.live.sink import Sink
+from ci.live.state import State
+from ci.live.view import Watcher, view_for
+from ci.report.identity import read_identity, reproduce_command
+from ci.report.text import shell_line
+from ci.runner.journal import Event, Journal, read_journals
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder
+from test_selection.durations import Durations, read_durations
+from test_selection.files import read_json
+from test_selection.plan import Plan, read_plan
+
+# How often the bar moves while recorded time passes, in recorded seconds.
+TICK_S = 0.5
+OpenSink = Callable[[Callable[[], float]], AbstractContextManager[Sink | None]]
+
+
+@dataclass(slots=True)
+class RecordedClock:
+    """Recorded time: seconds since the epoch, as the journals have them."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        """The moment that is shown."""
+        return self.now
+
+
+def replay_step(
+    context: Context,
+    folder: RunFolder,
+    *,
+    speed: float,
+    open_events: OpenSink,
+    sleep: Callable[[float], object],
+) -> None:
+    """Show a run again.
+
+    Args:
+        context: the outside world.
+        folder: the run.
+        speed: recorded seconds a second; 0: as fast as it goes.
+        open_events: opens what takes the events for other tools; it is handed the recorded clock.
+        sleep: waits so many seconds.
+
+    Raises:
+        SpyreCiError: the run has no plan or no journals, or they cannot be read.
+    """
+    plan, journals = read_plan(folder.plan), read_journals(folder.path)
+    events = list(in_order(journals))
+    clock = RecordedClock(events[0][1]["t"] if events else 0.0)
+    view = view_for(context.console, context.environ, _again(folder))
+    state = _state(plan, journals, folder, clock.now)
+    with open_events(clock) as sink:
+        if sink is not None:
+            sink.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))
+        watcher = Watcher(state, view, sink, clock)
+        _play(events, watcher, clock, pace=functools.partial(_pace, speed, sleep))
+        watcher.finish(interrupted=_interrupted(journals))
+        if sink is not None and folder.summary.is_file():
+            summary = read_json(folder.summary, "summary")
+            sink.write(stream.run_end(summary["verdicts"], summary["exit_code"]))
+
+
+def in_order(journals: Iterable[Journal]) -> Iterator[tuple[int, Event]]:
+    """The events of all journals by time, each with its shard; a journal's own order stands.
+
+    A clock that was set back in the middle of a journal does not take its later events forward.
+    """
+    rows: list[tuple[float, int, int, Event]] = []
+    for number, journal in enumerate(journals):
+        latest = 0.0
+        for event in journal.events:
+            latest = max(latest, float(event.get("t", 0.0)))
+            rows.append((latest, number, journal.shard, {**event, "t": latest}))
+    rows.sort(key=lambda row: row[:2])
+    return ((shard, event) for _, _, shard, event in rows)
+
+
+def _play(
+    events: Iterable[tuple[int, Mapping[str, Any]]],
+    watcher: Watcher,
+    clock: RecordedClock,
+    *,
+    pace: Callable[[float], object],
+) -> None:
+    for shard, event in events:
+        while event["t"] - clock.now > TICK_S:
+            pace(TICK_S)
+            clock.now += TICK_S
+            watcher.tick()
+        pace(event["t"] - clock.now)
+        clock.now = event["t"]
+        watcher.take(shard, event)
+
+
+def _pace(speed: float, sleep: Callable[[float], object], seconds: float) -> None:
+    if speed and seconds > 0:
+        sleep(seconds / speed)
+
+
+def _state(plan: Plan, journals: Iterable[Journal], folder: RunFolder, now: float) -> State:
+    starts = [event for journal in journals for event in journal.events if event["e"] == "shard_start"]
+    durations = read_durations(folder.durations) if folder.durations.is_file() else Durations()
+    return State(
+        plan.shards,
+        cards=sorted({str(event["card"]) for event in starts}),
+        expected_s=durations.tests,
+        setup_s=durations.files,
+        now=now,
+    )
+
+
+def _interrupted(journals: Iterable[Journal]) -> bool:
+    return any(
+        event["e"] == "shard_end" and event.get("status") == "interrupted"
+        for journal in journals
+        for event in journal.events
+    )
+
+
+def _again(folder: RunFolder) -> Callable[[str], str]:
+    if not folder.identity.is_file():
+        return lambda name: f"--id {shell_line([name])}"
+    identity = read_identity(folder.path)
+    return lambda name: reproduce_command(name, identity)

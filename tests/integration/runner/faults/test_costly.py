@@ -1,0 +1,43 @@
+"""Tests that cost their worker, and one that costs every journal."""
+
+import os
+import signal
+import time
+import unittest
+from pathlib import Path
+
+
+def end_the_worker():
+    """Kill the worker, from within its child."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+class TestCostly(unittest.TestCase):
+    """Each of the first two costs its worker, whenever it is run."""
+
+    def test_0(self):
+        end_the_worker()
+
+    def test_1(self):
+        end_the_worker()
+
+    def test_2(self):
+        pass
+
+    def test_3(self):
+        pass
+
+
+class TestOnce(unittest.TestCase):
+    def test_costs_its_worker_then_fails(self):
+        note = Path(os.environ["RUN_NOTES"], "worker")
+        before = len(note.read_text()) if note.exists() else 0
+        note.write_text("x" * (before + 1))
+        if before == 0:
+            end_the_worker()
+        self.assertGreater(before, 1, "the second time")
+
+    def test_deletes_every_journal(self):
+        for journal in Path(os.environ["RUN_FOLDER"], "journal").iterdir():
+            journal.unlink()
