@@ -1,0 +1,91 @@
+"""What a test leaves behind in its process: processes it started that still run, threads that keep it alive.
+
+Nothing of it fails a test. It is told, for what is left behind disturbs the tests that follow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+_SHOWN = 3
+_NAME_LIMIT = 60
+# multiprocessing starts it once for all, and ends it with the process.
+_EXPECTED = "multiprocessing.resource_tracker"
+
+
+class Leaks:
+    """Looks after each test of one process at what is new."""
+
+    def __init__(
+        self,
+        *,
+        processes: Callable[[], dict[int, str]] | None = None,
+        threads: Callable[[], Iterable[threading.Thread]] = threading.enumerate,
+    ) -> None:
+        """Look at what there is already.
+
+        Args:
+            processes: what runs below this process, by process id with its name.
+            threads: the threads of this process.
+        """
+        self._processes, self._threads = processes or running_children, threads
+        self._known: set[int] = set(self._processes())
+        self._known_threads = {one.ident for one in self._alive()}
+
+    def look(self) -> str:
+        """What was left behind since the last call; empty where nothing was."""
+        found = self._processes()
+        new = [f"process {pid} ({name})" for pid, name in found.items() if pid not in self._known]
+        self._known = set(found)
+        alive = list(self._alive())
+        if len(alive) > 1 or len(self._known_threads) > 1:
+            new += [
+                f"thread {one.name[:_NAME_LIMIT]!r}" for one in alive if one.ident not in self._known_threads
+            ]
+            self._known_threads = {one.ident for one in alive}
+        more = f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
+        return ", ".join(new[:_SHOWN]) + more
+
+    def _alive(self) -> Iterator[threading.Thread]:
+        """The threads that keep a process from ending; a daemon does not."""
+        return (one for one in self._threads() if not one.daemon)
+
+
+def running_children(proc: Path = Path("/proc")) -> dict[int, str]:
+    """The processes started by this one that still run, by id with their name; none where nothing tells."""
+    if not _has_children():
+        return {}
+    found: dict[int, str] = {}
+    for task in proc.glob("self/task/*/children"):
+        with contextlib.suppress(OSError):
+            for word in task.read_text(encoding="ascii").split():
+                if (name := _name(proc / word)) is not None:
+                    found[int(word)] = name
+    return found
+
+
+def _has_children() -> bool:
+    """Asked after every test, so one call of the system has to do where there are none."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _name(folder: Path) -> str | None:
+    """What a process is called; None where it has ended, or is none of the test's."""
+    try:
+        state = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+        words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except (OSError, IndexError):
+        return None
+    if state == "Z" or any(_EXPECTED in word for word in words):
+        return None
+    return " ".join(filter(None, words))[:_NAME_LIMIT] or "?"

@@ -1,0 +1,66 @@
+"""What a test leaves behind is named once, by the test that left it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ci.runner import leaks
+from ci.runner.leaks import Leaks, running_children
+
+
+def test_a_test_that_leaves_nothing_says_nothing() -> None:
+    assert Leaks(processes=dict).look() == ""
+
+
+def test_a_process_is_told_by_the_test_that_left_it_and_no_other() -> None:
+    running: dict[int, str] = {7: "there before"}
+    one = Leaks(processes=lambda: dict(running))
+    assert one.look() == ""
+    running[8] = "sleep 60"
+    assert one.look() == "process 8 (sleep 60)"
+    assert one.look() == ""
+    running.clear()
+    assert one.look() == ""
+    running |= dict.fromkeys(range(10, 15), "x")
+    assert one.look() == "process 10 (x), process 11 (x), process 12 (x) and 2 more"
+
+
+def test_a_thread_that_keeps_the_process_alive_is_told_and_a_daemon_is_not() -> None:
+    stop = threading.Event()
+    one = Leaks(processes=dict)
+    threads = [
+        threading.Thread(target=stop.wait, name=name, daemon=name == "daemon") for name in ("left", "daemon")
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        assert one.look() == "thread 'left'"
+        assert one.look() == ""
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert one.look() == ""
+
+
+def proc(folder: Path, pid: int, state: str, *words: str) -> None:
+    (folder / str(pid)).mkdir()
+    (folder / str(pid) / "stat").write_text(f"{pid} (a) b) {state} 1 1", encoding="ascii")
+    (folder / str(pid) / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
+
+
+def test_only_what_still_runs_is_a_leak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "_has_children", lambda: True)
+    (tmp_path / "self" / "task" / "1").mkdir(parents=True)
+    (tmp_path / "self" / "task" / "1" / "children").write_text("5 6 7 8 ", encoding="ascii")
+    proc(tmp_path, 5, "S", "sleep", "60")
+    proc(tmp_path, 6, "Z", "")
+    proc(tmp_path, 7, "S", "python", "-c", "from multiprocessing.resource_tracker import main;main(4)")
+    assert running_children(tmp_path) == {5: "sleep 60"}
+
+
+def test_without_children_nothing_is_read(tmp_path: Path) -> None:
+    assert running_children(tmp_path) == {}
