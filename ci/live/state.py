@@ -24,7 +24,7 @@ from ci.live.news import (
 )
 from ci.report.replay import Replay
 from ci.report.text import one_line, tail
-from ci.report.verdict import Try, Verdict, fold
+from ci.report.verdict import Try, Verdict, fold_known
 from test_selection.plan import Shard
 
 RATE_WINDOW_S = 30
@@ -33,12 +33,15 @@ DETAIL_CHARS = 3000
 MAX_DETAILS = 1000
 NOT_STARTED = "interrupted before it was started"
 NOBODY = "nobody was left to run it"
-_Row = tuple[int, int, float, int, int, Verdict]
+_Row = tuple[int, int, float, int, int, bool, Verdict]
 
 
 @dataclass(slots=True)
 class _Test:
-    """A planned test: its tries as (number, attempt of the shard, began, shard, order of ending, outcome)."""
+    """A planned test.
+
+    Its tries are (number, attempt of the shard, began, shard, order of ending, ordered again, outcome).
+    """
 
     tally: Tally
     expected_s: float
@@ -335,13 +338,14 @@ class State:
     def _ended(self, name: str, test: _Test, one: Try, stream: Stream, now: float) -> Iterator[News]:
         self._order += 1
         began = one.started_at or 0.0
-        row = (one.number, stream.replay.attempt, began, stream.shard, self._order, one.outcome)
+        row = (one.number, stream.replay.attempt, began, stream.shard, self._order, one.again, one.outcome)
         test.tries = (*test.tries, row)
         if len(test.tries) == 1:
-            verdict = one.outcome
             self._ran(test, one)
+        if len(test.tries) == 1 and not one.again:
+            verdict = one.outcome
         else:
-            verdict = fold([tried[-1] for tried in sorted(test.tries)])
+            verdict = fold_known((tried[0], *tried[-2:]) for tried in sorted(test.tries))
         late = test.tally.ended_at is not None
         self._settle(test, verdict, now)
         told = Ended(

@@ -16,6 +16,7 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
 - `piece`: file, tests (how many), why (plan, stolen, retry), of (the shard they are planned for), attempt
 - `not_run`: ids, message: planned and not run, with the reason
+- `no_retry`: ids, message: failed, was to be run again and was not, with the reason
 - `elsewhere`: ids, host: planned for this shard and claimed by another host
 - `file_error`: file, message, detail: a file could not be imported where it was to be run
 - `shard_end`: status (done, interrupted)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.report.verdict import NO_OUTCOME, Failures, Try, Verdict, fold, judge, settle
+from ci.report.verdict import LOST, NO_OUTCOME, Failures, Try, Verdict, fold, fold_known, judge, settle
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]
@@ -67,6 +68,41 @@ def test_a_flaky_test_shows_the_card_cause_and_traceback_of_its_failure() -> Non
     result = settle("a", [failing, Try(outcome=PASSED, card="spyre:1", seconds=1)], file="a.py")
     assert (result.verdict, result.card, result.cause, result.detail) == (FLAKY, "spyre:0", "signal", "trace")
     assert result.seconds == 1
+
+
+def test_a_retry_whose_first_try_is_lost_is_flaky_and_says_so() -> None:
+    result = settle("a", [Try(outcome=PASSED, number=2, again=True, card="spyre:1")], file="a.py")
+    assert (result.verdict, result.attempts, result.seconds) == (FLAKY, 2, 0.0)
+    assert result.message == f"attempt 1: failed: {LOST}; attempt 2: passed"
+
+
+def test_every_lost_try_between_known_ones_counts_as_started() -> None:
+    tries = [Try(outcome=INFRASTRUCTURE, message="gone"), Try(outcome=PASSED, number=3, again=True)]
+    result = settle("a", tries, file="a.py")
+    assert (result.verdict, result.attempts) == (FLAKY, 3)
+    assert result.message == f"attempt 1: infrastructure: gone; attempt 2: failed: {LOST}; attempt 3: passed"
+
+
+def test_a_skip_after_a_lost_failure_is_no_good_end() -> None:
+    assert settle("a", [Try(outcome=SKIPPED, number=2, again=True)], file="a.py").verdict is FAILED
+
+
+def test_what_a_lost_host_had_begun_is_no_retry() -> None:
+    taken_over = Try(outcome=PASSED, number=2)
+    assert settle("a", [taken_over], file="a.py").verdict is PASSED
+    tries = [replace(taken_over, outcome=INFRASTRUCTURE), Try(outcome=PASSED, number=3, again=True)]
+    assert (settle("a", tries, file="a.py").verdict, settle("a", tries, file="a.py").attempts) == (PASSED, 2)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.sampled_from(OUTCOMES)), min_size=1))
+def test_no_pass_is_silent_where_a_try_was_ordered_again(rows: list[tuple[int, bool, Verdict]]) -> None:
+    rows = sorted((number, again and number > 1, outcome) for number, again, outcome in rows)
+    tries = [Try(outcome=outcome, number=number, again=again) for number, again, outcome in rows]
+    result = settle("a", tries, file="a.py")
+    assert result.verdict is fold_known(rows)
+    assert result.attempts >= max([len(rows), *(number for number, again, _ in rows[:1] if again)])
+    if any(again for _, again, _ in rows):
+        assert result.verdict is not PASSED or result.attempts > 1
 
 
 def test_a_test_with_one_try_keeps_its_message_as_it_is() -> None:
