@@ -64,9 +64,12 @@ class Account:
     @property
     def failures(self) -> Failures:
         """What the marks say of the failed tests."""
+        whose = Counter(one.whose for one in self.results if not one.forgiven)
         return Failures(
             forgiven=sum(one.forgiven for one in self.results),
-            upstream=sum(one.upstream and not one.forgiven for one in self.results),
+            upstream=whose["upstream"],
+            device=whose["device"],
+            unclear=whose["unclear"],
             control=self.control,
             expired=self.quarantine.expired if self.quarantine is not None else (),
         )

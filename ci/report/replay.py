@@ -159,10 +159,8 @@ class Replay:
         match event["e"]:
             case "shard_start" | "shard_end":
                 self._shard(event)
-            case "group_start":
-                self._group_start(event)
-            case "group_ready":
-                self._group_ready(event)
+            case "group_start" | "group_ready":
+                self._group(event)
             case "piece":
                 self._piece(event)
             case "start":
@@ -183,6 +181,12 @@ class Replay:
         self.host = _text(event.get("host")) or self.host
         self.fingerprint = _text(event.get("fingerprint")) or self.fingerprint
         self.status = _text(event.get("status")) or self.status
+
+    def _group(self, event: Event) -> None:
+        if event["e"] == "group_start":
+            self._group_start(event)
+        else:
+            self._group_ready(event)
 
     def _group_start(self, event: Event) -> None:
         file = _name(event["file"])

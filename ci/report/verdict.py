@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
-from ci.report.marks import Control, Quarantined
+from ci.report.marks import Control, Quarantined, Whose
 from ci.report.text import counted
 
 SILENT = "the worker went without a word"
@@ -112,7 +112,12 @@ class Result:
     @property
     def upstream(self) -> bool:
         """Whether it failed on the control device too, so that PyTorch is to blame and not the back end."""
-        return self.verdict is Verdict.FAILED and self.control is not None and self.control.failed
+        return self.whose == "upstream"
+
+    @property
+    def whose(self) -> Whose | None:
+        """Whose its failure is, as the control device has it; None where it came to no outcome there."""
+        return self.control.whose if self.verdict is Verdict.FAILED and self.control is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +135,16 @@ class Failures:
     Attributes:
         forgiven: how many are quarantined, and do not turn the run red.
         upstream: how many of the others fail on the control device too.
+        device: how many of them pass there.
+        unclear: how many came to another end there, which says nothing.
         control: the control device; empty where nothing ran there.
         expired: `file:line` of each expired quarantine entry that covers a test of the run.
     """
 
     forgiven: int = 0
     upstream: int = 0
+    device: int = 0
+    unclear: int = 0
     control: str = ""
     expired: tuple[str, ...] = ()
 
@@ -277,10 +286,18 @@ def _red(failed: int, known: Failures) -> list[str]:
 def _told_apart(blamed: int, known: Failures) -> str:
     if not known.control:
         return ""
-    if blamed == 1:
-        return f", on {known.control} too" if known.upstream else f", not on {known.control}"
-    share = {0: "none", blamed: "all"}.get(known.upstream, f"{known.upstream:,}")
-    return f", {share} of them on {known.control} too"
+    if blamed > 1 and known.upstream + known.device == blamed:
+        share = {0: "none", blamed: "all"}.get(known.upstream, f"{known.upstream:,}")
+        return f", {share} of them on {known.control} too"
+    on = known.control
+    kinds = {
+        f"on {on} too": known.upstream,
+        f"not on {on}": known.device,
+        f"unclear on {on}": known.unclear,
+        f"not tried on {on}": blamed - known.upstream - known.device - known.unclear,
+    }
+    said = [kind if blamed == 1 else f"{number:,} {kind}" for kind, number in kinds.items() if number]
+    return f", {', '.join(said)}" if blamed == 1 else f" ({', '.join(said)})"
 
 
 _SHOWN = 3
