@@ -17,7 +17,8 @@ from ci.report.verdict import Result, Verdict
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 
 NAMES = [f"a.py::T::t{number}" for number in range(10)]
-ENTRY = {"reason": "known", "issue": "https://e.test/1", "owner": "me", "expires": "2999-01-01"}
+LATER = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 100 * 86_400))
+ENTRY = {"reason": "known", "issue": "https://e.test/1", "owner": "me", "expires": LATER}
 
 
 @pytest.fixture(autouse=True)
