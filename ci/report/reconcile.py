@@ -136,7 +136,7 @@ def reconcile(
     """
     journals = list(journals)
     replays = _replays(journals, interrupted=interrupted)
-    own = [one for one in replays if _belongs(one, plan)]
+    own, foreign = _sort_out(replays, plan, known)
     tries = _merge(own)
     unsure = _unsure(own, tries)
     results = _results(plan, _Evidence(tries=tries, unsure=unsure, reasons=_Reasons(own)), expectations or {})
@@ -148,9 +148,9 @@ def reconcile(
         expected_s={shard.index: shard.expected_s for shard in plan.shards},
         unplanned=tuple(sorted((told - planned).difference(known))),
         missing_shards=_missing(plan, last, told),
-        foreign=tuple(f"{one.shard}-{one.attempt}" for one in replays if not _belongs(one, plan)),
+        foreign=tuple(f"{one.shard}-{one.attempt}" for one in foreign),
         torn=_torn(journals) + sum(one.malformed for one in own),
-        notes=(*_lost_lines(journals), *_told_unsure(unsure)),
+        notes=(*_lost_lines(journals), *_headless(own, foreign), *_told_unsure(unsure)),
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
@@ -165,7 +165,7 @@ def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journa
         shards: the indexes of the host's shards.
         journals: the host's own.
     """
-    replays = [one for one in _replays(journals, interrupted=False) if _belongs(one, plan)]
+    replays, _ = _sort_out(_replays(journals, interrupted=False), plan)
     told = set[str]().union(*(one.ids for one in replays))
     # What was cut off here and went to another is that one's to answer for.
     settled = {
@@ -190,9 +190,37 @@ def _keep(shard: Shard, ids: Collection[str]) -> Iterator[Group]:
             yield Group(file=group.file, ids=kept)
 
 
-def _belongs(one: Replay, plan: Plan) -> bool:
-    # A journal whose first line was torn does not say; its ids will.
-    return one.fingerprint in ("", plan.fingerprint)
+def _sort_out(
+    replays: Iterable[Replay], plan: Plan, known: Collection[str] = ()
+) -> tuple[list[Replay], list[Replay]]:
+    """The journals that are of a plan, and those that are not.
+
+    One whose first line is lost does not say whose it is. It counts only where it tells of nothing but tests
+    and files of this plan: the first line of an own journal may be torn, and then its results are true.
+    """
+    own: list[Replay] = []
+    foreign: list[Replay] = []
+    ids: set[str] | None = None
+    for one in replays:
+        if not one.fingerprint and ids is None:
+            ids = {*plan.ids, *known}
+        counts = one.fingerprint == plan.fingerprint if one.fingerprint else one.tells_only_of(ids or ())
+        (own if counts else foreign).append(one)
+    return own, foreign
+
+
+def _headless(own: Iterable[Replay], foreign: Iterable[Replay]) -> list[str]:
+    """What is said of journals that do not say whose they are."""
+    lost = "has lost its first line, which says of what plan it is;"
+    strange = "it tells of what nobody planned, so it counts for nothing"
+    said = [
+        f"journal/{one.shard}-{one.attempt}.jsonl {lost} all it tells of is planned, so it counts"
+        for one in own
+        if not one.fingerprint and (one.told or one.files)
+    ]
+    return said + [
+        f"journal/{one.shard}-{one.attempt}.jsonl {lost} {strange}" for one in foreign if not one.fingerprint
+    ]
 
 
 def _results(plan: Plan, found: _Evidence, expectations: Mapping[str, str]) -> tuple[Result, ...]:

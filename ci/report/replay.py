@@ -6,7 +6,7 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,6 +117,23 @@ class Replay:
     def ids(self) -> set[str]:
         """Every canonical id the journal names."""
         return self.tries.keys() | self.not_run.keys()
+
+    @property
+    def told(self) -> set[str]:
+        """Every canonical id it has any word on, started or not."""
+        return self.ids | self.elsewhere.keys() | self.unsure.keys() | self.no_retry.keys()
+
+    @property
+    def files(self) -> set[str]:
+        """Every file it names."""
+        return {one.file for one in self.groups} | self.file_errors.keys()
+
+    def tells_only_of(self, ids: Collection[str]) -> bool:
+        """Whether it names no test but these, and no file without one of them."""
+        if not all(name in ids for name in self.told):
+            return False
+        left = self.files
+        return not left or left <= {name.partition("::")[0] for name in ids}
 
     @property
     def timeline(self) -> ShardTimeline | None:
