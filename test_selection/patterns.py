@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 
-Pattern = re.Pattern[str]
+from test_selection.pattern_engine import Pattern, compile_linear
+
+__all__ = ["Pattern", "compile_glob", "compile_pattern", "compile_regex", "has_wildcard", "is_regex"]
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -22,15 +23,12 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def compile_regex(text: str) -> Pattern:
-    """Compile a regular expression of a user's file.
+    """Compile a regular expression of a user's file; no text keeps it busy for long.
 
     Raises:
         re.error, RecursionError, OverflowError: it cannot be compiled.
     """
-    with warnings.catch_warnings():
-        # What Python may one day read otherwise (`[[a]`) is no user's mistake today.
-        warnings.simplefilter("ignore", FutureWarning)
-        return re.compile(text)
+    return compile_linear(text)
 
 
 def is_regex(text: str) -> bool:
@@ -49,7 +47,7 @@ def compile_glob(text: str) -> Pattern:
     while at < len(text):
         piece, at = _piece(text, at)
         parts.append(piece)
-    return re.compile(rf"\A(?s:{''.join(parts)})\Z")
+    return compile_linear(rf"\A(?s:{''.join(parts)})\Z")
 
 
 def _piece(text: str, at: int) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.report.flakes import DAY_S, FORGIVEN_DAYS, LIMIT_PERCENT, Flakes, FlakyTest, propose
 from ci.report.flakes_query import find_flakes
 from ci.report.quarantine import day_of
-from ci.report.text import counted
+from ci.report.text import counted, one_line
 from ci.steps.context import Context
 from ci.steps.marking import protected
 
@@ -26,7 +26,9 @@ def flakes(
     limit: Annotated[int, typer.Option(min=0, help="How many are shown; 0: all.")] = 20,
     fail_above: Annotated[
         float | None,
-        typer.Option(metavar="PERCENT", min=0, max=100, help="End with 1 where more are flaky."),
+        typer.Option(
+            metavar="PERCENT", min=0, max=100, help="End with 1 unless fewer are flaky; 0: unless none is."
+        ),
     ] = None,
     proposing: Annotated[
         bool, typer.Option("--propose", help="Print quarantine entries to paste, as YAML.")
@@ -49,7 +51,12 @@ def flakes(
     shown = list(found.tests[: limit or None])
     context.say(f"{name}, {days} days: {found.line(LIMIT_PERCENT if fail_above is None else fail_above)}")
     if json_output:
-        content = {"ran": found.ran, "flaky": len(found.tests), "percent": round(found.percent, 4)}
+        content = {
+            "ran": found.ran,
+            "flaky": len(found.tests),
+            "percent": round(found.percent, 4),
+            "broken_runs": found.broken,
+        }
         typer.echo(json.dumps({**content, "tests": [one.as_json() for one in shown]}, indent=1))
     elif proposing:
         expires = day_of(now) + timedelta(days=FORGIVEN_DAYS)
@@ -71,7 +78,9 @@ def _worth_it(context: Context, tests: list[FlakyTest]) -> list[FlakyTest]:
     """What a quarantine would help: not a sick card, and not what is in it already."""
     sick = [one for one in tests if one.blame == "card"]
     if sick:
-        context.say(f"left out: {counted(len(sick), 'test')} that fails on one card, such as {sick[0].id}")
+        context.say(
+            f"left out: {counted(len(sick), 'test')} that fails on one card, such as {one_line(sick[0].id)}"
+        )
     there = protected(context, [one.id for one in tests])
     if there:
         context.say(f"left out: {counted(len(there), 'test')} quarantined already")
@@ -84,4 +93,4 @@ def _code(found: Flakes, fail_above: float | None) -> int:
         return EXIT_OK
     if not found.ran:
         return EXIT_INCOMPLETE
-    return EXIT_TEST_FAILED if found.percent > fail_above else EXIT_OK
+    return EXIT_OK if found.below(fail_above) else EXIT_TEST_FAILED

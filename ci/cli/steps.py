@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.errors import EXIT_INTERRUPTED, UsageError
+from ci.errors import UsageError
 from ci.live.sink import open_sink
-from ci.live.stream import run_end
 from ci.steps.collecting import collect_step, resolve_source
+from ci.steps.ending import end_run
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
 from ci.steps.main_job import start_run
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_shards, report_step
-from ci.steps.resuming import resume_hint, resume_step
+from ci.steps.resuming import resume_step
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing
@@ -175,11 +175,9 @@ def run(
         )
         interrupted = run_step(context, part, beside=beside, events=sink)
         summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
-        code = EXIT_INTERRUPTED if interrupted else summary.exit_code
-        if sink is not None:
-            sink.write(run_end(summary.verdicts, code))
-    if interrupted:
-        context.say(resume_hint(folder))
+        code = end_run(
+            context, folder, summary.verdicts, summary.exit_code, interrupted=interrupted, events=sink
+        )
     raise typer.Exit(code)
 
 

@@ -138,6 +138,7 @@ class RunDetails(BaseModel):
     percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
     exit_code: Count | None = None
     verdicts: dict[Annotated[str, Field(max_length=64)], Count] = Field(default_factory=dict, max_length=64)
+    quarantined: Count = 0
 
 
 class ClientPayload(_Part):

@@ -118,6 +118,7 @@ def payload_of(summary: Mapping[str, Any], *, path: Path, environ: Mapping[str, 
             run=str(summary["run"]),
             verdicts=dict(summary["verdicts"]),
             exit_code=int(summary["exit_code"]),
+            quarantined=int((summary.get("quarantine") or {}).get("forgiven", 0)),
             check_run_id=environ.get(CHECK_RUN_VARIABLE) or None,
             artifact_url=environ.get(ARTIFACT_VARIABLE, ""),
         )
@@ -125,7 +126,7 @@ def payload_of(summary: Mapping[str, Any], *, path: Path, environ: Mapping[str, 
         raise BadFileError(f"identity.{explain(error.errors()[0])}", where=path, remedy=remedy) from error
     except KeyError as error:
         raise BadFileError(f"the key {error} is missing", where=path, remedy=remedy) from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise BadFileError(str(error), where=path, remedy=remedy) from error
 
 

@@ -72,17 +72,27 @@ class RunIdentity(BaseModel):
     completed_at: Annotated[Time, BeforeValidator(_time_text)]
 
 
-def count_verdicts(verdicts: Mapping[str, int]) -> dict[str, int]:
+def count_verdicts(verdicts: Mapping[str, int], *, quarantined: int = 0) -> dict[str, int]:
     """HUD's counts `{passed, failed, skipped, total}` of the nine verdicts (see COUNT_OF_VERDICT).
 
+    Args:
+        verdicts: verdict to number of tests.
+        quarantined: how many of the failed do not turn the run red; they count as skipped, which is what the
+            JUnit files say of them.
+
     Raises:
-        ValueError: a verdict is none of the nine; a test would be lost in silence.
+        ValueError: a verdict is none of the nine; a test would be lost in silence. Or more are quarantined
+            than failed.
     """
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for verdict, number in verdicts.items():
         if verdict not in COUNT_OF_VERDICT:
             raise ValueError(f"{verdict!r} is not a verdict; known are: {', '.join(COUNT_OF_VERDICT)}")
         counts[COUNT_OF_VERDICT[verdict]] += number
+    if not 0 <= quarantined <= verdicts.get("failed", 0):
+        raise ValueError(f"{quarantined} failures are quarantined of {verdicts.get('failed', 0)}")
+    counts["failed"] -= quarantined
+    counts["skipped"] += quarantined
     return {**counts, "total": sum(counts.values())}
 
 
@@ -103,6 +113,7 @@ def nightly_completed(
     run: str,
     verdicts: Mapping[str, int],
     exit_code: int,
+    quarantined: int = 0,
     check_run_id: str | None = None,
     artifact_url: str = "",
     conclusion: str | None = None,
@@ -114,6 +125,7 @@ def nightly_completed(
         run: the readable run id, the name of its folder.
         verdicts: verdict to number of tests.
         exit_code: of the run; decides the conclusion.
+        quarantined: how many of the failed tests do not turn it red.
         check_run_id: GitHub's `job.check_run_id`, which is not in the environment; None makes one of the run
             and the attempt, so that a re-run does not overwrite the row of the attempt before.
         artifact_url: where the report can be fetched.
@@ -130,6 +142,7 @@ def nightly_completed(
         percent=identity.percent,
         exit_code=exit_code,
         verdicts=dict(verdicts),
+        quarantined=quarantined,
     )
     return {
         "event_type": "nightly",
@@ -149,7 +162,7 @@ def nightly_completed(
             "check_run_id": check_run_id or f"{identity.run_id}-{identity.run_attempt}",
             "started_at": identity.started_at,
             "completed_at": identity.completed_at,
-            "test_results": count_verdicts(verdicts),
+            "test_results": count_verdicts(verdicts, quarantined=quarantined),
             "artifact_url": artifact_url,
             "url": identity.url,
             "schema_version": SCHEMA_VERSION,

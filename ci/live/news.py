@@ -103,6 +103,12 @@ class Tally:
         """How many of its tests are to be looked at."""
         return sum(self.counts[verdict] for verdict in BAD)
 
+    def begin(self, card: str, now: float) -> None:
+        """A card takes it up, or goes on with it."""
+        self.began_at = now if self.began_at is None else self.began_at
+        if card:
+            self.cards[card] = None
+
     def reason(self, verdict: Verdict, message: str) -> None:
         """Count why a test did not run."""
         key = verdict, message

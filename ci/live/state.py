@@ -6,89 +6,28 @@ It says of every test what the report would say of the same journals, since both
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ci.live.news import (
-    BAD,
-    MAX_HELD,
-    CardLost,
-    Ended,
-    FileBroken,
-    News,
-    Retried,
-    Tally,
-    WorkerLost,
-)
-from ci.report.replay import Replay
-from ci.report.text import one_line, tail
-from ci.report.verdict import Try, Verdict, fold
+from ci.live.ledger import Ledger
+from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
+from ci.live.streams import Stream, Streams, text_of
+from ci.report.text import one_line
+from ci.report.verdict import Verdict
 from test_selection.plan import Shard
 
-RATE_WINDOW_S = 30
-DETAIL_CHARS = 3000
-# Details of failures that wait for their files' ends; beyond, the reason must do.
-MAX_DETAILS = 1000
 NOT_STARTED = "interrupted before it was started"
 NOBODY = "nobody was left to run it"
-_Row = tuple[int, int, float, int, int, Verdict]
-
-
-@dataclass(slots=True)
-class _Test:
-    """A planned test: its tries as (number, attempt of the shard, began, shard, order of ending, outcome)."""
-
-    tally: Tally
-    expected_s: float
-    verdict: Verdict | None = None
-    tries: tuple[_Row, ...] = ()
-
-
-@dataclass(slots=True, kw_only=True)
-class Stream:
-    """One attempt at one shard: a worker at work.
-
-    Attributes:
-        shard: its index.
-        card: of the worker.
-        file: it has in hand.
-        running: the id that runs.
-        since: when that began, or the set-up, in monotonic seconds.
-        setting_up: whether the file is being set up.
-        over: whether the worker works no more for the shard.
-    """
-
-    shard: int
-    replay: Replay
-    card: str = ""
-    file: str = ""
-    running: str | None = None
-    since: float = 0.0
-    setting_up: bool = False
-    over: bool = False
-
-    @property
-    def busy(self) -> bool:
-        """Whether a test runs or a file is being set up."""
-        return not self.over and (self.running is not None or self.setting_up)
 
 
 class State:
     """What is known of the run now.
 
     Attributes:
-        planned: how many tests are to run here.
         shards: how many shards.
         cards: the names of all cards.
         lost: why, by the names of the cards that do no more.
-        counts: how many tests have each verdict.
-        settled: how many have any.
-        files: by name.
-        unended: those of them with tests that have no verdict.
-        told_s: seconds expected of the tests that ran to their ends.
-        ran_s: seconds these took.
     """
 
     def __init__(
@@ -112,48 +51,50 @@ class State:
             others: by id, the file of tests that are planned for other hosts and may be taken from them.
         """
         self.cards = tuple(cards)
-        self._others, self._expected_s = others or {}, expected_s
-        self.lost: dict[str, str] = {}
-        self.counts: Counter[Verdict] = Counter()
-        self.settled = 0
-        self.files: dict[str, Tally] = {}
-        self.told_s = self.ran_s = 0.0
         self.shards = len(shards)
-        self.began_at = now
-        self._tests: dict[str, _Test] = {}
-        self._streams: dict[tuple[int, int], Stream] = {}
-        self._current: dict[int, Stream] = {}
-        self._order = 0
-        self._details = 0
-        self._seconds: deque[list[float]] = deque()
-        for shard in shards:
-            self._plan(shard, expected_s, setup_s)
-        self.planned = len(self._tests)
-        self.unended = {name: tally for name, tally in self.files.items() if tally.planned}
+        self.lost: dict[str, str] = {}
+        self._ledger = Ledger(shards, expected_s=expected_s, setup_s=setup_s, others=others or {}, now=now)
+        self._streams = Streams()
 
-    def _plan(self, shard: Shard, expected_s: Mapping[str, float], setup_s: Mapping[str, float]) -> None:
-        ids = shard.ids
-        known = [expected_s[name] for name in ids if name in expected_s]
-        unknown = len(ids) - len(known)
-        otherwise = max(shard.expected_s - sum(known), 0.0) / unknown if unknown else 0.0
-        for group in shard.groups:
-            tally = self.files.get(group.file)
-            if tally is None:
-                tally = Tally(file=group.file, setup_s=setup_s.get(group.file, 0.0))
-                self.files[group.file] = tally
-            for name in group.ids:
-                if name in self._tests:
-                    continue
-                seconds = expected_s.get(name, otherwise)
-                self._tests[name] = _Test(tally, seconds)
-                tally.planned += 1
-                tally.left_s += seconds
-                tally.longest_s = max(tally.longest_s, seconds)
+    @property
+    def planned(self) -> int:
+        """How many tests are to run here."""
+        return self._ledger.planned
+
+    @property
+    def settled(self) -> int:
+        """How many tests have a verdict."""
+        return self._ledger.settled
 
     @property
     def left(self) -> int:
         """Tests without a verdict."""
         return self.planned - self.settled
+
+    @property
+    def counts(self) -> Counter[Verdict]:
+        """How many tests have each verdict."""
+        return self._ledger.counts
+
+    @property
+    def files(self) -> Mapping[str, Tally]:
+        """What is known of each file, by name."""
+        return self._ledger.files
+
+    @property
+    def unended(self) -> Mapping[str, Tally]:
+        """The files with tests that have no verdict."""
+        return self._ledger.unended
+
+    @property
+    def told_s(self) -> float:
+        """Seconds expected of the tests that ran to their ends."""
+        return self._ledger.pace.told_s
+
+    @property
+    def ran_s(self) -> float:
+        """Seconds these took."""
+        return self._ledger.pace.ran_s
 
     @property
     def able(self) -> tuple[str, ...]:
@@ -163,22 +104,20 @@ class State:
     @property
     def at_work(self) -> list[Stream]:
         """The workers that do something."""
-        return [stream for stream in self._current.values() if stream.busy]
+        return self._streams.at_work
 
     def verdict(self, name: str) -> Verdict | None:
         """Of a planned test, so far."""
-        return self._tests[name].verdict
+        return self._ledger.tests[name].verdict
 
     def expected_s(self, name: str) -> float:
         """Seconds expected of a test; 0 of one nobody planned."""
-        test = self._tests.get(name)
+        test = self._ledger.tests.get(name)
         return test.expected_s if test is not None else 0.0
 
     def rate(self, now: float) -> float:
         """Tests that were settled in a second, over the last half minute or since the beginning."""
-        self._forget(now)
-        span = min(max(now - self.began_at, 1.0), RATE_WINDOW_S)
-        return sum(count for _, count in self._seconds) / span
+        return self._ledger.pace.rate(now)
 
     def take(self, shard: int, event: Mapping[str, Any], now: float) -> list[News]:
         """Take the next event of a shard's journal and tell what it changed.
@@ -189,17 +128,17 @@ class State:
             now: monotonic seconds.
         """
         kind = event.get("e")
-        stream = self._stream(shard, event if kind == "shard_start" else {})
+        stream = self._streams.of(shard, event)
         news: list[News] = []
         if kind == "start":
             news += self._starts(stream, event, now)
         elif kind not in ("end", "crash"):
+            stream.follow(kind, event, now)
             news += self._about_worker(stream, kind, event, now)
         stream.replay.take(event if isinstance(event, dict) else dict(event))
-        if stream.replay.tries or stream.replay.not_run:
-            news += self._drain(stream, now)
-        if kind in ("end", "crash") and event.get("id") == stream.running:
-            stream.running = None
+        news += self._ledger.drain(stream, now)
+        if kind in ("end", "crash"):
+            stream.ends(event.get("id"))
         return news
 
     def finish(self, now: float, *, interrupted: bool) -> list[News]:
@@ -213,236 +152,43 @@ class State:
         for stream in self._streams.values():
             stream.replay.finish(interrupted=interrupted)
             stream.over = True
-            news += self._drain(stream, now)
-        for name, test in self._tests.items():
+            news += self._ledger.drain(stream, now)
+        message = NOT_STARTED if interrupted else NOBODY
+        for name, test in self._ledger.tests.items():
             if test.verdict is None:
-                news += self._give_up(name, test, None, NOT_STARTED if interrupted else NOBODY, now)
+                news += self._ledger.give_up(name, test, None, message, now)
         return news
-
-    def _stream(self, shard: int, began: Mapping[str, Any]) -> Stream:
-        stream = self._current.get(shard)
-        if stream is not None and not began:
-            return stream
-        otherwise = stream.replay.attempt if stream is not None else 1
-        attempt = began.get("attempt", otherwise)
-        attempt = attempt if isinstance(attempt, int) else otherwise
-        if stream is not None:
-            stream.over = True
-        stream = self._streams.get((shard, attempt))
-        if stream is None:
-            stream = Stream(shard=shard, replay=Replay(shard=shard, attempt=attempt))
-            self._streams[shard, attempt] = stream
-        stream.over = False
-        self._current[shard] = stream
-        return stream
 
     def _starts(self, stream: Stream, event: Mapping[str, Any], now: float) -> Iterator[News]:
         name, number = event.get("id"), event.get("try", 1)
-        if isinstance(name, str) and name in self._others and name not in self._tests:
-            self._adopt(name)
-        test = self._tests.get(name) if isinstance(name, str) else None
+        test = self._ledger.find(name)
         if test is None or not isinstance(name, str):
             return
-        stream.running, stream.since, stream.setting_up = name, now, False
-        stream.file = test.tally.file
-        _begin(test.tally, stream.card, now)
+        file = test.tally.file
+        stream.begins(name, file, now)
+        test.tally.begin(stream.card, now)
         if isinstance(number, int) and number > 1:
-            yield Retried(id=name, file=test.tally.file, shard=stream.shard, card=stream.card, attempt=number)
+            yield Retried(id=name, file=file, shard=stream.shard, card=stream.card, attempt=number)
 
     def _about_worker(
         self, stream: Stream, kind: Any, event: Mapping[str, Any], now: float
     ) -> Iterator[News]:
-        file, message = _text(event.get("file")), one_line(_text(event.get("message")))
+        file, message = text_of(event, "file"), one_line(text_of(event, "message"))
+        shard, card = stream.shard, stream.card
         match kind:
-            case "shard_start":
-                stream.card = _text(event.get("card"))
-            case "shard_end":
-                stream.over, stream.running, stream.setting_up = True, None, False
-            case "group_start" if file:
-                stream.file, stream.setting_up, stream.since, stream.running = file, True, now, None
-                if (tally := self.files.get(file)) is not None:
-                    _begin(tally, stream.card, now)
-            case "group_ready" | "group_end":
-                stream.setting_up, stream.since = False, now
+            case "group_start" if (tally := self.files.get(file)) is not None:
+                tally.begin(card, now)
             case "file_error":
-                stream.setting_up = False
-                yield FileBroken(file=file, shard=stream.shard, card=stream.card, message=message)
+                yield FileBroken(file=file, shard=shard, card=card, message=message)
             case "worker_lost":
                 name = event.get("id")
-                stream.running = None
-                stream.setting_up = False
-                yield WorkerLost(
-                    shard=stream.shard,
-                    card=stream.card,
-                    id=name if isinstance(name, str) else None,
-                    message=message,
-                )
+                lost = name if isinstance(name, str) else None
+                yield WorkerLost(shard=shard, card=card, id=lost, message=message)
             case "elsewhere":
-                yield from self._hand_over(event.get("ids"), now)
+                yield from self._ledger.hand_over(event.get("ids"), now)
             case "card_lost":
-                card = _text(event.get("card")) or stream.card
+                card = text_of(event, "card") or card
                 self.lost.update(dict.fromkeys(card.split("+"), message))
                 yield CardLost(card=card, message=message)
             case _:
                 pass
-
-    def _adopt(self, name: str) -> None:
-        """A test that was planned for another host is run here."""
-        file, seconds = self._others[name], self._expected_s.get(name, 0.0)
-        tally = self.files.setdefault(file, Tally(file=file))
-        self._tests[name] = _Test(tally, seconds)
-        tally.planned += 1
-        tally.left_s += seconds
-        tally.longest_s = max(tally.longest_s, seconds)
-        self.planned += 1
-        if tally.ended_at is None:
-            self.unended[file] = tally
-
-    def _hand_over(self, ids: Any, now: float) -> Iterator[News]:
-        """Tests that were planned for this host are another's to tell of."""
-        for name in ids if isinstance(ids, list) else ():
-            test = self._tests.get(name) if isinstance(name, str) else None
-            if test is None or test.verdict is not None:
-                continue
-            del self._tests[name]
-            tally = test.tally
-            tally.planned -= 1
-            tally.left_s -= test.expected_s
-            self.planned -= 1
-            if not tally.planned:
-                self.unended.pop(tally.file, None)
-            elif tally.settled == tally.planned:
-                yield from self._end_file(tally, now)
-
-    def _drain(self, stream: Stream, now: float) -> Iterator[News]:
-        """What the journal's reader made of the last event, test by test."""
-        replay = stream.replay
-        if replay.tries:
-            tries = list(replay.tries.items())
-            replay.tries.clear()
-            for name, ended in tries:
-                if (test := self._tests.get(name)) is not None:
-                    for one in ended:
-                        yield from self._ended(name, test, one, stream, now)
-        if replay.not_run:
-            given_up = list(replay.not_run.items())
-            replay.not_run.clear()
-            for name, message in given_up:
-                test = self._tests.get(name)
-                if test is not None and test.verdict is None:
-                    yield from self._give_up(name, test, stream.shard, message, now)
-
-    def _ended(self, name: str, test: _Test, one: Try, stream: Stream, now: float) -> Iterator[News]:
-        self._order += 1
-        began = one.started_at or 0.0
-        row = (one.number, stream.replay.attempt, began, stream.shard, self._order, one.outcome)
-        test.tries = (*test.tries, row)
-        if len(test.tries) == 1:
-            verdict = one.outcome
-            self._ran(test, one)
-        else:
-            verdict = fold([tried[-1] for tried in sorted(test.tries)])
-        late = test.tally.ended_at is not None
-        self._settle(test, verdict, now)
-        told = Ended(
-            id=name,
-            file=test.tally.file,
-            shard=stream.shard,
-            outcome=one.outcome,
-            verdict=verdict,
-            seconds=one.seconds,
-            card=one.card or stream.card,
-            attempt=max(one.number, len(test.tries)),
-            message=one_line(one.message) if one.message else "",
-            detail=tail(one.detail, DETAIL_CHARS) if one.detail else "",
-            cause=one.cause,
-            late=late,
-        )
-        if not late:
-            self._hold(test.tally, told)
-        yield told
-        yield from self._end_file(test.tally, now) if test.tally.settled == test.tally.planned else ()
-
-    def _ran(self, test: _Test, one: Try) -> None:
-        if one.outcome in BAD or one.outcome is Verdict.SKIPPED:
-            return  # a crash after a second, or a hang, says nothing of how fast tests are
-        test.tally.told_s += test.expected_s
-        test.tally.ran_s += one.seconds
-        self.told_s += test.expected_s
-        self.ran_s += one.seconds
-
-    def _give_up(self, name: str, test: _Test, shard: int | None, message: str, now: float) -> Iterator[News]:
-        message = one_line(message)
-        self._settle(test, Verdict.NOT_RUN, now)
-        test.tally.reason(Verdict.NOT_RUN, message)
-        yield Ended(
-            id=name,
-            file=test.tally.file,
-            shard=shard,
-            outcome=Verdict.NOT_RUN,
-            verdict=Verdict.NOT_RUN,
-            message=message,
-            attempt=0,
-        )
-        if test.tally.settled == test.tally.planned:
-            yield from self._end_file(test.tally, now)
-
-    def _settle(self, test: _Test, verdict: Verdict, now: float) -> None:
-        tally = test.tally
-        if test.verdict is None:
-            self.settled += 1
-            tally.settled += 1
-            tally.left_s -= test.expected_s
-            self._count(now)
-        else:
-            self.counts[test.verdict] -= 1
-            tally.counts[test.verdict] -= 1
-        test.verdict = verdict
-        self.counts[verdict] += 1
-        tally.counts[verdict] += 1
-
-    def _hold(self, tally: Tally, told: Ended) -> None:
-        """Keep what is to be read below the file's line."""
-        if told.outcome is Verdict.SKIPPED:
-            tally.reason(told.outcome, told.message)
-        if told.outcome not in BAD or told.id in tally.held or len(tally.held) >= MAX_HELD:
-            return
-        self._details += 1
-        tally.held[told.id] = told if self._details <= MAX_DETAILS else _without_detail(told)
-
-    def _end_file(self, tally: Tally, now: float) -> Iterator[News]:
-        if tally.ended_at is not None:
-            return
-        tally.ended_at = now
-        del self.unended[tally.file]
-        self._details = max(0, self._details - len(tally.held))
-        yield tally.let_go()
-
-    def _count(self, now: float) -> None:
-        second = float(int(now))
-        if not self._seconds or self._seconds[-1][0] != second:
-            self._forget(now)
-            self._seconds.append([second, 0])
-        self._seconds[-1][1] += 1
-
-    def _forget(self, now: float) -> None:
-        while self._seconds and self._seconds[0][0] < now - RATE_WINDOW_S:
-            self._seconds.popleft()
-
-
-def _begin(tally: Tally, card: str, now: float) -> None:
-    if tally.began_at is None:
-        tally.began_at = now
-    if card:
-        tally.cards[card] = None
-
-
-def _without_detail(told: Ended) -> Ended:
-    return Ended(
-        id=told.id, file=told.file, shard=told.shard, outcome=told.outcome, verdict=told.verdict,
-        seconds=told.seconds, card=told.card, attempt=told.attempt, message=told.message, cause=told.cause,
-    )  # fmt: skip
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

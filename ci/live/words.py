@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ci.live.left import seconds_left
 from ci.live.news import BAD, CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
-from ci.live.state import State, Stream
+from ci.live.state import State
+from ci.live.streams import Stream
 from ci.report.text import clean, counted, one_line, span
 from ci.report.verdict import Verdict
 

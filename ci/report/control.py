@@ -41,12 +41,26 @@ def choose(ids: Sequence[str], limit: int) -> list[str]:
     return [name for name in ids if name in kept]
 
 
-def control_plan(plan: Plan, ids: Collection[str]) -> Plan:
+def control_plan(plan: Plan, ids: Collection[str], own: Collection[int]) -> Plan:
     """The plan with nothing but `ids`, for a device without cards.
 
-    It keeps the plan's shard numbers and fingerprint: its journals are evidence of the same plan.
+    It keeps the plan's shard numbers and fingerprint: its journals are evidence of the same plan. What was
+    taken over from other hosts' shards stands in the first of its own, for the names of journals are those of
+    shards, and two hosts' journals are gathered in one folder.
+
+    Args:
+        plan: that was run.
+        ids: of the tests to be run.
+        own: the indexes of the shards that are this host's; not empty.
     """
-    return replace(plan, shards=tuple(_part(shard, ids) for shard in plan.shards))
+    parts = [_part(shard, ids) for shard in plan.shards]
+    taken = tuple(group for shard in parts if shard.index not in own for group in shard.groups)
+    first = min(own)
+    groups = {
+        shard.index: (shard.groups + taken * (shard.index == first)) if shard.index in own else ()
+        for shard in parts
+    }
+    return replace(plan, shards=tuple(replace(shard, groups=groups[shard.index]) for shard in parts))
 
 
 def controls(results: Iterable[Result], device: str) -> dict[str, Control]:

@@ -1,7 +1,8 @@
 """Flaky tests over the history: how often, when last, and whether it is the card or the test. Pure.
 
 A test is flaky where a run said so (it failed and then passed within the run), or where it passed in one
-run and failed in another at the same commit of PyTorch and of the checkout.
+run and failed in another at the same commit of PyTorch and of the checkout. Where the checkout is not known
+(no CI says it), a run is compared with no other.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ DAY_S = 24 * 3600
 # Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.
 LIMIT_PERCENT = 5.0
 FORGIVEN_DAYS = 28
+# Where more of a run's tests failed, and so many at least, the build was broken and no test flaky.
+BROKEN_PERCENT, BROKEN_LEAST = 20.0, 10
 # Below this chance that it is one, a coincidence is taken for none; the 95th percentile of the normal law.
 UNLIKELY, Z = 0.05, 1.96
 Blame = Literal["card", "test", "unclear"]
@@ -99,37 +102,50 @@ class FlakyTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flakes:
-    """The flaky tests of a time, the worst first, among how many that ran."""
+    """The flaky tests of a time, the worst first, among how many that ran, but for runs of broken builds."""
 
     ran: int
     tests: Sequence[FlakyTest] = field(default_factory=tuple)
+    broken: int = 0
 
     @property
     def percent(self) -> float:
         """Flaky tests of those that ran, in per cent; 0 where none ran."""
         return 100 * len(self.tests) / self.ran if self.ran else 0.0
 
+    def below(self, limit: float) -> bool:
+        """Whether fewer than `limit` per cent are flaky, or none at all; exactly `limit` are not fewer."""
+        return not self.tests or self.percent < limit
+
     def line(self, limit: float = LIMIT_PERCENT) -> str:
         """Whether fewer than `limit` per cent are flaky."""
         if not self.ran:
-            return "no test ran"
+            return f"no test ran{self._passed_over()}"
         than = "fewer than" if self.percent < limit else "not fewer than"
+        against = f", {than} {limit:g} %" if self.tests or limit else ""
         be = "is" if len(self.tests) == 1 else "are"
         return (
             f"{len(self.tests):,} of {counted(self.ran, 'test')} that ran {be} flaky: "
-            f"{self.percent:.2f} %, {than} {limit:g} %"
+            f"{self.percent:.2f} %{against}{self._passed_over()}"
         )
 
+    def _passed_over(self) -> str:
+        if not self.broken:
+            return ""
+        return f" ({counted(self.broken, 'run')} passed over: more than {BROKEN_PERCENT:g} % failed)"
 
-def rank(outcomes: Mapping[str, Sequence[Outcome]], ran: int) -> Flakes:
+
+def rank(outcomes: Mapping[str, Sequence[Outcome]], ran: int, *, broken: int = 0) -> Flakes:
     """The flaky ones among tests.
 
     Args:
         outcomes: by id, a test's outcomes; tests that cannot be flaky may be left out.
         ran: how many tests ran altogether.
+        broken: how many runs were passed over because their build was broken.
     """
     found = [one for name, rows in outcomes.items() if (one := flaky_test(name, rows)) is not None]
-    return Flakes(ran=ran, tests=sorted(found, key=lambda one: (-one.certain_rate, -one.bad, one.id)))
+    tests = sorted(found, key=lambda one: (-one.certain_rate, -one.bad, one.id))
+    return Flakes(ran=ran, tests=tests, broken=broken)
 
 
 def flaky_test(name: str, rows: Sequence[Outcome]) -> FlakyTest | None:

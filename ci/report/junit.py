@@ -165,7 +165,7 @@ def _notes(result: Result) -> Iterable[tuple[str, object]]:
     if result.quarantine is not None:
         yield "quarantined", result.quarantine
     if result.control is not None:
-        yield "upstream", "yes" if result.upstream else "no"
+        yield "upstream", {"upstream": "yes", "device": "no"}.get(result.control.whose, "unclear")
         yield "control", result.control
     if result.message and result.verdict is Verdict.PASSED:
         yield "message", result.message

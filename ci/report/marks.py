@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+Whose = Literal["upstream", "device", "unclear"]
+_OF_THE_MACHINE = frozenset({"hang", "oom"})
+_GOOD = frozenset({"passed", "xpassed", "flaky"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class Control:
 
     Attributes:
         device: the control device.
-        outcome: a verdict's key; `failed` makes the failure upstream's.
+        outcome: a verdict's key.
         message: one line for people.
         cause: of a crash there: signal, hang, oom or exit.
         detail: the full traceback or output there.
@@ -51,9 +55,15 @@ class Control:
     detail: str = ""
 
     @property
-    def failed(self) -> bool:
-        """Whether the test fails there too."""
-        return self.outcome == "failed"
+    def whose(self) -> Whose:
+        """Whose the failure is.
+
+        Upstream's, where the test fails there of itself; the device's, where it passes there. A hang or an
+        out-of-memory there may be that machine's alone, and a test that was skipped there was not tried.
+        """
+        if self.outcome == "failed":
+            return "unclear" if self.cause in _OF_THE_MACHINE else "upstream"
+        return "device" if self.outcome in _GOOD else "unclear"
 
     def __str__(self) -> str:
         return f"{self.device}: {self.outcome.replace('_', ' ')}" + (

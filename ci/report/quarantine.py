@@ -10,7 +10,8 @@ quarantine:
 ```
 
 In place of `test`, a canonical id, an entry may have `pattern`: a glob over the whole id, or a regular
-expression between slashes (`test_selection.patterns`).
+expression between slashes (`test_selection.patterns`). One that covers tests which have nothing in common is
+refused, and so is a day that is too far away: each would keep runs green for good.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +34,31 @@ from test_selection.yaml_reader import Reader
 FILE = "quarantine.yaml"
 # An entry that ends within so many days is told of.
 SOON_DAYS = 7
+# An entry protects for so long at most, from the day it is read.
+MAX_DAYS = 180
+# Tests of files, classes and templates that have nothing to do with each other, in every form ids have; some
+# have a dtype in common, which is no kinship either.
+STRANGERS = (
+    "distributed/test_store.py::TCPStoreTest::test_set_get",
+    "inductor/test_cpu_repro.py::CPUReproTests::test_linear_buffer_reuse",
+    "nn/test_pooling.py::TestPoolingNNDeviceType::test_max_pool2d_indices[dtype=float32]",
+    "quantization/core/test_workflow_module.py::TestObserver::test_per_channel_observers",
+    "test_autograd.py::TestAutogradDeviceType::test_advanced_backward",
+    "test_binary_ufuncs.py::TestBinaryUfuncs::test_reference_numerics[dtype=int64,op=add]",
+    "test_complex.py::TestComplexTensor::test_eq[dtype=complex64]",
+    "test_futures.py::test_done",
+    "test_jit.py::JitFrontend::testInstancing",
+    "test_linalg.py::TestLinalg::test_inverse[dtype=complex64]",
+    "test_modules.py::TestModule::test_forward[dtype=bfloat16,module=nn.Linear]",
+    "test_ops.py::TestCommon::test_out[dtype=float16,op=kron]",
+    "test_reductions.py::TestReductions::test_mode_large[dtype=int64]",
+    "test_shape_ops.py::TestShapeOps::test_flip[dtype=bool]",
+    "test_unary_ufuncs.py::TestUnaryUfuncs::test_nan_to_num[dtype=bfloat16]",
+    "test_view_ops.py::TestOldViewOps::test_transpose_vs_numpy[dtype=float16]",
+    "test_zoo.py::TestZoo::test_weights[dtype=bool]",
+    "xpu/test_gemm.py::TestBasicGEMM::test_addmm[dtype=float32]",
+)
+_NARROW = "name a file, class or template"
 _KEYS = ("test", "pattern", "reason", "issue", "owner", "expires")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _WEB = re.compile(r"https?://[^\s/]+\S*")
@@ -99,8 +125,12 @@ class Quarantine:
         return [one for one in self.entries if one.pattern]
 
 
-def load_quarantine(path: Path) -> Quarantine:
+def load_quarantine(path: Path, *, today: date) -> Quarantine:
     """Read a quarantine file.
+
+    Args:
+        path: the file.
+        today: the day it is; no entry may end more than `MAX_DAYS` days later.
 
     Raises:
         MissingInputError: there is no such file.
@@ -109,7 +139,7 @@ def load_quarantine(path: Path) -> Quarantine:
     root = Reader.load(path)
     root.known("quarantine")
     rows = root.rows("quarantine")
-    entries = tuple(_entry(row) for row in rows)
+    entries = tuple(_entry(row, today) for row in rows)
     first: dict[str, Entry] = {}
     for row, entry in zip(rows, entries, strict=True):
         if (earlier := first.setdefault(entry.named, entry)) is not entry:
@@ -125,13 +155,20 @@ def day_of(epoch_s: float) -> date:
     return datetime.fromtimestamp(epoch_s, UTC).date()
 
 
-def _entry(row: Reader) -> Entry:
+def _entry(row: Reader, today: date) -> Entry:
     row.known(*_KEYS)
     if ("test" in row.content) == ("pattern" in row.content):
         said = "both test and pattern" if "test" in row.content else "neither test nor pattern"
         raise row.error("test", f"the entry has {said}", "give it one of them")
     test, pattern, compiled = _named(row)
     expires = _day(row)
+    if (days := (expires - today).days) > MAX_DAYS:
+        latest = today + timedelta(days=MAX_DAYS)
+        raise row.error(
+            "expires",
+            f"expires is {expires.isoformat()}, {days:,} days from {today.isoformat()} on",
+            f"give a day up to {latest.isoformat()}, {MAX_DAYS} days on; it can be given a later one then",
+        )
     mark = Quarantined(
         reason=read_line(row, "reason"),
         issue=_web(row),
@@ -156,7 +193,10 @@ def _named(row: Reader) -> tuple[str, str, Pattern | None]:
     except ValueError as error:
         raise row.error("pattern", f"pattern: {error}", "mend the pattern") from error
     if compiled.search(""):  # then nothing could turn a run red
-        raise row.error("pattern", f"pattern {pattern!r} covers every test", "name a file, class or template")
+        raise row.error("pattern", f"pattern {pattern!r} covers every test", _NARROW)
+    if len(covered := [one for one in STRANGERS if compiled.search(one)]) > 1:
+        said = f"covers tests that have nothing in common, such as {covered[0]} and {covered[1]}"
+        raise row.error("pattern", f"pattern {pattern!r} {said}", _NARROW)
     return "", pattern, compiled
 
 

@@ -18,6 +18,10 @@ from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
 from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard
 
+TAKEN_OVER = "another host had begun it and was lost"
+# What a test is tried again for.
+_WORTH_A_RETRY = frozenset({Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
@@ -60,9 +64,12 @@ class Account:
     @property
     def failures(self) -> Failures:
         """What the marks say of the failed tests."""
+        whose = Counter(one.whose for one in self.results if not one.forgiven)
         return Failures(
             forgiven=sum(one.forgiven for one in self.results),
-            upstream=sum(one.upstream and not one.forgiven for one in self.results),
+            upstream=whose["upstream"],
+            device=whose["device"],
+            unclear=whose["unclear"],
             control=self.control,
             expired=self.quarantine.expired if self.quarantine is not None else (),
         )
@@ -94,6 +101,14 @@ class Account:
         return found
 
 
+class _Evidence(NamedTuple):
+    """What the journals say of the tests, by id."""
+
+    tries: Mapping[str, Sequence[Try]]
+    unsure: Mapping[str, str]
+    reasons: _Reasons
+
+
 class _Place(NamedTuple):
     """Where the plan puts a test."""
 
@@ -121,8 +136,10 @@ def reconcile(
     """
     journals = list(journals)
     replays = _replays(journals, interrupted=interrupted)
-    own = [one for one in replays if _belongs(one, plan)]
-    results = _results(plan, own, expectations or {})
+    own, foreign = _sort_out(replays, plan, known)
+    tries = _merge(own)
+    unsure = _unsure(own, tries)
+    results = _results(plan, _Evidence(tries=tries, unsure=unsure, reasons=_Reasons(own)), expectations or {})
     planned = {result.id for result in results}
     told = set[str]().union(*(one.ids for one in own))
     last = {one.shard: one for one in own}
@@ -131,9 +148,9 @@ def reconcile(
         expected_s={shard.index: shard.expected_s for shard in plan.shards},
         unplanned=tuple(sorted((told - planned).difference(known))),
         missing_shards=_missing(plan, last, told),
-        foreign=tuple(f"{one.shard}-{one.attempt}" for one in replays if not _belongs(one, plan)),
+        foreign=tuple(f"{one.shard}-{one.attempt}" for one in foreign),
         torn=_torn(journals) + sum(one.malformed for one in own),
-        notes=(*_lost_lines(journals), *_unsure(own)),
+        notes=(*_lost_lines(journals), *_headless(own, foreign), *_told_unsure(unsure)),
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
@@ -148,7 +165,7 @@ def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journa
         shards: the indexes of the host's shards.
         journals: the host's own.
     """
-    replays = [one for one in _replays(journals, interrupted=False) if _belongs(one, plan)]
+    replays, _ = _sort_out(_replays(journals, interrupted=False), plan)
     told = set[str]().union(*(one.ids for one in replays))
     # What was cut off here and went to another is that one's to answer for.
     settled = {
@@ -173,25 +190,52 @@ def _keep(shard: Shard, ids: Collection[str]) -> Iterator[Group]:
             yield Group(file=group.file, ids=kept)
 
 
-def _belongs(one: Replay, plan: Plan) -> bool:
-    # A journal whose first line was torn does not say; its ids will.
-    return one.fingerprint in ("", plan.fingerprint)
+def _sort_out(
+    replays: Iterable[Replay], plan: Plan, known: Collection[str] = ()
+) -> tuple[list[Replay], list[Replay]]:
+    """The journals that are of a plan, and those that are not.
+
+    One whose first line is lost does not say whose it is. It counts only where it tells of nothing but tests
+    and files of this plan: the first line of an own journal may be torn, and then its results are true.
+    """
+    own: list[Replay] = []
+    foreign: list[Replay] = []
+    ids: set[str] | None = None
+    for one in replays:
+        if not one.fingerprint and ids is None:
+            ids = {*plan.ids, *known}
+        counts = one.fingerprint == plan.fingerprint if one.fingerprint else one.tells_only_of(ids or ())
+        (own if counts else foreign).append(one)
+    return own, foreign
 
 
-def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, str]) -> tuple[Result, ...]:
-    tries = _merge(replays)
-    reasons = _Reasons(replays)
-    unsure = {name: reason for one in replays for name, reason in one.unsure.items()}
+def _headless(own: Iterable[Replay], foreign: Iterable[Replay]) -> list[str]:
+    """What is said of journals that do not say whose they are."""
+    lost = "has lost its first line, which says of what plan it is;"
+    strange = "it tells of what nobody planned, so it counts for nothing"
+    said = [
+        f"journal/{one.shard}-{one.attempt}.jsonl {lost} all it tells of is planned, so it counts"
+        for one in own
+        if not one.fingerprint and (one.told or one.files)
+    ]
+    return said + [
+        f"journal/{one.shard}-{one.attempt}.jsonl {lost} {strange}" for one in foreign if not one.fingerprint
+    ]
+
+
+def _results(plan: Plan, found: _Evidence, expectations: Mapping[str, str]) -> tuple[Result, ...]:
     return tuple(
         _noted(
-            settle(place.id, tries[place.id], file=place.file, expectation=expectations.get(place.id, "")),
-            unsure.get(place.id),
+            settle(
+                place.id, found.tries[place.id], file=place.file, expectation=expectations.get(place.id, "")
+            ),
+            found,
         )
-        if place.id in tries
+        if place.id in found.tries
         else Result(
             id=place.id,
             verdict=Verdict.NOT_RUN,
-            message=reasons.of(place),
+            message=found.reasons.of(place),
             file=place.file,
             shard=place.shard,
             expectation=expectations.get(place.id, ""),
@@ -200,12 +244,16 @@ def _results(plan: Plan, replays: Sequence[Replay], expectations: Mapping[str, s
     )
 
 
-def _noted(result: Result, unsure: str | None) -> Result:
-    """A test that may have run before says so: none runs twice without a mark."""
-    if unsure is None:
+def _noted(result: Result, found: _Evidence) -> Result:
+    """What else its message has to say: none runs twice without a mark, nor is left without a reason."""
+    said = []
+    if (unsure := found.unsure.get(result.id)) is not None:
+        said.append(f"may have run before: {unsure}")
+    if result.verdict in _WORTH_A_RETRY and (reason := found.reasons.not_again.get(result.id)):
+        said.append(f"not run again: {one_line(reason)}")
+    if not said:
         return result
-    said = [*([result.message] if result.message else []), f"may have run before: {unsure}"]
-    return replace(result, message="; ".join(said))
+    return replace(result, message="; ".join([*([result.message] if result.message else []), *said]))
 
 
 def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, Replay]) -> bool:
@@ -248,8 +296,13 @@ def _lost_lines(journals: Iterable[Journal]) -> list[str]:
     return said
 
 
-def _unsure(replays: Iterable[Replay]) -> list[str]:
-    unsure = {name: reason for one in replays for name, reason in one.unsure.items()}
+def _unsure(replays: Iterable[Replay], tries: Mapping[str, Sequence[Try]]) -> dict[str, str]:
+    """By id, why a test may have run before, unseen."""
+    begun = {name: TAKEN_OVER for name, known in tries.items() if known[0].number > 1 and not known[0].again}
+    return begun | {name: reason for one in replays for name, reason in one.unsure.items()}
+
+
+def _told_unsure(unsure: Mapping[str, str]) -> list[str]:
     counts = sorted(Counter(unsure.values()).items())
     return [f"{counted(number, 'test')} may have run before: {reason}" for reason, number in counts]
 
@@ -281,11 +334,13 @@ class _Reasons:
     """Why a test that was never started was not."""
 
     def __init__(self, replays: Iterable[Replay]) -> None:
+        self.not_again: dict[str, str] = {}
         self._given: dict[str, str] = {}
         self._elsewhere: dict[str, str] = {}
         self._file_errors: dict[tuple[int, str], FileError] = {}
         self._last: dict[int, Replay] = {}
         for one in replays:
+            self.not_again.update(one.no_retry)
             self._given.update(one.not_run)
             self._elsewhere.update(one.elsewhere)
             self._file_errors.update({(one.shard, file): error for file, error in one.file_errors.items()})

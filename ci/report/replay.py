@@ -6,17 +6,21 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ci.report.verdict import SILENT, Try, Verdict
 from ci.runner.journal import OUTCOMES, Event
 
+# Why a piece was given out that says nothing against the tests in it.
+_NO_RETRY = frozenset({"plan", "stolen"})
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
 INTERRUPTED = "interrupted"
 # The year 5138, in seconds since the epoch: a time beyond it is a mistake that no calendar can show.
 MAX_SECONDS = 1e11
+# Nothing is tried so often; a greater number is a mistake, and would be as many tries that are missing.
+MAX_TRIES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,7 @@ class Replay:
         fingerprint: of the plan it ran; empty where its first line was torn.
         tries: by canonical id, in the order they were started.
         not_run: the reason of each test that was given up before it was started.
+        no_retry: the reason of each test that failed and was not run again.
         elsewhere: the host that claimed each test of this shard that was another's to run.
         file_errors: by file.
         groups: in the order of running.
@@ -98,17 +103,37 @@ class Replay:
     ended_at: float = 0.0
     tries: dict[str, list[Try]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
+    no_retry: dict[str, str] = field(default_factory=dict)
     elsewhere: dict[str, str] = field(default_factory=dict)
     file_errors: dict[str, FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
-    _open: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _open: dict[str, tuple[float, int, bool]] = field(default_factory=dict)
+    # The number of the tries in the piece that is at work, where that is none of tests that failed.
+    _begun_time: int = 1
 
     @property
     def ids(self) -> set[str]:
         """Every canonical id the journal names."""
         return self.tries.keys() | self.not_run.keys()
+
+    @property
+    def told(self) -> set[str]:
+        """Every canonical id it has any word on, started or not."""
+        return self.ids | self.elsewhere.keys() | self.unsure.keys() | self.no_retry.keys()
+
+    @property
+    def files(self) -> set[str]:
+        """Every file it names."""
+        return {one.file for one in self.groups} | self.file_errors.keys()
+
+    def tells_only_of(self, ids: Collection[str]) -> bool:
+        """Whether it names no test but these, and no file without one of them."""
+        if not all(name in ids for name in self.told):
+            return False
+        left = self.files
+        return not left or left <= {name.partition("::")[0] for name in ids}
 
     @property
     def timeline(self) -> ShardTimeline | None:
@@ -151,10 +176,10 @@ class Replay:
         match event["e"]:
             case "shard_start" | "shard_end":
                 self._shard(event)
-            case "group_start":
-                self._group_start(event)
-            case "group_ready":
-                self._group_ready(event)
+            case "group_start" | "group_ready":
+                self._group(event)
+            case "piece":
+                self._piece(event)
             case "start":
                 self._start(event)
             case "end":
@@ -163,7 +188,7 @@ class Replay:
                 self._crash(event)
             case "worker_lost":
                 self._worker_lost(event)
-            case "resumed" | "not_run" | "elsewhere":
+            case "resumed" | "not_run" | "no_retry" | "elsewhere":
                 self._of_several(event)
             case "file_error":
                 self._file_error(event)
@@ -173,6 +198,12 @@ class Replay:
         self.host = _text(event.get("host")) or self.host
         self.fingerprint = _text(event.get("fingerprint")) or self.fingerprint
         self.status = _text(event.get("status")) or self.status
+
+    def _group(self, event: Event) -> None:
+        if event["e"] == "group_start":
+            self._group_start(event)
+        else:
+            self._group_ready(event)
 
     def _group_start(self, event: Event) -> None:
         file = _name(event["file"])
@@ -197,8 +228,12 @@ class Replay:
         name = _name(event["id"])
         if name in self._open:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
-        number = event.get("try", 1)
-        self._open[name] = self.ended_at, number if isinstance(number, int) and number > 0 else 1
+        number = _count(event.get("try", 1))
+        # A piece of a host that was lost is begun once more, which is no word on the tests in it.
+        self._open[name] = self.ended_at, number, number > 1 and number != self._begun_time
+
+    def _piece(self, event: Event) -> None:
+        self._begun_time = _count(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
 
     def _end(self, event: Event) -> None:
         name, outcome = _name(event["id"]), event["outcome"]
@@ -225,6 +260,9 @@ class Replay:
         if event["e"] == "resumed":
             self.unsure.update(dict.fromkeys(names, reason))
             return
+        if event["e"] == "no_retry":
+            self.no_retry.update(dict.fromkeys(names, reason))
+            return
         if event["e"] == "elsewhere":
             self.elsewhere.update(dict.fromkeys(names, _text(event.get("host")) or "another host"))
             return
@@ -248,7 +286,7 @@ class Replay:
         message: str | None = None,
         cause: str | None = None,
     ) -> None:
-        begun, number = self._open.pop(name, (None, 1))
+        begun, number, again = self._open.pop(name, (None, 1, False))
         ran = 0.0 if begun is None else self.ended_at - begun
         seconds = _number(event.get("seconds"), ran)
         one = Try(
@@ -261,6 +299,7 @@ class Replay:
             shard=self.shard,
             started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
             number=number,
+            again=again,
         )
         self.tries.setdefault(name, []).append(one)
 
@@ -285,8 +324,11 @@ def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bo
     return state
 
 
+_IDENTITY = ("e", "t", "id", "file", "outcome", "cause", "why", "attempt", "try")
+
+
 def _identity(event: Event) -> Hashable:
-    key = tuple(event.get(part) for part in ("e", "t", "id", "file", "outcome", "cause"))
+    key = tuple(event.get(part) for part in _IDENTITY)
     if "ids" not in event:
         try:
             hash(key)
@@ -310,6 +352,12 @@ def _names(value: Any) -> list[str]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> int:
+    """How manieth; what is none is the first."""
+    good = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TRIES
+    return value if good else 1
 
 
 def _number(value: Any, otherwise: float) -> float:

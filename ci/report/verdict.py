@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
-from ci.report.marks import Control, Quarantined
+from ci.report.marks import Control, Quarantined, Whose
 from ci.report.text import counted
 
 SILENT = "the worker went without a word"
+LOST = "what it said is lost: no journal that was gathered tells of it"
 
 
 class Verdict(StrEnum):
@@ -52,6 +53,7 @@ class Try:
         shard: the shard whose journal tells of it.
         started_at: seconds since the epoch.
         number: which try of the test it is, from 1, as far as whoever ordered it knew.
+        again: whether it was ordered because the try before had ended badly.
     """
 
     outcome: Verdict
@@ -63,6 +65,7 @@ class Try:
     shard: int | None = None
     started_at: float | None = None
     number: int = 1
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,12 @@ class Result:
     @property
     def upstream(self) -> bool:
         """Whether it failed on the control device too, so that PyTorch is to blame and not the back end."""
-        return self.verdict is Verdict.FAILED and self.control is not None and self.control.failed
+        return self.whose == "upstream"
+
+    @property
+    def whose(self) -> Whose | None:
+        """Whose its failure is, as the control device has it; None where it came to no outcome there."""
+        return self.control.whose if self.verdict is Verdict.FAILED and self.control is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +135,16 @@ class Failures:
     Attributes:
         forgiven: how many are quarantined, and do not turn the run red.
         upstream: how many of the others fail on the control device too.
+        device: how many of them pass there.
+        unclear: how many came to another end there, which says nothing.
         control: the control device; empty where nothing ran there.
         expired: `file:line` of each expired quarantine entry that covers a test of the run.
     """
 
     forgiven: int = 0
     upstream: int = 0
+    device: int = 0
+    unclear: int = 0
     control: str = ""
     expired: tuple[str, ...] = ()
 
@@ -158,15 +170,45 @@ def fold(outcomes: Sequence[Verdict]) -> Verdict:
     return Verdict.FLAKY if Verdict.FAILED in own else own[-1]
 
 
+def lost_tries(known: Iterable[tuple[int, bool]]) -> list[int]:
+    """The numbers of the tries that must have been, since a later one says so, and that nobody tells of.
+
+    Args:
+        known: of each try its number, and whether it was ordered because the one before had ended badly.
+            Another host's first try, begun for a second time here, may never have begun there.
+    """
+    rows = list(known)
+    last = max((number for number, again in rows if again), default=1)
+    told = {number for number, _ in rows}
+    taken_over = max((number for number, again in rows if not again and number < last), default=1)
+    return [number for number in range(taken_over, last) if number not in told]
+
+
+def fold_known(tries: Iterable[tuple[int, bool, Verdict]]) -> Verdict:
+    """The verdict over what is known of a test's tries, each with number, `again` and outcome.
+
+    Args:
+        tries: in the order of time; a lost one counts as failed, for only what failed is tried again.
+    """
+    rows = list(tries)
+    lost = lost_tries((number, again) for number, again, _ in rows)
+    found = [(number, outcome) for number, _, outcome in rows] + [(one, Verdict.FAILED) for one in lost]
+    return fold([outcome for _, outcome in sorted(found, key=lambda row: row[0])])
+
+
 def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "") -> Result:
     """The result of a test that was started at least once.
 
+    A try that is lost, while a later one says that it was ordered for its sake, counts as failed: a retry is
+    never a silent pass (law 5).
+
     Args:
         name: its canonical id.
-        tries: in the order of time; not empty.
+        tries: in the order of their numbers and of time; not empty.
         file: the test file.
         expectation: the reason of a declared outcome.
     """
+    tries = _with_lost(tries)
     verdict = fold([one.outcome for one in tries])
     told = _told_of(verdict, tries)
     own = [one for one in tries if one.outcome not in NO_OUTCOME]
@@ -244,10 +286,18 @@ def _red(failed: int, known: Failures) -> list[str]:
 def _told_apart(blamed: int, known: Failures) -> str:
     if not known.control:
         return ""
-    if blamed == 1:
-        return f", on {known.control} too" if known.upstream else f", not on {known.control}"
-    share = {0: "none", blamed: "all"}.get(known.upstream, f"{known.upstream:,}")
-    return f", {share} of them on {known.control} too"
+    if blamed > 1 and known.upstream + known.device == blamed:
+        share = {0: "none", blamed: "all"}.get(known.upstream, f"{known.upstream:,}")
+        return f", {share} of them on {known.control} too"
+    on = known.control
+    kinds = {
+        f"on {on} too": known.upstream,
+        f"not on {on}": known.device,
+        f"unclear on {on}": known.unclear,
+        f"not tried on {on}": blamed - known.upstream - known.device - known.unclear,
+    }
+    said = [kind if blamed == 1 else f"{number:,} {kind}" for kind, number in kinds.items() if number]
+    return f", {', '.join(said)}" if blamed == 1 else f" ({', '.join(said)})"
 
 
 _SHOWN = 3
@@ -256,6 +306,15 @@ _INCOMPLETE = {
     Verdict.INFRASTRUCTURE: "lost to infrastructure",
     Verdict.NOT_RUN: "not run",
 }
+
+
+def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
+    lost = lost_tries((one.number, one.again) for one in tries)
+    if not lost:
+        return tries
+    # First, as the sort is stable: what is known of a number is the later word on it.
+    made = [Try(outcome=Verdict.FAILED, message=LOST, number=number) for number in lost]
+    return sorted((*made, *tries), key=lambda one: one.number)
 
 
 def _told_of(verdict: Verdict, tries: Sequence[Try]) -> Try:

@@ -16,6 +16,7 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
 - `piece`: file, tests (how many), why (plan, stolen, retry), of (the shard they are planned for), attempt
 - `not_run`: ids, message: planned and not run, with the reason
+- `no_retry`: ids, message: failed, was to be run again and was not, with the reason
 - `elsewhere`: ids, host: planned for this shard and claimed by another host
 - `file_error`: file, message, detail: a file could not be imported where it was to be run
 - `shard_end`: status (done, interrupted)
@@ -38,6 +39,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci.runner.excerpts import Excerpts
 from ci.runner.journal_line import Event, Lines, line_of
 from test_selection.errors import MissingInputError
 
@@ -247,6 +249,8 @@ def next_attempt(run_dir: Path, shard: int) -> int:
 def read_journals(run_dir: Path) -> list[Journal]:
     """Every journal of a run folder, by shard and attempt; torn lines are counted, never fatal.
 
+    Their texts are cut so that all together have a bounded length (`ci.runner.excerpts`).
+
     Raises:
         MissingInputError: the folder has no `journal` folder.
     """
@@ -259,18 +263,23 @@ def read_journals(run_dir: Path) -> list[Journal]:
     for path in folder.glob("*-*.jsonl"):
         shard, _, attempt = path.stem.partition("-")
         if shard.isdecimal() and attempt.isdecimal():
-            found.append(read_journal(path, int(shard), int(attempt)))
-    return sorted(found, key=lambda journal: (journal.shard, journal.attempt))
+            found.append((int(shard), int(attempt), path))
+    excerpts = Excerpts()
+    return [read_journal(path, shard, attempt, excerpts) for shard, attempt, path in sorted(found)]
 
 
-def read_journal(path: Path, shard: int, attempt: int) -> Journal:
-    """One journal; a line that is not as it was written is counted, and never used as evidence.
+def read_journal(path: Path, shard: int, attempt: int, excerpts: Excerpts | None = None) -> Journal:
+    """One journal, its texts cut by `excerpts`.
+
+    A line that is not as it was written is counted, and never used as evidence.
 
     An earlier version wrote no checksums. Such a journal, in which no line has one, is read as it stands and
     marked: a report of it is worth having, and where one line is checked all of them are.
     """
+    cut = (excerpts or Excerpts()).cut
+    where = f"{path.parent.name}/{path.name}"
     with path.open("rb") as stream:
-        lines = Lines(stream)
+        lines = Lines(stream, lambda event: cut(event, where))
     return Journal(
         path=path,
         shard=shard,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 from zlib import crc32
 
 Event = dict[str, Any]
@@ -59,40 +59,57 @@ class Lines:
         unchecked: no line has a checksum; the events are those of an earlier version, taken as they stand.
     """
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
+    def __init__(self, lines: Iterable[bytes], cut: Callable[[Event], Event] = lambda event: event) -> None:
+        """Read lines; none is kept, so that a journal of any size can be read.
+
+        Args:
+            lines: with their line breaks.
+            cut: what is kept of an event.
+        """
         self.events: list[Event] = []
         self.torn = self.damaged = self.nameless = 0
         self.suspects: set[str] = set()
-        self.unchecked = False
-        bad = [line for line in lines if not self._take(line)]
-        if not self.events and not any(_TAIL.search(line) for line in bad):
-            bad = [line for line in bad if not self._take_unchecked(line)]
-        for line in bad:
-            self._lose(line)
+        bad: list[tuple[_Lost, Event | None]] = []
+        checked = False
+        for line in lines:
+            if (event := event_of(line)) is not None:
+                self.events.append(cut(event))
+                checked = True
+                continue
+            lost = _lost(line)
+            checked = checked or lost.whole
+            old = None if checked else _event(line)
+            bad.append((lost, None if old is None else cut(old)))
+        old_events = [] if checked else [event for _, event in bad if event is not None]
+        self.unchecked = bool(old_events)
+        self.events += old_events
+        for lost, old in bad:
+            if checked or old is None:
+                self._lose(lost)
 
-    def _take(self, line: bytes) -> bool:
-        event = event_of(line)
-        if event is not None:
-            self.events.append(event)
-        return event is not None
+    def _lose(self, lost: _Lost) -> None:
+        self.damaged += lost.whole
+        self.torn += not lost.whole
+        self.suspects.update(lost.named)
+        self.nameless += lost.nameless
 
-    def _take_unchecked(self, line: bytes) -> bool:
-        event = _event(line)
-        if event is not None:
-            self.unchecked = True
-            self.events.append(event)
-        return event is not None
 
-    def _lose(self, line: bytes) -> None:
-        whole = _TAIL.search(line) is not None
-        self.damaged += whole
-        self.torn += not whole
-        named = [name for text in _ID.findall(line) if (name := _name(text)) is not None]
-        self.suspects.update(named)
-        # A start that was cut short as it was written was no start: the writer was at its end.
-        cut = not whole and line.startswith(b'{"t":') and b"\0" not in line
-        kind = _KIND.search(line)
-        self.nameless += not (named or cut or (kind is not None and kind[1] in _OF_NO_TEST))
+class _Lost(NamedTuple):
+    """What can be told of a line that is not as it was written."""
+
+    whole: bool
+    named: tuple[str, ...]
+    nameless: bool
+
+
+def _lost(line: bytes) -> _Lost:
+    whole = _TAIL.search(line) is not None
+    named = tuple(name for text in _ID.findall(line) if (name := _name(text)) is not None)
+    # A start that was cut short as it was written was no start: the writer was at its end.
+    cut = not whole and line.startswith(b'{"t":') and b"\0" not in line
+    kind = _KIND.search(line)
+    of_no_test = kind is not None and kind[1] in _OF_NO_TEST
+    return _Lost(whole=whole, named=named, nameless=not (named or cut or of_no_test))
 
 
 def _name(text: bytes) -> str | None:

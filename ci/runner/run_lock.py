@@ -20,6 +20,7 @@ from ci.errors import RunInUseError
 from ci.runner.machine import host_name
 
 FILE = "run.lock"
+_SHOWN = 100
 # What a file system says that has no locks; nobody is refused there.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 
@@ -69,8 +70,13 @@ def _holders(stream: IO[bytes]) -> str:
             row = json.loads(line)
             pid, host = int(row["pid"]), str(row["host"])
             if host != host_name() or _alive(pid):
-                named.append(f"process {pid} on {host}")
+                named.append(f"process {pid} on {_shown(host)}")
     return ", ".join(dict.fromkeys(named)) or "another process"
+
+
+def _shown(host: str) -> str:
+    """A name that others wrote, on one line and without what moves a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in host[:_SHOWN])
 
 
 def _alive(pid: int) -> bool:

@@ -60,9 +60,9 @@ def _control(context: Context, part: Part, options: RunOptions) -> bool:
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
         context.say(f"control: {counted(len(wanted) - len(ids), 'failed test')} beyond run.control_limit")
-    if not ids:
+    if not ids or not part.shards:
         return False
-    failed = control_plan(plan, set(ids))
+    failed = control_plan(plan, set(ids), {shard.index for shard in part.shards})
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
         return run_plan(
             failed,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.errors import EXIT_INTERRUPTED, EXIT_OK
+from ci.errors import EXIT_OK
 from ci.live.sink import Sink
-from ci.live.stream import run_end
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE, read_results
 from ci.report.verdict import Verdict
@@ -15,12 +14,12 @@ from ci.runner.installed import installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
+from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
 from ci.steps.planning import plan_step
 from ci.steps.reporting import past_durations, report_step
-from ci.steps.resuming import resume_hint
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
@@ -112,11 +111,8 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     code = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
-    code = EXIT_INTERRUPTED if interrupted else code
-    if events is not None:
-        events.write(run_end(read_json(folder.summary, "summary")["verdicts"], code))
-    if interrupted:
-        context.say(resume_hint(folder))
+    verdicts = read_json(folder.summary, "summary")["verdicts"]
+    code = end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
     return Outcome(exit_code=code, folder=folder)
 
 

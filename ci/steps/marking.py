@@ -38,7 +38,7 @@ def check_quarantine(context: Context) -> None:
         SettingsError: a key or value that cannot be taken.
     """
     if (path := quarantine_file(context)) is not None:
-        load_quarantine(path)
+        load_quarantine(path, today=day_of(context.clock()))
 
 
 def check_step(context: Context, named: Path | None, catalog: Path | None) -> tuple[int, list[Finding]]:
@@ -55,9 +55,10 @@ def check_step(context: Context, named: Path | None, catalog: Path | None) -> tu
     path = named if named is not None else quarantine_file(context)
     if path is None:
         raise UsageError("there is no quarantine file to check", remedy=f"name one, or make {FILE}")
-    quarantine = load_quarantine(path)
+    today = day_of(context.clock())
+    quarantine = load_quarantine(path, today=today)
     ids = None if catalog is None else {one.id for one in read_catalog(catalog).tests}
-    findings = check_entries(quarantine, today=day_of(context.clock()), catalog=ids)
+    findings = check_entries(quarantine, today=today, catalog=ids)
     return len(quarantine.entries), findings
 
 
@@ -71,7 +72,7 @@ def protected(context: Context, names: Sequence[str]) -> set[str]:
     if path is None:
         return set()
     today = day_of(context.clock())
-    covering = load_quarantine(path).covering(names)
+    covering = load_quarantine(path, today=today).covering(names)
     return {name for name, entries in covering.items() if not all(one.expired(today) for one in entries)}
 
 
@@ -103,7 +104,7 @@ def _quarantined(context: Context, account: Account, folder: RunFolder, began_at
     if path is None:
         return account
     try:
-        quarantine = load_quarantine(path)
+        quarantine = load_quarantine(path, today=day_of(context.clock()))
     except SpyreCiError as error:
         # The file was sound when the run began, or another host began it: the account is worth more.
         context.say(f"quarantine: not read, so nothing is quarantined: {error}")

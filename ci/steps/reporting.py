@@ -59,8 +59,8 @@ def report_step(
         # Collecting began the run; what share of it was wanted may have been said only when selecting.
         identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
-        journals = _journals(folder)
-        account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted)
+        # Their events are many, and nobody needs them afterwards.
+        account = reconcile(plan, _journals(folder), expectations=expectations, interrupted=interrupted)
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         summary = write_report(
             folder.path,

@@ -181,11 +181,15 @@ def _stage(details: RunDetails) -> str:
 
 def _verdicts(details: RunDetails) -> list[tuple[str, int, str]]:
     colours = {"passed": "good", "failed": "bad", "skipped": "skip"}
-    return [
-        (verdict.replace("_", " "), details.verdicts[verdict], colours[count])
-        for verdict, count in COUNT_OF_VERDICT.items()
-        if details.verdicts.get(verdict)
+    numbers = {verdict: details.verdicts.get(verdict, 0) for verdict in COUNT_OF_VERDICT}
+    forgiven = min(details.quarantined, numbers["failed"])
+    numbers["failed"] -= forgiven
+    told = [
+        (verdict.replace("_", " "), number, colours[COUNT_OF_VERDICT[verdict]])
+        for verdict, number in numbers.items()
+        if number
     ]
+    return told + [("failed in quarantine", forgiven, "skip")] * bool(forgiven)
 
 
 def _moment(text: str, form: str) -> str:

@@ -17,7 +17,8 @@ from ci.report.verdict import Result, Verdict
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 
 NAMES = [f"a.py::T::t{number}" for number in range(10)]
-ENTRY = {"reason": "known", "issue": "https://e.test/1", "owner": "me", "expires": "2999-01-01"}
+LATER = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 100 * 86_400))
+ENTRY = {"reason": "known", "issue": "https://e.test/1", "owner": "me", "expires": LATER}
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     who = RunIdentity(
         run="r", run_id=1, run_attempt=1, device="spyre", pytorch_version="2", pytorch_sha="s", stage=1,
-        percent=5, started_at=time.time() - 3600,
+        percent=5, started_at=time.time() - 3600, commit="c0ffee",
     )  # fmt: skip
     for number in range(6):
         verdicts = {NAMES[0]: Verdict.FLAKY if number % 2 else Verdict.PASSED}
@@ -48,12 +49,34 @@ def test_flaky_tests_are_ranked_and_held_against_a_limit(capsys: pytest.CaptureF
     assert told[2].endswith(
         f"17% 1 of 6 runs, last 0 days ago, on spyre:5 1: too seldom to say why  {NAMES[1]}"
     )
-    assert run(["flakes", "--limit", "1", "--fail-above", "20"]) == 0
+    assert run(["flakes", "--limit", "1", "--fail-above", "20.1"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[-1] == "  1 more; --limit 0 shows all"
+    assert run(["flakes", "--fail-above", "20"]) == 1  # exactly so many are not fewer
     assert run(["flakes", "--fail-above", "19.9"]) == 1
     assert run(["flakes", "--fail-above", "5", "--device", "cpu"]) == 3
     assert run(["flakes", "--device", "cpu"]) == 0
+
+
+def test_a_sick_cards_test_is_named_on_one_line_without_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "a.py::T::\x1b[31mred\n::error::boo"
+    who = RunIdentity(
+        run="s", run_id=1, run_attempt=1, device="spyre", pytorch_version="2", pytorch_sha="s", stage=1,
+        percent=5, started_at=time.time() - 3600, commit="c0ffee",
+    )  # fmt: skip
+    for number in range(10):
+        sick = number in (3, 6, 9)
+        one = Result(
+            id=name, verdict=Verdict.FLAKY if sick else Verdict.PASSED, card=f"spyre:{3 if sick else number}",
+            attempts=1,
+        )  # fmt: skip
+        record(Path(".spyre-ci/history.sqlite"), replace(who, run_id=number + 1), [one], {})
+    assert run(["flakes", "--propose"]) == 0
+    told = capsys.readouterr().err
+    assert "left out: 1 test that fails on one card, such as a.py::T::red ::error::boo" in told
+    assert "\x1b" not in told
 
 
 def test_flakes_for_machines(capsys: pytest.CaptureFixture[str]) -> None:

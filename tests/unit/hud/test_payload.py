@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ci.errors import BadFileError
 from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
+from ci.hud.deliver import payload_of
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
     RunIdentity,
@@ -71,6 +74,37 @@ def test_the_runs_details_travel_in_the_payload(payload: dict[str, Any]) -> None
 def test_every_verdict_is_counted_once() -> None:
     counts = count_verdicts(dict.fromkeys(COUNT_OF_VERDICT, 1))
     assert counts == {"passed": 3, "failed": 4, "skipped": 2, "total": 9}
+
+
+def test_a_quarantined_failure_is_told_as_junit_tells_it_which_is_skipped() -> None:
+    told = {"passed": 5, "failed": 3, "skipped": 1}
+    assert count_verdicts(told, quarantined=2) == {"passed": 5, "failed": 1, "skipped": 3, "total": 9}
+    identity = RunIdentity.model_validate(
+        {"run_id": 7, "started_at": 1.0, "completed_at": 2.0, "pytorch_sha": "0123456"}
+    )
+    payload = nightly_completed(identity, run="r", verdicts={"failed": 2}, exit_code=0, quarantined=2)
+    workflow = payload["workflow"]
+    assert (workflow["conclusion"], workflow["test_results"]["failed"]) == ("success", 0)
+    details = payload["payload"]["spyre_ci"]
+    assert (details["verdicts"], details["quarantined"]) == ({"failed": 2}, 2)
+    assert check(payload, repository=REPOSITORY) == []
+
+
+def test_a_summary_says_how_many_failures_are_quarantined() -> None:
+    who = {"run_id": 7, "started_at": 1.0, "completed_at": 2.0, "pytorch_sha": "0123456"}
+    summary = {"identity": who, "run": "r", "verdicts": {"failed": 2}, "exit_code": 0}
+    for quarantine, failed in (({"forgiven": 2}, 0), (None, 2), ({"forgiven": 0}, 2)):
+        told = payload_of({**summary, "quarantine": quarantine}, path=Path("s"), environ={})
+        assert told["workflow"]["test_results"]["failed"] == failed
+    for broken in ("x", {"forgiven": 3}, {"forgiven": "x"}):
+        with pytest.raises(BadFileError):
+            payload_of({**summary, "quarantine": broken}, path=Path("s"), environ={})
+
+
+@pytest.mark.parametrize("number", [4, -1])
+def test_more_quarantined_failures_than_failed_are_refused(number: int) -> None:
+    with pytest.raises(ValueError, match=f"{number} failures are quarantined of 3"):
+        count_verdicts({"failed": 3}, quarantined=number)
 
 
 @pytest.mark.parametrize("verdict", ["failed", "hardware", "infrastructure", "not_run"])

@@ -82,6 +82,13 @@ def test_a_test_that_is_run_again_counts_once() -> None:
     assert ended.attempt == 2
 
 
+def test_a_retry_of_a_try_that_nobody_told_of_is_flaky() -> None:
+    feed = Feed(small_state())
+    feed.begin(0, "a.py")
+    feed.test(0, A, "passed", number=2)
+    assert feed.state.verdict(A) is Verdict.FLAKY
+
+
 def test_a_file_ends_once_with_its_cards_its_seconds_and_what_failed() -> None:
     feed = Feed(small_state())
     feed.begin(0, "a.py")
@@ -179,6 +186,9 @@ def test_the_rate_is_of_the_last_half_minute() -> None:
         {"e": "card_lost", "card": None},
         {"e": "worker_lost"},
         {"e": "not_run", "ids": "a"},
+        {"e": "no_retry", "ids": "a"},
+        {"e": "no_retry", "ids": [A], "message": "no other card is left"},
+        {"e": "piece", "why": [], "attempt": {}},
         {"e": "end", "id": "nobody.py::planned", "outcome": "passed"},
     ],
 )

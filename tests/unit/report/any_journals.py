@@ -31,7 +31,12 @@ NAMES = st.sampled_from([A, B, C, D, "z.py::unplanned"])
 MESSAGES = st.one_of(st.none(), st.text(max_size=5), st.integers())
 ODD = st.one_of(st.none(), st.text(max_size=3), st.floats(), st.integers(), st.just([]), st.just({}))
 EVENTS = st.one_of(
-    st.fixed_dictionaries({"e": st.just("start"), "id": NAMES}),
+    st.fixed_dictionaries({"e": st.just("start"), "id": NAMES}, optional={"try": st.integers(1, 4) | ODD}),
+    st.fixed_dictionaries(
+        {"e": st.just("piece"), "why": st.sampled_from(["plan", "stolen", "retry"]) | ODD},
+        optional={"attempt": st.integers(1, 4) | ODD},
+    ),
+    st.fixed_dictionaries({"e": st.just("no_retry"), "ids": st.lists(NAMES) | ODD, "message": MESSAGES}),
     st.fixed_dictionaries(
         {"e": st.just("end"), "id": NAMES, "outcome": st.sampled_from(OUTCOMES), "seconds": st.floats()}
     ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.report.control import choose, control_plan, controls, mark_controls, wants_control
 from ci.report.marks import Control
-from ci.report.reconcile import reconcile
+from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import Result, Verdict
 from ci.runner.journal import Journal
 from test_selection.plan import Group, Shard
@@ -39,15 +40,45 @@ def test_the_controls_plan_keeps_shard_numbers_and_fingerprint() -> None:
         index=1, expected_s=9, cards=4, speed=0.5,
         groups=(Group(file="b.py", ids=(C, D), chains=((0, 2),), alone=True, timeout_s=7.0),),
     )  # fmt: skip
-    part = control_plan(replace(PLAN, shards=(PLAN.shards[0], wide)), {D})
+    part = control_plan(replace(PLAN, shards=(PLAN.shards[0], wide)), {D}, {0, 1})
     assert part.fingerprint == PLAN.fingerprint
     assert [(one.index, one.cards, one.speed) for one in part.shards] == [(0, 1, 1.0), (1, 1, 1.0)]
     assert part.shards[0].groups == ()
     assert part.shards[1].groups == (Group(file="b.py", ids=(D,), alone=True, timeout_s=7.0),)
 
 
+def test_two_hosts_never_write_journals_of_one_name() -> None:
+    # Each ran a test of the other's shard, and all of them failed.
+    hosts = [control_plan(PLAN, {A, C}, {0}), control_plan(PLAN, {B, D}, {1})]
+    assert [[one.index for one in part.shards if one.groups] for part in hosts] == [[0], [1]]
+    assert [[one.index for one in part.shards] for part in hosts] == [[0, 1], [0, 1]]
+    assert [sorted(part.ids) for part in hosts] == [[A, C], [B, D]]
+    assert [one.file for one in hosts[0].shards[0].groups] == ["a.py", "b.py"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cause", "whose"),
+    [
+        ("failed", None, "upstream"), ("failed", "signal", "upstream"), ("failed", "exit", "upstream"),
+        ("failed", "hang", "unclear"), ("failed", "oom", "unclear"),
+        ("passed", None, "device"), ("xpassed", None, "device"),
+        ("skipped", None, "unclear"), ("xfailed", None, "unclear"), ("hardware", None, "unclear"),
+    ],
+)  # fmt: skip
+def test_only_a_failure_of_the_tests_own_on_the_control_excuses_the_device(
+    outcome: str, cause: str | None, whose: str
+) -> None:
+    found = {A: Control(device="cpu", outcome=outcome, cause=cause)}
+    (one,) = mark_controls([result(A)], found)
+    assert (one.whose, one.upstream) == (whose, whose == "upstream")
+    known = Account(results=(one, result(B)), expected_s={}, control="cpu").failures
+    assert (known.upstream, known.device, known.unclear) == tuple(
+        int(whose == kind) for kind in ("upstream", "device", "unclear")
+    )
+
+
 def test_its_journals_are_read_against_the_same_plan() -> None:
-    part = control_plan(PLAN, {A, D})
+    part = control_plan(PLAN, {A, D}, {0, 1})
     events = [
         {"t": 1.0, "e": "shard_start", "card": "cpu:0", "fingerprint": part.fingerprint},
         {"t": 2.0, "e": "start", "id": A},

@@ -115,6 +115,7 @@ def test_a_flaky_test_is_told_whole_whatever_its_runs(told: list[tuple[str, str,
     [
         (1000, 49, "49 of 1,000 tests that ran are flaky: 4.90 %, fewer than 5 %"),
         (20, 1, "1 of 20 tests that ran is flaky: 5.00 %, not fewer than 5 %"),
+        (100, 5, "5 of 100 tests that ran are flaky: 5.00 %, not fewer than 5 %"),
         (0, 0, "no test ran"),
     ],
 )
@@ -123,18 +124,29 @@ def test_the_share_is_told_against_the_limit(ran: int, flaky: int, said: str) ->
     assert Flakes(ran=ran, tests=[one] * flaky).line() == said
 
 
+def test_exactly_the_limit_is_not_fewer_and_none_at_all_always_is() -> None:
+    one = FlakyTest(id=A, runs=1, bad=1, last=T0, cards={}, blame="unclear")
+    assert not Flakes(ran=20, tests=[one]).below(5)
+    assert Flakes(ran=21, tests=[one]).below(5)
+    assert Flakes(ran=20).below(0)
+    assert Flakes(ran=20).line(0) == "0 of 20 tests that ran are flaky: 0.00 %"
+
+
 def test_a_proposal_can_be_pasted_once_owner_and_issue_are_there(tmp_path: Path) -> None:
     one = FlakyTest(id='a.py::T::"quoted"', runs=12, bad=3, last=T0, cards={}, blame="test")
     file = tmp_path / "quarantine.yaml"
     file.write_text(propose([one], issue="", owner="", expires=date(2026, 3, 1)))
     with pytest.raises(SettingsError, match="issue is None"):
-        load_quarantine(file)
+        load_quarantine(file, today=date(2026, 2, 2))
     file.write_text(propose([one], issue="https://e.test/1", owner="@kernels: all", expires=date(2026, 3, 1)))
-    (entry,) = load_quarantine(file).entries
+    (entry,) = load_quarantine(file, today=date(2026, 2, 2)).entries
     assert (entry.test, entry.mark.owner, entry.mark.expires) == (one.id, "@kernels: all", "2026-03-01")
     assert entry.mark.reason == "flaky in 3 of 12 runs, last on 2026-02-02"
     file.write_text(propose([], issue="", owner="", expires=date(2026, 3, 1)))
-    assert load_quarantine(file).entries == ()
+    assert load_quarantine(file, today=date(2026, 2, 2)).entries == ()
+
+
+BUILT: dict[str, object] = {"commit": "c0ffee"}
 
 
 def result(name: str, verdict: Verdict, card: str | None = "spyre:0") -> Result:
@@ -152,8 +164,11 @@ def test_the_history_tells_flaky_tests_by_commit_device_and_time(tmp_path: Path)
     odd = "a.py::\udc80"
     path = history(
         tmp_path / "h.sqlite",
-        ({}, [result(A, Verdict.PASSED), result(B, Verdict.FAILED), result(odd, Verdict.FLAKY)]),
-        ({}, [result(A, Verdict.FAILED, "spyre:1"), result(B, Verdict.FAILED), result("s", Verdict.SKIPPED)]),
+        (BUILT, [result(A, Verdict.PASSED), result(B, Verdict.FAILED), result(odd, Verdict.FLAKY)]),
+        (
+            BUILT,
+            [result(A, Verdict.FAILED, "spyre:1"), result(B, Verdict.FAILED), result("s", Verdict.SKIPPED)],
+        ),
         ({"commit": "fixed"}, [result(A, Verdict.PASSED), result(B, Verdict.PASSED)]),
         ({"device": "cpu"}, [result(B, Verdict.FLAKY)]),
         ({}, [result("h", Verdict.HARDWARE), result("n", Verdict.NOT_RUN, None)]),
@@ -168,10 +183,42 @@ def test_the_history_tells_flaky_tests_by_commit_device_and_time(tmp_path: Path)
     assert (late.ran, late.tests) == (2, [])
 
 
-def test_a_history_of_an_older_version_is_read_and_brought_up(tmp_path: Path) -> None:
+def test_where_nobody_says_what_was_checked_out_a_fix_between_two_runs_is_no_flake(tmp_path: Path) -> None:
     path = history(
-        tmp_path / "h.sqlite", ({}, [result(A, Verdict.PASSED)]), ({}, [result(A, Verdict.FAILED)])
+        tmp_path / "h.sqlite",
+        ({"commit": ""}, [result(A, Verdict.FAILED), result(B, Verdict.FLAKY)]),
+        ({"commit": ""}, [result(A, Verdict.PASSED), result(B, Verdict.PASSED)]),
     )
+    found = find_flakes(path, device="spyre", since=0)
+    assert [(one.id, one.bad, one.runs) for one in found.tests] == [(B, 1, 2)]
+
+
+def test_a_run_of_a_broken_build_is_passed_over_and_told(tmp_path: Path) -> None:
+    names = [f"a.py::T::t{number}" for number in range(50)]
+
+    def ran(failed: int) -> list[Result]:
+        return [
+            result(name, Verdict.FAILED if number < failed else Verdict.PASSED)
+            for number, name in enumerate(names)
+        ]
+
+    path = history(tmp_path / "h.sqlite", (BUILT, ran(0)), (BUILT, ran(11)), (BUILT, ran(1)))
+    found = find_flakes(path, device="spyre", since=0)
+    assert (found.broken, [one.id for one in found.tests], found.tests[0].runs) == (1, names[:1], 2)
+    assert found.line() == (
+        "1 of 50 tests that ran is flaky: 2.00 %, fewer than 5 % (1 run passed over: more than 20 % failed)"
+    )
+    few = history(tmp_path / "few.sqlite", (BUILT, ran(0)[:9]), (BUILT, ran(9)[:9]), (BUILT, ran(10)))
+    found = find_flakes(few, device="spyre", since=0)
+    assert (found.broken, len(found.tests)) == (0, 9)  # 10 of 50 are 20 %, and 9 are too few to tell
+    only = history(tmp_path / "only.sqlite", (BUILT, ran(50)))
+    assert find_flakes(only, device="spyre", since=0).line() == (
+        "no test ran (1 run passed over: more than 20 % failed)"
+    )
+
+
+def test_a_history_of_an_older_version_is_read_and_brought_up(tmp_path: Path) -> None:
+    path = history(tmp_path / "h.sqlite", ({}, [result(A, Verdict.PASSED)]), ({}, [result(A, Verdict.FLAKY)]))
     store = sqlite3.connect(path)
     store.execute("ALTER TABLE runs DROP COLUMN checkout")
     store.execute(f"PRAGMA user_version = {VERSION - 1}")

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import MissingInputError, SettingsError
-from ci.report.quarantine import Quarantine, day_of, load_quarantine
+from ci.report.quarantine import MAX_DAYS, Quarantine, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, note_from_json, note_to_json, quarantine_results
 from ci.report.verdict import Result, Verdict
 
 A, B, C = "a.py::T::one[dtype=int8,op=add]", "a.py::T::two", "sub/b.py::T::one"
 LAST = "2026-03-31"
+TODAY = date(2026, 3, 1)
 GOOD = {"reason": "a  known\nflake", "issue": "https://e.test/1", "owner": "@kernels", "expires": LAST}
 
 
@@ -28,7 +29,7 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 def load(path: Path, *rows: dict[str, Any]) -> Quarantine:
-    return load_quarantine(write(path, *rows))
+    return load_quarantine(write(path, *rows), today=TODAY)
 
 
 def result(name: str, verdict: Verdict = Verdict.FAILED) -> Result:
@@ -145,7 +146,7 @@ def test_the_catalog_is_not_asked_for_where_every_entry_covers_something(tmp_pat
 
 
 def test_the_note_comes_back_from_a_file(tmp_path: Path) -> None:
-    _, note = fare(load(tmp_path, {"test": A}, {"pattern": "/x/"}), result(A))
+    _, note = fare(load(tmp_path, {"test": A}, {"pattern": "/xyz/"}), result(A))
     assert note_from_json(note_to_json(note)) == note
     assert note_from_json(None) is None
 
@@ -162,6 +163,14 @@ def test_the_note_comes_back_from_a_file(tmp_path: Path) -> None:
         ({"pattern": ""}, ["pattern is '', not text"]),
         ({"pattern": "**"}, ["'**' covers every test", "name a file"]),
         ({"pattern": "/.*/"}, ["covers every test"]),
+        (
+            {"test": A, "expires": "2026-08-29"},
+            [
+                "expires is 2026-08-29, 181 days from 2026-03-01 on",
+                "a day up to 2026-08-28, 180 days on",
+            ],
+        ),
+        ({"test": A, "expires": date(9999, 12, 31)}, ["expires is 9999-12-31, 2,912,"]),
         ({"test": A, "reason": None}, ["reason is None"]),
         ({"test": A, "owner": " "}, ["owner is ' '"]),
         ({"test": A, "issue": "#17"}, ["issue is '#17', not a web address"]),
@@ -203,8 +212,85 @@ def test_what_cannot_be_taken_is_told_with_its_line_and_the_remedy(
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "q.yaml").write_text(text)
     with pytest.raises(SettingsError, match=r"q\.yaml") as caught:
-        load_quarantine(tmp_path / "q.yaml")
+        load_quarantine(tmp_path / "q.yaml", today=TODAY)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*",
+        "test_*",
+        "*::*",
+        "**::*",
+        "**::test_*",
+        "*::Test*",
+        "**[[]*",
+        "*dtype=float16*",
+        "**float*",
+        "test_[m-z]*",
+        "**/**",
+        "*.py::*",
+        "?*",
+        "/./",
+        "/test_/",
+        "/^test/",
+        "/::/",
+        "/a|e/",
+        "/dtype=/",
+        "/_[a-m]/",
+        "/(?i)TEST/",
+    ],
+)
+def test_a_pattern_over_tests_that_have_nothing_in_common_is_refused_and_told(
+    tmp_path: Path, pattern: str
+) -> None:
+    with pytest.raises(
+        SettingsError, match=r"covers (every test|tests that have nothing in common)"
+    ) as caught:
+        load(tmp_path, {"pattern": pattern})
+    assert pattern in str(caught.value)
+    assert "name a file, class or template" in str(caught.value)
+
+
+def test_the_two_tests_that_a_wide_pattern_covers_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, {"pattern": "test_[tuv]*"})
+    assert (
+        "such as test_unary_ufuncs.py::TestUnaryUfuncs::test_nan_to_num[dtype=bfloat16] and "
+        "test_view_ops.py::TestOldViewOps::test_transpose_vs_numpy[dtype=float16]"
+    ) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "test_ops.py::*",
+        "**/test_ops.py::*",
+        "distributed/**",
+        "**::TestCommon::*",
+        "*::TestLinalg::test_inverse*",
+        "**::test_out[[]*",
+        "**op=kron*",
+        "/TestOpInfo::test_.*_grad/",
+        "/^test_torch\\.py::/",
+        "/Conv[123]d/",
+    ],
+)
+def test_a_pattern_of_one_file_class_template_or_operator_is_taken(tmp_path: Path, pattern: str) -> None:
+    (entry,) = load(tmp_path, {"pattern": pattern}).entries
+    assert entry.pattern == pattern
+
+
+def test_the_last_day_may_be_as_far_as_it_may(tmp_path: Path) -> None:
+    (entry,) = load(tmp_path, {"test": A, "expires": "2026-08-28"}).entries
+    assert (entry.expires - TODAY).days == MAX_DAYS
+
+
+def test_a_catastrophic_pattern_neither_holds_up_the_reading_nor_the_report(tmp_path: Path) -> None:
+    long = f"a.py::T::{'x' * 5000}!"
+    quarantine = load(tmp_path, {"pattern": "/(x+x+)+y/"}, {"pattern": "*x*x*x*x*x*x*x*x*x*x*y"})
+    assert quarantine.covering([long]) == {}
 
 
 def test_an_entry_that_stands_twice_is_refused(tmp_path: Path) -> None:
@@ -215,9 +301,9 @@ def test_an_entry_that_stands_twice_is_refused(tmp_path: Path) -> None:
 
 def test_an_empty_file_quarantines_nothing_and_a_missing_one_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("")
-    assert load_quarantine(tmp_path / "empty.yaml").entries == ()
+    assert load_quarantine(tmp_path / "empty.yaml", today=TODAY).entries == ()
     with pytest.raises(MissingInputError):
-        load_quarantine(tmp_path / "none.yaml")
+        load_quarantine(tmp_path / "none.yaml", today=TODAY)
 
 
 @given(st.text(max_size=60))
@@ -225,6 +311,6 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     path = tmp_path_factory.mktemp("q") / "q.yaml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        load_quarantine(path)
+        load_quarantine(path, today=TODAY)
     except SettingsError as error:
         assert error.remedy  # noqa: PT017  # either may happen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import Result, Verdict
+from ci.report.verdict import LOST, Result, Verdict
 from ci.runner.journal import OUTCOMES, Event, Journal
 
 from .any_journals import PLAN, A, B, C, D, journals_of
@@ -99,6 +100,91 @@ def test_a_failure_in_the_first_attempt_and_a_pass_in_the_second_is_flaky() -> N
     first = journal(START, *ran(A, "failed", message="boom"))
     one = results(reconcile(PLAN, [journal(START, *ran(A), attempt=2), first]))[A]
     assert (one.verdict, one.attempts) == (Verdict.FLAKY, 2)
+
+
+@pytest.mark.parametrize(
+    "piece", [[], [e("piece", why="retry", attempt=2)], [e("piece", why="plan", attempt=1)]]
+)
+def test_a_retry_whose_first_journal_is_lost_is_never_a_silent_pass(piece: list[Event]) -> None:
+    again = [e("start", A, **{"try": 2}), e("end", A, outcome="passed")]
+    one = results(reconcile(PLAN, [journal(START, *piece, *again, *ran(B), DONE), WHOLE[1]]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.FLAKY, 2)
+    assert one.message == f"attempt 1: failed: {LOST}; attempt 2: passed"
+
+
+def test_what_was_taken_over_from_a_lost_host_may_have_run_before_and_is_not_flaky() -> None:
+    piece = e("piece", file="a.py", why="stolen", attempt=2)
+    over = [e("start", A, **{"try": 2}), e("end", A, outcome="passed")]
+    account = reconcile(PLAN, [journal(START, piece, *over, *ran(B), DONE), WHOLE[1]])
+    one = results(account)[A]
+    assert (one.verdict, one.message) == (
+        Verdict.PASSED, "may have run before: another host had begun it and was lost",
+    )  # fmt: skip
+    assert account.notes == ("1 test may have run before: another host had begun it and was lost",)
+    told = journal(START, e("start", A), shard=1, attempt=7)
+    one = results(reconcile(PLAN, [journal(START, piece, *over, *ran(B), DONE), WHOLE[1], told]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
+
+
+def test_a_journal_of_ones_own_whose_first_line_is_torn_counts_and_is_told() -> None:
+    headless = journal(e("group_start", file="a.py"), *ran(A, "failed"), *ran(B), DONE, torn=1)
+    account = reconcile(PLAN, [headless, WHOLE[1]])
+    assert [one.verdict.value for one in account.results] == ["failed", "passed", "passed", "passed"]
+    assert (account.foreign, account.notes) == ((), (
+        "1 torn line in journal/0-1.jsonl",
+        ("journal/0-1.jsonl has lost its first line, which says of what plan it is; "
+         "all it tells of is planned, so it counts"),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        ran("z.py::other"),
+        [{"e": "not_run", "ids": ["z.py::other"], "message": "x"}],
+        [{"e": "elsewhere", "ids": ["z.py::other"], "host": "x"}],
+        [e("file_error", file="z.py", message="x")],
+        [e("group_start", file="z.py")],
+    ],
+)
+def test_a_journal_of_another_plan_whose_first_line_is_damaged_is_no_evidence(strange: list[Event]) -> None:
+    headless = journal(*ran(A, "failed"), *strange, DONE, attempt=2, torn=1)
+    account = reconcile(PLAN, [*WHOLE, headless])
+    assert {one.verdict for one in account.results} == {Verdict.PASSED}
+    assert (account.foreign, account.unplanned, account.file_errors) == (("0-2",), (), ())
+    assert account.notes[1] == (
+        "journal/0-2.jsonl has lost its first line, which says of what plan it is; "
+        "it tells of what nobody planned, so it counts for nothing"
+    )
+    assert account.holes == ("1 journal of another plan",)
+
+
+def test_a_journal_of_which_nothing_can_be_read_is_nobody_s_and_harms_nobody() -> None:
+    account = reconcile(PLAN, [*WHOLE, journal(attempt=2, torn=1)])
+    assert (account.foreign, account.counts[Verdict.PASSED], account.holes) == ((), 4, ())
+
+
+def test_what_another_host_answers_for_is_planned_too() -> None:
+    part = replace(PLAN, shards=PLAN.shards[:1])
+    headless = journal(*ran(A), *ran(B), *ran(C), DONE, torn=1)
+    assert reconcile(part, [headless], known=PLAN.ids).foreign == ()
+    assert reconcile(part, [headless]).foreign == ("0-1",)
+
+
+@pytest.mark.parametrize("number", ["2", 2.0, True, 0, -1, 10**9, [], None])
+def test_a_number_of_a_try_that_is_none_is_the_first(number: object) -> None:
+    odd = [e("start", A, **{"try": number}), e("end", A, outcome="passed")]
+    one = results(reconcile(PLAN, [journal(START, *odd, *ran(B), DONE)]))[A]
+    assert (one.verdict, one.attempts) == (Verdict.PASSED, 1)
+
+
+def test_a_failure_that_was_not_run_again_says_why() -> None:
+    given = {"e": "no_retry", "ids": [A, B], "message": "no other\ncard is left"}
+    account = reconcile(PLAN, [journal(START, *ran(A, "failed", message="boom"), *ran(B), given, DONE)])
+    one = results(account)
+    assert one[A].message == "boom; not run again: no other card is left"
+    assert one[B].message == ""
+    assert account.torn == 0
 
 
 def test_the_running_test_of_an_interrupted_journal_is_not_run() -> None:

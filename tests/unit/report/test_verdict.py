@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.report.verdict import NO_OUTCOME, Failures, Try, Verdict, fold, judge, settle
+from ci.report.verdict import LOST, NO_OUTCOME, Failures, Try, Verdict, fold, fold_known, judge, settle
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]
@@ -67,6 +68,41 @@ def test_a_flaky_test_shows_the_card_cause_and_traceback_of_its_failure() -> Non
     result = settle("a", [failing, Try(outcome=PASSED, card="spyre:1", seconds=1)], file="a.py")
     assert (result.verdict, result.card, result.cause, result.detail) == (FLAKY, "spyre:0", "signal", "trace")
     assert result.seconds == 1
+
+
+def test_a_retry_whose_first_try_is_lost_is_flaky_and_says_so() -> None:
+    result = settle("a", [Try(outcome=PASSED, number=2, again=True, card="spyre:1")], file="a.py")
+    assert (result.verdict, result.attempts, result.seconds) == (FLAKY, 2, 0.0)
+    assert result.message == f"attempt 1: failed: {LOST}; attempt 2: passed"
+
+
+def test_every_lost_try_between_known_ones_counts_as_started() -> None:
+    tries = [Try(outcome=INFRASTRUCTURE, message="gone"), Try(outcome=PASSED, number=3, again=True)]
+    result = settle("a", tries, file="a.py")
+    assert (result.verdict, result.attempts) == (FLAKY, 3)
+    assert result.message == f"attempt 1: infrastructure: gone; attempt 2: failed: {LOST}; attempt 3: passed"
+
+
+def test_a_skip_after_a_lost_failure_is_no_good_end() -> None:
+    assert settle("a", [Try(outcome=SKIPPED, number=2, again=True)], file="a.py").verdict is FAILED
+
+
+def test_what_a_lost_host_had_begun_is_no_retry() -> None:
+    taken_over = Try(outcome=PASSED, number=2)
+    assert settle("a", [taken_over], file="a.py").verdict is PASSED
+    tries = [replace(taken_over, outcome=INFRASTRUCTURE), Try(outcome=PASSED, number=3, again=True)]
+    assert (settle("a", tries, file="a.py").verdict, settle("a", tries, file="a.py").attempts) == (PASSED, 2)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.sampled_from(OUTCOMES)), min_size=1))
+def test_no_pass_is_silent_where_a_try_was_ordered_again(rows: list[tuple[int, bool, Verdict]]) -> None:
+    rows = sorted((number, again and number > 1, outcome) for number, again, outcome in rows)
+    tries = [Try(outcome=outcome, number=number, again=again) for number, again, outcome in rows]
+    result = settle("a", tries, file="a.py")
+    assert result.verdict is fold_known(rows)
+    assert result.attempts >= max([len(rows), *(number for number, again, _ in rows[:1] if again)])
+    if any(again for _, again, _ in rows):
+        assert result.verdict is not PASSED or result.attempts > 1
 
 
 def test_a_test_with_one_try_keeps_its_message_as_it_is() -> None:
@@ -136,11 +172,17 @@ def test_an_interrupted_run_ends_with_130_whatever_else_there_is() -> None:
         (Failures(), 1, ("3 tests failed",)),
         (Failures(forgiven=3), 0, ()),
         (Failures(forgiven=2), 1, ("1 test failed",)),
-        (Failures(control="cpu"), 1, ("3 tests failed, none of them on cpu too",)),
-        (Failures(control="cpu", upstream=1), 1, ("3 tests failed, 1 of them on cpu too",)),
+        (Failures(control="cpu"), 1, ("3 tests failed (3 not tried on cpu)",)),
+        (Failures(control="cpu", device=3), 1, ("3 tests failed, none of them on cpu too",)),
+        (Failures(control="cpu", upstream=1), 1, ("3 tests failed (1 on cpu too, 2 not tried on cpu)",)),
+        (Failures(control="cpu", upstream=1, device=2), 1, ("3 tests failed, 1 of them on cpu too",)),
+        (Failures(control="cpu", device=1, unclear=2), 1,
+         ("3 tests failed (1 not on cpu, 2 unclear on cpu)",)),
         (Failures(control="cpu", upstream=3), 1, ("3 tests failed, all of them on cpu too",)),
         (Failures(control="cpu", forgiven=2, upstream=1), 1, ("1 test failed, on cpu too",)),
-        (Failures(control="cpu", forgiven=2), 1, ("1 test failed, not on cpu",)),
+        (Failures(control="cpu", forgiven=2, device=1), 1, ("1 test failed, not on cpu",)),
+        (Failures(control="cpu", forgiven=2, unclear=1), 1, ("1 test failed, unclear on cpu",)),
+        (Failures(control="cpu", forgiven=2), 1, ("1 test failed, not tried on cpu",)),
         (Failures(forgiven=3, expired=("q:1",)), 1, ("1 quarantine entry expired (q:1)",)),
         (Failures(expired=("q:1", "q:2", "q:3", "q:4")), 1,
          ("3 tests failed", "4 quarantine entries expired (q:1, q:2, q:3, …)")),

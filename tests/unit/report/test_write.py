@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from hypothesis import given, settings
 
@@ -15,7 +17,9 @@ from ci.report.terminal import ending_lines
 from ci.report.text import iso_utc
 from ci.report.totals import Summary, summarize
 from ci.report.write import append_once, write_report
-from ci.runner.journal import Journal
+from ci.runner.excerpts import Excerpts
+from ci.runner.journal import Journal, JournalWriter, journal_path, read_journal
+from test_selection.plan import Group, Shard
 
 from .any_journals import PLAN, journals_of
 from .conftest import identity, selection
@@ -85,3 +89,27 @@ def test_whatever_the_journals_hold_every_report_can_be_made(journals: list[Jour
 def test_without_a_cis_page_none_is_written(tmp_path: Path, account: Account) -> None:
     write(tmp_path, account)
     assert not list(tmp_path.glob("page*"))
+
+
+def test_every_id_stands_in_results_and_junit_however_much_of_its_text_was_cut(tmp_path: Path) -> None:
+    ids = tuple(f"a.py::T::t{number}" for number in range(50))
+    shard = Shard(index=0, expected_s=1, groups=(Group(file="a.py", ids=ids),))
+    path = journal_path(tmp_path, 0, 1)
+    writer = JournalWriter(path, lambda: 1.0)
+    writer.write("shard_start", fingerprint="f")
+    for name in ids:
+        writer.write("start", id=name)
+        writer.write(
+            "end", id=name, outcome="failed", message="boom", detail="x" * 30_000 + f"\nend of {name}"
+        )
+    writer.write("shard_end", status="done")
+    writer.close()
+    account = reconcile(replace(PLAN, shards=(shard,)), [read_journal(path, 0, 1, Excerpts(room=40_000))])
+    write(tmp_path, account)
+    found = read_results(tmp_path / "results.jsonl.gz")
+    assert [one.id for one in found] == list(ids)
+    assert all(one.detail.endswith(f"end of {one.id}") for one in found)
+    assert all("the whole text is in journal/0-1.jsonl" in one.detail for one in found)
+    cases = list(ET.parse(tmp_path / "junit" / "0.xml").iter("testcase"))  # noqa: S314  # our own file
+    assert [one.get("name") for one in cases] == [name.rpartition("::")[2] for name in ids]
+    assert all(f"end of {name}" in str(one.findtext("failure")) for name, one in zip(ids, cases, strict=True))

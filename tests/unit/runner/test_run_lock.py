@@ -42,6 +42,15 @@ def test_those_who_have_ended_are_not_named(tmp_path: Path) -> None:
     assert str(2**22 + 1) not in str(caught.value)
 
 
+def test_a_hosts_name_moves_no_terminal(tmp_path: Path) -> None:
+    row = json.dumps({"pid": 7, "host": "a\x1b[31m\n::error::b" + "c" * 300})
+    (tmp_path / "run.lock").write_text(row + "\n", encoding="ascii")
+    with run_lock(tmp_path, alone=False), pytest.raises(RunInUseError) as caught:
+        run_lock(tmp_path, alone=True).__enter__()
+    assert "process 7 on a?[31m?::error::bc" in str(caught.value)
+    assert "c" * 100 not in str(caught.value)
+
+
 def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(37, "No locks available")

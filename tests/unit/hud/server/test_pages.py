@@ -77,6 +77,14 @@ def test_the_page_of_a_run_has_its_verdicts_and_attempts(store: Store, payload: 
     assert payload["delivery_id"] in page
 
 
+def test_a_failure_in_quarantine_is_told_apart(store: Store, payload: dict[str, Any]) -> None:
+    details = {"verdicts": {"passed": 1, "failed": 5}, "quarantined": 2}
+    job = row(store, {**payload, "payload": {**payload["payload"], "spyre_ci": details}})
+    page = pages.run(job, attempts=[job], nonce="n")
+    assert re.search(r"failed</td><td class=\"number\">3<", page)
+    assert re.search(r"failed in quarantine</td><td class=\"number\">2<", page)
+
+
 def test_hostile_text_is_inert(store: Store, payload: dict[str, Any]) -> None:
     details = {
         "run": HOSTILE,

@@ -1,0 +1,206 @@
+"""The tests of a run and what became of each so far; texts only of what is still to be told. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ci.live.news import BAD, MAX_HELD, Ended, News, Tally
+from ci.live.pace import Pace
+from ci.live.planned import PlannedTest
+from ci.live.streams import Stream
+from ci.report.text import one_line, tail
+from ci.report.verdict import Try, Verdict
+from test_selection.plan import Shard
+
+DETAIL_CHARS = 3000
+# Details of failures that wait for their files' ends; beyond, the reason must do.
+MAX_DETAILS = 1000
+
+
+class Ledger:
+    """Every test that is to run here, by id.
+
+    Attributes:
+        tests: by id.
+        files: by name.
+        unended: those of them with tests that have no verdict.
+        counts: how many tests have each verdict.
+        settled: how many have any.
+        pace: how fast that went.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        *,
+        expected_s: Mapping[str, float],
+        setup_s: Mapping[str, float],
+        others: Mapping[str, str],
+        now: float,
+    ) -> None:
+        """Begin with nothing settled; see `ci.live.state.State`."""
+        self.tests: dict[str, PlannedTest] = {}
+        self.files: dict[str, Tally] = {}
+        self.counts: Counter[Verdict] = Counter()
+        self.settled = 0
+        self.pace = Pace(now)
+        self._others, self._expected_s, self._setup_s = others, expected_s, setup_s
+        self._order = self._details = 0
+        for shard in shards:
+            self._plan(shard)
+        self.unended = {name: tally for name, tally in self.files.items() if tally.planned}
+
+    @property
+    def planned(self) -> int:
+        """How many tests are to run here."""
+        return len(self.tests)
+
+    def find(self, name: object) -> PlannedTest | None:
+        """A test that is to run here; one of another host's that is run here is taken over."""
+        if not isinstance(name, str):
+            return None
+        if name not in self.tests and name in self._others:
+            self._adopt(name)
+        return self.tests.get(name)
+
+    def hand_over(self, ids: object, now: float) -> Iterator[News]:
+        """Tests that were planned for this host are another's to tell of."""
+        for name in ids if isinstance(ids, list) else ():
+            test = self.tests.get(name) if isinstance(name, str) else None
+            if test is None or test.verdict is not None:
+                continue
+            del self.tests[name]
+            tally = test.tally
+            tally.planned -= 1
+            tally.left_s -= test.expected_s
+            if not tally.planned:
+                self.unended.pop(tally.file, None)
+            elif tally.settled == tally.planned:
+                yield from self._end_file(tally, now)
+
+    def drain(self, stream: Stream, now: float) -> Iterator[News]:
+        """What the journal's reader made of the last event, test by test."""
+        replay = stream.replay
+        replay.no_retry.clear()  # the report's to tell of
+        tries, replay.tries = replay.tries, {}
+        given_up, replay.not_run = replay.not_run, {}
+        for name, ended in tries.items():
+            if (test := self.tests.get(name)) is not None:
+                for one in ended:
+                    yield from self._ended(name, test, one, stream, now)
+        for name, message in given_up.items():
+            if (test := self.tests.get(name)) is not None and test.verdict is None:
+                yield from self.give_up(name, test, stream.shard, message, now)
+
+    def give_up(
+        self, name: str, test: PlannedTest, shard: int | None, message: str, now: float
+    ) -> Iterator[News]:
+        """A test is not run."""
+        message = one_line(message)
+        self._settle(test, Verdict.NOT_RUN, now)
+        test.tally.reason(Verdict.NOT_RUN, message)
+        yield Ended(
+            id=name,
+            file=test.tally.file,
+            shard=shard,
+            outcome=Verdict.NOT_RUN,
+            verdict=Verdict.NOT_RUN,
+            message=message,
+            attempt=0,
+        )
+        if test.tally.settled == test.tally.planned:
+            yield from self._end_file(test.tally, now)
+
+    def _plan(self, shard: Shard) -> None:
+        ids = shard.ids
+        known = [self._expected_s[name] for name in ids if name in self._expected_s]
+        unknown = len(ids) - len(known)
+        otherwise = max(shard.expected_s - sum(known), 0.0) / unknown if unknown else 0.0
+        for group in shard.groups:
+            tally = self.files.get(group.file)
+            if tally is None:
+                tally = Tally(file=group.file, setup_s=self._setup_s.get(group.file, 0.0))
+                self.files[group.file] = tally
+            for name in group.ids:
+                if name not in self.tests:
+                    self._add(name, tally, self._expected_s.get(name, otherwise))
+
+    def _adopt(self, name: str) -> None:
+        """A test that was planned for another host is run here."""
+        file = self._others[name]
+        tally = self.files.setdefault(file, Tally(file=file))
+        self._add(name, tally, self._expected_s.get(name, 0.0))
+        if tally.ended_at is None:
+            self.unended[file] = tally
+
+    def _add(self, name: str, tally: Tally, seconds: float) -> None:
+        self.tests[name] = PlannedTest(tally, seconds)
+        tally.planned += 1
+        tally.left_s += seconds
+        tally.longest_s = max(tally.longest_s, seconds)
+
+    def _ended(self, name: str, test: PlannedTest, one: Try, stream: Stream, now: float) -> Iterator[News]:
+        self._order += 1
+        verdict = test.add(one, attempt=stream.replay.attempt, shard=stream.shard, order=self._order)
+        if len(test.tries) == 1:
+            self._ran(test, one)
+        late = test.tally.ended_at is not None
+        self._settle(test, verdict, now)
+        told = Ended(
+            id=name,
+            file=test.tally.file,
+            shard=stream.shard,
+            outcome=one.outcome,
+            verdict=verdict,
+            seconds=one.seconds,
+            card=one.card or stream.card,
+            attempt=max(one.number, len(test.tries)),
+            message=one_line(one.message) if one.message else "",
+            detail=tail(one.detail, DETAIL_CHARS) if one.detail else "",
+            cause=one.cause,
+            late=late,
+        )
+        if not late:
+            self._hold(test.tally, told)
+        yield told
+        yield from self._end_file(test.tally, now) if test.tally.settled == test.tally.planned else ()
+
+    def _ran(self, test: PlannedTest, one: Try) -> None:
+        if one.outcome in BAD or one.outcome is Verdict.SKIPPED:
+            return  # a crash after a second, or a hang, says nothing of how fast tests are
+        test.tally.told_s += test.expected_s
+        test.tally.ran_s += one.seconds
+        self.pace.ran(expected_s=test.expected_s, took_s=one.seconds)
+
+    def _settle(self, test: PlannedTest, verdict: Verdict, now: float) -> None:
+        tally = test.tally
+        if test.verdict is None:
+            self.settled += 1
+            tally.settled += 1
+            tally.left_s -= test.expected_s
+            self.pace.settled(now)
+        else:
+            self.counts[test.verdict] -= 1
+            tally.counts[test.verdict] -= 1
+        test.verdict = verdict
+        self.counts[verdict] += 1
+        tally.counts[verdict] += 1
+
+    def _hold(self, tally: Tally, told: Ended) -> None:
+        """Keep what is to be read below the file's line."""
+        if told.outcome is Verdict.SKIPPED:
+            tally.reason(told.outcome, told.message)
+        if told.outcome not in BAD or told.id in tally.held or len(tally.held) >= MAX_HELD:
+            return
+        self._details += 1
+        tally.held[told.id] = told if self._details <= MAX_DETAILS else replace(told, detail="")
+
+    def _end_file(self, tally: Tally, now: float) -> Iterator[News]:
+        if tally.ended_at is not None:
+            return
+        tally.ended_at = now
+        del self.unended[tally.file]
+        self._details = max(0, self._details - len(tally.held))
+        yield tally.let_go()
