@@ -178,6 +178,8 @@ class _Supervisor:
         """Nothing more is claimed here; what others have of this host's shards is noted in its journals."""
         if self._share is None:
             return
+        for attempt in self._attempts.values():
+            self._share.wrote(attempt.journal)
         self._view.apply(self._share.leave(), self._work.indexes, self._now)
         for shard in self._work.indexes:
             row = self._work.table[shard]
@@ -401,8 +403,11 @@ class _Supervisor:
         self._asked = None
 
     def _account(self, post: Post, job: Job, took_s: float | None = None) -> None:
-        """Tell other hosts of a piece all of whose tests have an outcome, and of what it took."""
-        if self._share is None or job.why == "retry":
+        """Tell other hosts of a piece that nothing is left of to run, and of what it took."""
+        if self._share is None:
+            return
+        self._share.wrote(post.attempt.journal)
+        if job.why == "retry":
             return
         if took_s is not None:
             learnt = Learnt(
@@ -414,7 +419,7 @@ class _Supervisor:
             )
             self._share.learn(learnt)
         if not job.setup and post.ended.issuperset(job.piece.ids):
-            self._share.done(job.of, job.piece)
+            self._share.accounted(job.of, job.piece)
 
     def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
@@ -422,7 +427,7 @@ class _Supervisor:
         self._note(post, "not_run", ids=[name for piece in pieces for name in piece.ids], message=reason)
         if self._share is not None:
             for piece in pieces:
-                self._share.done(post.shard, piece)
+                self._share.give_up((post.shard, piece.number))
 
     def _look_after(self, post: Post) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""

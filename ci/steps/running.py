@@ -18,6 +18,7 @@ from ci.report.identity import RunIdentity, read_identity, reproduce_command
 from ci.report.text import shell_line
 from ci.runner.cards import Card
 from ci.runner.child import default_start_method
+from ci.runner.claims.names import FILE as NAMES_FILE
 from ci.runner.forking import starts_processes
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
@@ -175,6 +176,9 @@ def run_locked(
     shards, durations = part.shards, part.durations
     cards = cards_of(context)
     meeting = meeting_of(context, (beside or part.folder).path)
+    if meeting is not None:
+        left = None if whole is None else frozenset(part.plan.ids)
+        meeting = replace(meeting, names=part.folder.path / NAMES_FILE, left=left)
     # Whose pieces may be claimed here.
     within = shards if meeting is None else part.plan.shards
     options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))

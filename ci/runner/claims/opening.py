@@ -6,13 +6,14 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ci.addresses import without_credentials
 from ci.errors import CommandError, FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.folder import FolderStore
+from ci.runner.claims.names import note_name, read_names
 from ci.runner.claims.share import Share
 from ci.runner.claims.store import Store, StoreLostError
 from test_selection.steal import Piece
@@ -33,6 +34,8 @@ class Meeting:
         clock: seconds that never go back.
         say: takes what people should know.
         password: of the Redis, where the URL has none.
+        names: file that keeps the names of this host for who resumes the run; None where nobody can.
+        left: the ids this host is to finish, where its run was resumed; None where it was not.
     """
 
     where: str
@@ -41,6 +44,8 @@ class Meeting:
     clock: Callable[[], float]
     say: Callable[[str], None]
     password: str | None = None
+    names: Path | None = None
+    left: Collection[str] | None = None
 
     def join(self, fingerprint: str, rows: Sequence[Sequence[Piece]], look_s: float) -> Share:
         """Join the other hosts, or be the first.
@@ -52,7 +57,7 @@ class Meeting:
 
         Raises:
             SettingsError: the address is none, or the package for it is missing.
-            FileSystemError: the folder cannot be used.
+            FileSystemError: the folder, or the file of names, cannot be used.
             CommandError: the Redis does not answer.
             PlanMismatchError: the others run another plan, or cut it otherwise.
         """
@@ -76,7 +81,30 @@ class Meeting:
                 f"{without_credentials(self.where)}: {error}",
                 remedy="check `run.share` and the password, or run every shard by itself with --static",
             ) from error
-        return Share(store, me=me, clock=self.clock, lease_s=self.lease_s, look_s=look_s, say=self.say)
+        former: frozenset[str] = frozenset()
+        if self.names is not None:
+            former = frozenset() if self.left is None else read_names(self.names)
+            note_name(self.names, me)
+        return Share(
+            store,
+            me=me,
+            clock=self.clock,
+            lease_s=self.lease_s,
+            look_s=look_s,
+            say=self.say,
+            former=former,
+            again=self._again(rows),
+        )
+
+    def _again(self, rows: Sequence[Sequence[Piece]]) -> set[tuple[int, int]]:
+        """The pieces that this host is to finish."""
+        left = set(self.left or ())
+        return {
+            (shard, piece.number)
+            for shard, row in enumerate(rows)
+            for piece in row
+            if not left.isdisjoint(piece.ids)
+        }
 
     def _store(self, me: str) -> Store:
         run = _STRANGE.sub("_", self.run)
