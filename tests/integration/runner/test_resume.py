@@ -11,11 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ci.report.identity import RunIdentity, write_identity
+from ci.report.identity import RunIdentity, read_identity, write_identity
 from ci.report.results import read_results
 from ci.report.verdict import Result, Verdict
 from ci.runner.journal import JournalWriter, read_journal
@@ -350,6 +351,33 @@ for number in range(300):
     assert (code, err) == (1, ""), out
     assert {verdict for name, verdict in site.verdicts.items() if name != "b_fails"} == {Verdict.PASSED}
     assert site.verdicts["b_fails"] is Verdict.FAILED
+
+
+def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
+    with site.waiting() as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT_S)
+    site.release()
+    identity = read_identity(site.run_dir)
+    write_identity(site.run_dir, replace(identity, commit="a" * 40))
+    site.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
+    code, _, err = site.resume()
+    assert code == 2
+    assert "the checkout is at bbbbbbbbbbbb now, and the run's was at aaaaaaaaaaaa" in err
+    assert f"check out {'a' * 40}, or begin a new run" in err
+    site.environ["GITHUB_SHA"] = "a" * 40
+    note = site.run_dir / "run-settings.json"
+    content = json.loads(note.read_text(encoding="utf-8"))
+    note.write_text(json.dumps({**content, "back_end": "torch_spyre 0.1 at 0123"}), encoding="utf-8")
+    code, _, err = site.resume()
+    assert code == 2
+    assert "here, and the run had torch_spyre 0.1 at 0123" in err
+    note.write_text(json.dumps(content), encoding="utf-8")
+    assert site.resume()[0] == 1
+    assert site.verdicts == WHOLE
+    # What only is reported anew runs on nothing.
+    site.environ["GITHUB_SHA"] = "b" * 40
+    assert site.resume()[0] == 1
 
 
 def test_what_is_not_that_run_is_refused(site: Site) -> None:
