@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.addresses import without_credentials
+from ci.addresses import shown
 from ci.errors import CommandError, FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.folder import FolderStore
 from ci.runner.claims.names import note_name, read_names
@@ -19,7 +19,6 @@ from ci.runner.claims.store import Store, StoreLostError
 from test_selection.steal import Piece
 
 REDIS = ("redis://", "rediss://", "unix://")
-_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -78,7 +77,7 @@ class Meeting:
         except StoreLostError as error:
             store.close()
             raise CommandError(
-                f"{without_credentials(self.where)}: {error}",
+                f"{shown(self.where)}: {error}",
                 remedy="check `run.share` and the password, or run every shard by itself with --static",
             ) from error
         former: frozenset[str] = frozenset()
@@ -111,7 +110,7 @@ class Meeting:
         if not self.where.startswith(REDIS):
             if "://" in self.where:
                 raise SettingsError(
-                    f"{without_credentials(self.where)!r} is no folder and no Redis",
+                    f"{shown(self.where)!r} is no folder and no Redis",
                     where="run.share",
                     remedy="name a folder, or a URL that begins with " + ", ".join(REDIS),
                 )
@@ -129,9 +128,9 @@ class Meeting:
             return RedisStore(self.where, run, me, password=self.password)
         except ValueError as error:
             raise SettingsError(
-                f"{without_credentials(self.where)!r} is not the URL of a Redis",
+                f"{shown(self.where)!r} is not the URL of a Redis",
                 where="run.share",
-                remedy="write redis://host:6379/0",
+                remedy="write redis://host:6379/0; in a password, / @ ? # and blanks are escaped (%2F for /)",
             ) from error
 
     def _agree(self, store: Store, fingerprint: str, cut: str) -> None:
@@ -140,13 +139,13 @@ class Meeting:
         if theirs != fingerprint:
             raise PlanMismatchError(
                 f"other hosts run the plan {theirs[:12] or '?'} as {self.run!r}, this one {fingerprint[:12]}",
-                where=without_credentials(self.where),
+                where=shown(self.where),
                 remedy="hand the same plan.json and run.json to every host",
             )
         if their_cut != cut:
             raise PlanMismatchError(
                 "other hosts cut the same plan into other pieces",
-                where=without_credentials(self.where),
+                where=shown(self.where),
                 remedy="hand the same durations.json.gz, which lies beside plan.json, to every host",
             )
 
@@ -159,8 +158,3 @@ def cut_digest(rows: Sequence[Sequence[Piece]]) -> str:
             digest.update("\0".join(piece.ids).encode() + b"\1")
         digest.update(b"\2")
     return digest.hexdigest()
-
-
-def says_password(where: str) -> bool:
-    """Whether an address holds a password."""
-    return bool(_PASSWORD.search(where))

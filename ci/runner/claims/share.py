@@ -67,6 +67,7 @@ class Share:
         self._claims: list[tuple[int, int, int]] = []
         self._done: list[Key] = []
         self._given_up: list[Key] = []
+        self._strange: set[str] = set()
         self._learnt: list[Learnt] = []
 
     def claim(self, shard: int, piece: Piece) -> int:
@@ -212,8 +213,15 @@ class Share:
         self._claims, self._done, self._given_up, self._learnt = [], [], [], []
 
     def _hear(self) -> None:
-        told = self._store.hear()
-        self._book.hear([(name, read_news(line)) for name, line in told if line], self._clock())
+        told = [(name, read_news(line)) for name, line in self._store.hear() if line]
+        for name in {name for name, news in told if news is None} - self._strange:
+            self._strange.add(name)
+            self._say(
+                f"the share holds lines that are not understood, of {name or 'nobody'}: they are passed over"
+            )
+        # Who was never understood is no host.
+        known = self._book.hosts.keys() | {name for name, news in told if name and news is not None}
+        self._book.hear([(name, news) for name, news in told if name in known], self._clock())
 
     def _lose(self, error: StoreLostError) -> None:
         if not self.trouble:

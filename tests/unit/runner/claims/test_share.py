@@ -327,6 +327,8 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     assert look is not None
     assert look.taken == ()
     assert a.claim(0, piece(0)) == 1
+    assert hall.said == ["the share holds lines that are not understood, of b: they are passed over"]
+    assert not a.waits()
 
 
 def test_what_was_learnt_is_told_once() -> None:
