@@ -33,6 +33,9 @@ from test_selection.plan import Plan, Shard, read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
 
+# Process ids that are named.
+SHOWN = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CutOff:
@@ -127,8 +130,15 @@ def resume_step(
 
 
 def _end_leftovers(context: Context, folder: RunFolder) -> None:
-    if killed := end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s):
-        context.say(f"ended {counted(killed, 'process', 'processes')} that the run had left")
+    killed = end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s)
+    if killed.count:
+        context.say(f"ended {counted(killed.count, 'process', 'processes')} that the run had left")
+    if killed.left:
+        named = ", ".join(map(str, killed.left[:SHOWN])) + (", …" if killed.left[SHOWN:] else "")
+        context.say(
+            f"{counted(len(killed.left), 'process', 'processes')} of the run cannot be ended, and may hold a "
+            f"card: {named}"
+        )
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
