@@ -118,7 +118,9 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
                 flat[key] = yaml.safe_load(text)
             except yaml.YAMLError as error:
                 raise SettingsError(
-                    f"{text!r} is not a YAML value", where=name, remedy="quote it as in spyre-ci.yaml"
+                    f"{without_secrets(text)!r} is not a YAML value",
+                    where=name,
+                    remedy="quote it as in spyre-ci.yaml",
                 ) from error
     return _nested(flat)
 

@@ -171,7 +171,8 @@ class Run(Section):
     )
     share_password_file: Path | None = Field(
         default=None,
-        description="file with the Redis' password; the environment's SPYRE_CI_SHARE_PASSWORD wins",
+        description="file with the Redis' password; the environment's SPYRE_CI_SHARE_PASSWORD wins; it is "
+        "sent only to a run.share that the environment gives (SPYRE_CI__RUN__SHARE)",
     )
     control: Literal["none", "cpu"] = Field(
         default="none", description="device on which what failed runs once more, to tell whose fault it is"

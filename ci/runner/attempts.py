@@ -57,6 +57,11 @@ class Attempts:
         """The last attempt at a shard; a new one where there is none."""
         return self._last.get(shard.index) or self.begin(shard)
 
+    @property
+    def journals(self) -> list[Path]:
+        """The journal of the last attempt at each shard."""
+        return [attempt.journal for attempt in self._last.values()]
+
     def any(self) -> Attempt | None:
         """Some attempt, for what concerns no shard of this host."""
         return next(iter(self._last.values()), None)

@@ -50,6 +50,7 @@ __all__ = [
     "Event",
     "Journal",
     "JournalWriter",
+    "bring_to_disk",
     "journal_path",
     "next_attempt",
     "read_journal",
@@ -124,7 +125,7 @@ class JournalWriter:
         if size == self._synced or (not now and moment - self._synced_at < SYNC_S):
             return
         with _named(self.path):
-            _sync(self._descriptor)
+            bring_to_disk(self._descriptor)
         # From the end, so that a slow disk is not kept busy with nothing else.
         self._synced, self._synced_at = size, time.monotonic()
 
@@ -176,7 +177,7 @@ def _open(path: Path) -> int:
     descriptor = os.open(path, flags | os.O_CREAT, 0o644)
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _sync(folder, whole=True)  # else the machine's end may take the file with its name
+        bring_to_disk(folder, whole=True)  # else the machine's end may take the file with its name
     finally:
         os.close(folder)
     return descriptor
@@ -187,7 +188,16 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _sync(descriptor: int, *, whole: bool = False) -> None:
+def bring_to_disk(descriptor: int, *, whole: bool = False) -> None:
+    """Have what was written be there after a power cut, too.
+
+    Args:
+        descriptor: of a file or folder.
+        whole: its times as well; a folder's names need that.
+
+    Raises:
+        OSError: the disk refuses it.
+    """
     try:
         if whole or not hasattr(os, "fdatasync"):  # macOS
             os.fsync(descriptor)

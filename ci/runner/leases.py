@@ -91,7 +91,7 @@ class Leases:
             return False
         path = self._path(card)
         with _told(path):
-            descriptor = _lock(path)
+            descriptor = lock_file(path)
             if descriptor is None:
                 return False
             self._held[card] = descriptor
@@ -162,8 +162,12 @@ def _make_folder(folder: Path) -> None:
     folder.chmod(_EVERYBODY)
 
 
-def _lock(path: Path) -> int | None:
-    """The descriptor of the locked file; None where another holds the lock."""
+def lock_file(path: Path) -> int | None:
+    """The descriptor of the locked file, which is made where it is missing; None where another has the lock.
+
+    Raises:
+        OSError: it cannot be made or locked.
+    """
     while True:
         descriptor = _open(path)
         try:

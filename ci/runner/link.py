@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.process import kill_group
-from ci.runner.journal import Event, journal_path, next_attempt
+from ci.runner.journal import Event, bring_to_disk, journal_path, next_attempt
 from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
 from ci.runner.patience import KILL_S
 from ci.runner.strays import VARIABLE, end_strays
@@ -51,13 +51,13 @@ class Attempt:
 
 
 def new_attempt(run_dir: Path, shard: int, planned: int) -> Attempt:
-    """The next attempt at a shard; its folders are there when this returns.
+    """The next attempt at a shard; its folders are there when this returns, and its journal has its name.
 
     Raises:
         OSError: they cannot be made.
     """
-    for folder in ("journal", "logs"):
-        (run_dir / folder).mkdir(parents=True, exist_ok=True)
+    for name in ("journal", "logs"):
+        (run_dir / name).mkdir(parents=True, exist_ok=True)
     while True:
         number = next_attempt(run_dir, shard)
         journal = journal_path(run_dir, shard, number)
@@ -65,6 +65,13 @@ def new_attempt(run_dir: Path, shard: int, planned: int) -> Attempt:
             # Two hosts that share the folder do not share a journal.
             journal.touch(exist_ok=False)
             break
+    for folder in (journal.parent, run_dir):
+        # Else a power cut may take the journal with its name, and all that is synced to it later.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            bring_to_disk(descriptor, whole=True)
+        finally:
+            os.close(descriptor)
     log = run_dir / "logs" / f"{shard}-{number}.log"
     return Attempt(shard=shard, number=number, journal=journal, log=log, planned=planned)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from ci.runner.claims.news import Learnt
 from ci.runner.claims.share import Share
@@ -51,15 +52,32 @@ class Neighbours:
             Learnt(shard=shard, file=job.piece.file, took_s=took_s, expected_s=expected_s, setup=job.setup)
         )
 
-    def done(self, of: int, piece: Piece) -> None:
-        """Tell of a piece all of whose tests have an outcome, or will have none."""
+    def wrote(self, journal: Path) -> None:
+        """A journal of this host may tell of more outcomes now."""
         if self._share is not None:
-            self._share.done(of, piece)
+            self._share.wrote(journal)
 
-    def leave(self, now: float) -> Iterator[tuple[int, str, list[str]]]:
-        """Claim nothing more; the shard, the host and the ids of what others have of this host's shards."""
+    def accounted(self, of: int, piece: Piece) -> None:
+        """Nothing of a piece is left to run here."""
+        if self._share is not None:
+            self._share.accounted(of, piece)
+
+    def give_up(self, of: int, piece: Piece) -> None:
+        """Nobody is to run what of a piece has no outcome."""
+        if self._share is not None:
+            self._share.give_up((of, piece.number))
+
+    def leave(self, journals: Iterable[Path], now: float) -> Iterator[tuple[int, str, list[str]]]:
+        """Claim nothing more; the shard, the host and the ids of what others have of this host's shards.
+
+        Args:
+            journals: this host's.
+            now: the moment, in seconds since the run began.
+        """
         if self._share is None:
             return
+        for journal in journals:
+            self._share.wrote(journal)
         self._view.apply(self._share.leave(), self._work.indexes, now)
         for shard in self._work.indexes:
             row = self._work.table[shard]

@@ -5,12 +5,13 @@ The supervisor takes cards here, gives them back, and tells of their faults; nob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ci.errors import BadFileError, SpyreCiError
 from ci.runner.cards import Card
 from ci.runner.health import Health, HealthFiles, Rules, strike, struck
 from ci.runner.leases import Leases
+from ci.runner.tickets import Ticket, Tickets
 
 # A line on who is waited for is said anew after so many seconds, so that a log shows life.
 SAY_EVERY_S = 60.0
@@ -53,6 +54,7 @@ class CardPool:
         self._leases, self._health = leases, health
         self._rules = health.rules if health is not None else rules or Rules()
         self._run, self._clock, self._say = run, clock, say
+        self._tickets = None if leases is None else Tickets(leases.folder, run=run, clock=clock)
         self._held: set[str] = set()
         self._out: dict[str, str] = {}
         self._strikes: dict[str, int] = {}
@@ -66,20 +68,39 @@ class CardPool:
         None of them is called as one to `avoid`.
 
         Nobody holds a part of what it needs while it waits for the rest: two runs would wait for each other.
+        Who does not get the least it needs is before all runs that ask later.
         """
         taken: list[Card] = []
+        barred = self._ahead()
         for card in self._cards:
             if len(self._held) >= self.size or len(taken) >= most:
                 break
-            if card.name in avoid:
-                continue
-            if card.name not in self._held and card.name not in self._out and self._take(card):
+            if card.name not in barred and self._wanted(card, avoid) and self._take(card):
                 taken.append(card)
         if len(taken) >= least:
+            self._wait_no_more()
             return taken
         for card in taken:
             self.release(card)
+        self._wait(least, avoid)
         return []
+
+    def _wanted(self, card: Card, avoid: Collection[str] = ()) -> bool:
+        return card.name not in self._held and card.name not in self._out and card.name not in avoid
+
+    def _ahead(self) -> Mapping[str, Ticket]:
+        return {} if self._tickets is None else self._tickets.ahead()
+
+    def _wait(self, least: int, avoid: Collection[str]) -> None:
+        wanted = [card.name for card in self._cards if self._wanted(card, avoid)]
+        if len(wanted) < least or len(self._held) + least > self.size:
+            self._wait_no_more()  # no other run has what it lacks
+        elif self._tickets is not None:
+            self._tickets.wait(wanted, least)
+
+    def _wait_no_more(self) -> None:
+        if self._tickets is not None:
+            self._tickets.drop()
 
     def _take(self, card: Card) -> bool:
         # Benched cards are not even leased; what a lease brought is looked at once more under the lock.
@@ -124,6 +145,7 @@ class CardPool:
     def close(self) -> None:
         """Let go of every card."""
         self._held.clear()
+        self._wait_no_more()
         if self._leases is not None:
             self._leases.release_all()
 
@@ -194,8 +216,7 @@ class CardPool:
 
     def may_have(self, count: int, *, avoid: Collection[str] = ()) -> bool:
         """Whether so many cards may come free that are not called as those to `avoid`."""
-        shut = self._held | self._out.keys() | set(avoid)
-        return min(self.size, sum(card.name not in shut for card in self._cards)) >= count
+        return min(self.size, sum(self._wanted(card, avoid) for card in self._cards)) >= count
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -206,14 +227,17 @@ class CardPool:
         """Who holds the cards that are neither ours nor out; empty where nobody else can."""
         if self._leases is None:
             return ""
-        others = [card for card in self._cards if card.name not in self._held and card.name not in self._out]
-        held = [f"{card.name} is held by {self._holder(card)}" for card in others[:_SHOWN]]
+        others = list(filter(self._wanted, self._cards))
+        ahead = self._ahead()
+        held = [f"{card.name} is {self._whose(card, ahead)}" for card in others[:_SHOWN]]
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         return "; ".join(held) + more
 
-    def _holder(self, card: Card) -> str:
+    def _whose(self, card: Card, ahead: Mapping[str, Ticket]) -> str:
         holder = self._leases.holder(card.name) if self._leases is not None else None
-        return "a run that has not said which" if holder is None else str(holder)
+        if holder is None and card.name in ahead:
+            return f"for {ahead[card.name]}"
+        return f"held by {holder or 'a run that has not said which'}"
 
     def tell_waiting(self, now: float) -> None:
         """Say now and then who is waited for.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import signal
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -13,7 +11,7 @@ from pathlib import Path
 
 from ci.errors import DiskFullError, PlanMismatchError, SpyreCiError
 from ci.runner.journal import Journal
-from ci.runner.strays import find_strays_of_run
+from ci.runner.strays import Killed, end_strays_of_run, find_strays_of_run
 from test_selection.plan import Group, Plan, Shard
 
 POLL_S = 0.1
@@ -106,21 +104,26 @@ def doubts(
         boot: the machine's `boot_id` now.
     """
     unsure: dict[str, str] = {}
+    of_any = ""
     for journal in journals:
         reason, ids = _in_doubt(journal, boot)
-        if reason:
-            for name in left.ids if ids is None else ids:
-                unsure.setdefault(name, reason)
+        if reason and ids is None:
+            of_any = reason
+            break  # nothing is left that a later journal could put in doubt
+        unsure.update((name, reason) for name in ids or () if reason and name not in unsure)
     found: dict[int, dict[str, list[str]]] = {}
     for shard in left.shards:
         for name in shard.ids:
-            if name in unsure and name not in started:
-                found.setdefault(shard.index, {}).setdefault(unsure[name], []).append(name)
+            if name not in started and (reason := unsure.get(name, of_any)):
+                found.setdefault(shard.index, {}).setdefault(reason, []).append(name)
     return found
 
 
 def _in_doubt(journal: Journal, boot: str) -> tuple[str, Collection[str] | None]:
     """The reason and the ids in doubt, None for any; an empty reason where there is no doubt."""
+    if not (journal.events or journal.torn or journal.damaged):
+        # Its worker, which brings its first line to the disk before it runs anything, never began.
+        return "", ()
     name = f"{journal.path.parent.name}/{journal.path.name}"
     kinds = {event["e"] for event in journal.events}
     started_under = {event.get("boot", "") for event in journal.events if event["e"] == "shard_start"}
@@ -133,18 +136,16 @@ def _in_doubt(journal: Journal, boot: str) -> tuple[str, Collection[str] | None]
     return "", ()
 
 
-def end_leftovers(run_dir: Path, *, wait_s: float) -> int:
+def end_leftovers(run_dir: Path, *, wait_s: float) -> Killed:
     """Let workers whose supervisor was killed write their account, then end what is left of them.
 
     Only for whoever has the run folder alone.
 
-    Returns:
-        How many processes were killed.
+    Args:
+        run_dir: the run's folder.
+        wait_s: how long they have, in seconds.
     """
     deadline = time.monotonic() + wait_s
-    while (found := find_strays_of_run(run_dir)) and time.monotonic() < deadline:
+    while find_strays_of_run(run_dir) and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    for pid in found:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    return len(found)
+    return end_strays_of_run(run_dir)

@@ -11,38 +11,102 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "SPYRE_CI_MARK"
+# What a driver holds does not go at once, and may never.
+KILL_S = 2.0
+_POLL_S = 0.02
+# One look may miss what forks and ends meanwhile; so many in a row do not.
+_EMPTY = 3
 _PROC = Path("/proc")
 
 
 def find_strays(mark: str, *, spare: Collection[int], proc: Path = _PROC) -> list[int]:
     """The process ids that carry `mark`, besides `spare`; none where there is no /proc."""
-    wanted = f"{VARIABLE}={mark}".encode()
-    found = []
-    for folder in proc.glob("[0-9]*"):
-        # Another user's process cannot be read, and any may end meanwhile.
-        with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return [pid for pid in found if pid not in spare]
+    return sorted(_strays(mark, spare, proc))
 
 
 def find_strays_of_run(run_dir: Path, *, proc: Path = _PROC) -> list[int]:
     """The process ids that work for, or were started by, whoever ran the folder's shards before us."""
-    wanted = re.compile(rb"%b=\d+:%b/(?:control/)?journal/" % (VARIABLE.encode(), re.escape(bytes(run_dir))))
-    found = []
-    for folder in proc.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if any(wanted.match(one) for one in (folder / "environ").read_bytes().split(b"\0")):
-                found.append(int(folder.name))
-    return found
+    return sorted(_strays_of_run(run_dir, proc))
 
 
 def end_strays(mark: str, *, spare: Collection[int] = ()) -> None:
     """Kill every process that carries `mark`, besides `spare`."""
-    for pid in find_strays(mark, spare=spare):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    kill_all(lambda: _strays(mark, spare, _PROC))
+
+
+def end_strays_of_run(run_dir: Path) -> Killed:
+    """Kill every process that `find_strays_of_run` finds."""
+    return kill_all(lambda: _strays_of_run(run_dir, _PROC))
+
+
+def _strays(mark: str, spare: Collection[int], proc: Path) -> Iterator[int]:
+    wanted = f"{VARIABLE}={mark}".encode()
+    return (pid for pid, environ in _environs(proc) if wanted in environ and pid not in spare)
+
+
+def _strays_of_run(run_dir: Path, proc: Path) -> Iterator[int]:
+    wanted = re.compile(rb"%b=\d+:%b/(?:control/)?journal/" % (VARIABLE.encode(), re.escape(bytes(run_dir))))
+    return (pid for pid, environ in _environs(proc) if any(map(wanted.match, environ)))
+
+
+def _environs(proc: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """Each process with what it was started with; the newest first, for these may be gone in a moment."""
+    for pid in sorted((int(folder.name) for folder in proc.glob("[0-9]*")), reverse=True):
+        # Another user's process cannot be read, and any may end meanwhile.
+        with contextlib.suppress(OSError):
+            yield pid, (proc / str(pid) / "environ").read_bytes().split(b"\0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """What killing came to.
+
+    Attributes:
+        count: how many processes were killed, or ended by themselves meanwhile.
+        left: process ids that are still there: stuck in a driver, another user's, or made faster than killed.
+    """
+
+    count: int
+    left: tuple[int, ...] = ()
+
+
+def kill_all(
+    find: Callable[[], Iterable[int]],
+    *,
+    wait_s: float = KILL_S,
+    kill: Callable[[int, int], None] = os.kill,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Killed:
+    """Kill what is found, as it is found, until nothing more is: a process may fork while it is looked for.
+
+    Args:
+        find: gives the process ids.
+        wait_s: after so many seconds nothing is waited for any more.
+        kill: as `os.kill`.
+        clock: seconds that never go back.
+        sleep: waits for so many seconds.
+    """
+    seen: set[int] = set()
+    deadline = clock() + wait_s
+    empty = 0
+    while True:
+        found = set()
+        for pid in find():
+            found.add(pid)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(pid, signal.SIGKILL)
+        empty = 0 if found else empty + 1
+        if not seen | found or empty == _EMPTY:
+            return Killed(count=len(seen))
+        if found and clock() >= deadline:
+            return Killed(count=len(seen - found), left=tuple(sorted(found)))
+        if found <= seen:  # what was killed takes a moment to go; what is new is to have none to fork again
+            sleep(_POLL_S)
+        seen |= found

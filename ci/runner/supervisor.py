@@ -178,7 +178,7 @@ class _Supervisor:
 
     def _leave_the_neighbours(self) -> None:
         """What others have of this host's shards is noted in its journals."""
-        for shard, host, ids in self._neighbours.leave(self._now):
+        for shard, host, ids in self._neighbours.leave(self._attempts.journals, self._now):
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, "elsewhere", host=host, ids=ids)
             self._listen(shard, {"e": "elsewhere", "host": host, "ids": ids})
@@ -330,16 +330,17 @@ class _Supervisor:
         self._desk.put([self._work.shard(index) for index in sorted(left - served)])
 
     def _account(self, post: Post, job: Job) -> None:
-        """Tell other hosts of a piece all of whose tests have an outcome."""
+        """Tell other hosts of a piece that nothing is left of to run."""
+        self._neighbours.wrote(post.attempt.journal)
         if job.why != "retry" and not job.setup and post.ended.issuperset(job.piece.ids):
-            self._neighbours.done(job.of, job.piece)
+            self._neighbours.accounted(job.of, job.piece)
 
     def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
             return
         self._note(post, "not_run", ids=[name for piece in pieces for name in piece.ids], message=reason)
         for piece in pieces:
-            self._neighbours.done(post.shard, piece)
+            self._neighbours.give_up(post.shard, piece)
 
     def _look_after(self, post: Post) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""

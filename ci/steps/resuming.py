@@ -13,6 +13,7 @@ from ci.report.identity import read_identity
 from ci.report.reconcile import Account, reconcile
 from ci.report.text import counted
 from ci.report.verdict import NO_OUTCOME, Result
+from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch
 from ci.runner.journal import Journal, read_journals
 from ci.runner.machine import boot_id
@@ -24,12 +25,16 @@ from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
 from ci.steps.part import Part
 from ci.steps.reporting import report_shards, report_step
+from ci.steps.run_note import FILE as NOTE_FILE
 from ci.steps.run_note import RunNote, as_noted, read_note
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_locked
 from test_selection.files import read_json
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
+
+# Process ids that are named.
+SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +47,15 @@ class _CutOff:
     account: Account
 
     @property
+    def here(self) -> list[Result]:
+        """What became of the tests that are to be run here."""
+        here = {name for shard in self.shards for name in shard.ids}
+        return [one for one in self.account.results if one.id in here]
+
+    @property
     def settled(self) -> set[str]:
         """The ids that have a verdict, or that are not to be run here."""
-        here = {name for shard in self.shards for name in shard.ids}
-        return {one.id for one in self.account.results if one.id not in here or not _open(one)}
+        return {one.id for one in self.account.results} - {one.id for one in self.here if _open(one)}
 
 
 def resume_hint(folder: RunFolder) -> str:
@@ -83,7 +93,7 @@ def resume_step(
 
     Raises:
         RunInUseError: somebody else works in the folder.
-        PlanMismatchError: plan, journals, source or torch are not those of the run.
+        PlanMismatchError: plan, journals, checkout, back end, source or torch are not those of the run.
         SpyreCiError: a file of the run is missing or broken.
     """
     folder = resumable(context, named)
@@ -97,6 +107,8 @@ def resume_step(
         if alone:  # else these may be somebody's who is at work
             _end_leftovers(context, folder)
         cut_off = _read(folder, plan, chosen)
+        if any(map(_open, cut_off.here)):
+            _refuse_another_checkout(context, folder, note)
         interrupted = _finish(context, folder, cut_off, source, events)
         whole = len(chosen) == len(plan.shards)
         if whole and folder.selection.is_file() and folder.identity.is_file():
@@ -118,8 +130,15 @@ def resume_step(
 
 
 def _end_leftovers(context: Context, folder: RunFolder) -> None:
-    if killed := end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s):
-        context.say(f"ended {counted(killed, 'process', 'processes')} that the run had left")
+    killed = end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s)
+    if killed.count:
+        context.say(f"ended {counted(killed.count, 'process', 'processes')} that the run had left")
+    if killed.left:
+        named = ", ".join(map(str, killed.left[:SHOWN])) + (", …" if killed.left[SHOWN:] else "")
+        context.say(
+            f"{counted(len(killed.left), 'process', 'processes')} of the run cannot be ended, and may hold a "
+            f"card: {named}"
+        )
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
@@ -165,6 +184,29 @@ def _finish(
         whole=cut_off.plan,
         events=events,
     )
+
+
+def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote | None) -> None:
+    """One report must not hold the verdicts of two back ends; a mark on each would be overlooked.
+
+    Raises:
+        PlanMismatchError: the CI has checked out another commit, or another back end is installed.
+    """
+    before = read_identity(folder.path).commit if folder.identity.is_file() else ""
+    now = context.provider.commit
+    if before and now and before != now:
+        raise PlanMismatchError(
+            f"the checkout is at {now:.12} now, and the run's was at {before:.12}",
+            where=folder.identity,
+            remedy=f"check out {before}, or begin a new run",
+        )
+    installed = back_end()
+    if note is not None and note.back_end not in ("", installed):
+        raise PlanMismatchError(
+            f"the device is that of {installed} here, and the run had {note.back_end}",
+            where=folder.path / NOTE_FILE,
+            remedy="install what the run had, or begin a new run",
+        )
 
 
 def _say(context: Context, folder: RunFolder, cut_off: _CutOff, left: Plan) -> None:

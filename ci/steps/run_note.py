@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from ci.config.model import Run
 from ci.errors import BadFileError
+from ci.runner.back_end import back_end
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.files import read_json, write_json
@@ -28,11 +29,13 @@ class RunNote:
         shards: those to be run from this folder.
         allow_collect_errors: whether files in scope may fail to collect.
         run: the runner's settings, by name.
+        back_end: what made the device, as `ci.runner.back_end` says; empty where nobody noted it.
     """
 
     shards: frozenset[int]
     allow_collect_errors: bool
     run: dict[str, Any]
+    back_end: str = ""
 
 
 def write_note(
@@ -44,6 +47,7 @@ def write_note(
         "shards": sorted(earlier | set(shards)),
         "allow_collect_errors": allow_collect_errors,
         "run": context.settings.model.run.model_dump(mode="json", exclude=set(UNNOTED)),
+        "back_end": back_end(),
     }
     write_json(folder.path / FILE, KIND, content)
 
@@ -71,6 +75,7 @@ def read_note(folder: RunFolder) -> RunNote | None:
             shards=frozenset(int(one) for one in content["shards"]),
             allow_collect_errors=bool(content["allow_collect_errors"]),
             run=dict(content["run"]),
+            back_end=str(content.get("back_end", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _bad(folder, error) from error

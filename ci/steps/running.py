@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ci.report.identity import RunIdentity, read_identity, reproduce_command
 from ci.report.text import shell_line
 from ci.runner.cards import Card
 from ci.runner.child import default_start_method
+from ci.runner.claims.names import FILE as NAMES_FILE
 from ci.runner.forking import starts_processes
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
@@ -175,13 +176,18 @@ def run_locked(
     shards, durations = part.shards, part.durations
     cards = cards_of(context)
     meeting = meeting_of(context, (beside or part.folder).path)
+    if meeting is not None:
+        left = None if whole is None else frozenset(part.plan.ids)
+        meeting = replace(meeting, names=part.folder.path / NAMES_FILE, left=left)
     # Whose pieces may be claimed here.
     within = shards if meeting is None else part.plan.shards
     options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
     options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, within))
     with (
         contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
-        _watched(context, part, cards=cards, events=events, shared=meeting is not None) as watcher,
+        _watched(
+            context, part, cards=cards, events=events, shared=meeting is not None, whole=whole
+        ) as watcher,
     ):
         interrupted = run_plan(
             part.plan,
@@ -235,7 +241,13 @@ def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _watched(
-    context: Context, part: Part, *, cards: Sequence[Card], events: Sink | None, shared: bool
+    context: Context,
+    part: Part,
+    *,
+    cards: Sequence[Card],
+    events: Sink | None,
+    shared: bool,
+    whole: Plan | None = None,
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
     here = {shard.index for shard in part.shards}
@@ -249,11 +261,17 @@ def _watched(
         others={name: group.file for shard in theirs for group in shard.groups for name in group.ids},
     )
     if events is not None:
-        events.write(stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint))
+        row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
+        events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
     view = view_for(context.console, context.environ, _again(part.folder))
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher
+
+
+def _planned(plan: Plan, shards: Collection[int]) -> int:
+    """How many tests are planned for shards."""
+    return sum(len(shard.ids) for shard in plan.shards if shard.index in shards)
 
 
 def _again(folder: RunFolder) -> Again:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci.addresses import says_password, shown
 from ci.errors import MissingInputError, SettingsError
 from ci.hud.token import read_secret
 from ci.report.identity import FILE, read_identity
-from ci.runner.claims.opening import REDIS, Meeting, says_password
+from ci.runner.claims.opening import REDIS, Meeting
 from ci.steps.context import Context
 
 PASSWORD_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
+SHARE_VARIABLE = "SPYRE_CI__RUN__SHARE"
 
 
 def meeting_of(context: Context, beside: Path) -> Meeting | None:
@@ -25,7 +27,8 @@ def meeting_of(context: Context, beside: Path) -> Meeting | None:
 
     Raises:
         MissingInputError: the run's identity is not beside the plan, or there is no such password file.
-        SettingsError: a password stands where others can read it, or the password file holds none.
+        SettingsError: a password stands where others can read it, would go to an address that a pull request
+            can change, or the password file holds none.
     """
     settings = context.settings.model.run
     if settings.share is None or settings.static:
@@ -49,13 +52,22 @@ def meeting_of(context: Context, beside: Path) -> Meeting | None:
         return None
     redis = settings.share.startswith(REDIS)
     where = settings.share if "://" in settings.share else str(context.settings.resolve(Path(settings.share)))
+    password = _password(context) if redis else None
+    if password is not None and context.settings.origins.get("run.share") == "file":
+        # Whoever may change a committed file would be told the password, or what any other file holds.
+        raise SettingsError(
+            f"the password is not sent to {shown(where)}: the address is that of the settings file, which a "
+            "pull request can change",
+            where="run.share",
+            remedy=f"give the address by the environment as well, with {SHARE_VARIABLE}",
+        )
     return Meeting(
         where=where,
         run=f"{identity.run}-{identity.run_attempt}",
         lease_s=settings.share_lease_s,
         clock=context.monotonic,
         say=context.say,
-        password=_password(context) if redis else None,
+        password=password,
     )
 
 

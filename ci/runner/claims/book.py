@@ -4,6 +4,9 @@ A piece is claimed by generation: the first is anybody's; the next is to be had 
 before has left or has been silent for longer than a lease. Silence is measured by the reader's own clock
 from when it last heard something new, so clocks are never compared; and only while it could hear: who was
 cut off himself gives everybody a lease anew.
+
+Who resumes a run takes its own earlier names for dead. What of its shards has no outcome is to be run, though
+one of those names said that it was done (the journals were lost since) or anybody gave it up.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ci.runner.claims.news import Key, Learnt, News, Posted
+
+# Who is said to have a piece that is anybody's.
+NOBODY = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class Book:
         ours: pieces that were ever claimed here.
         others: pieces claimed by others and not done, with generation and host.
         done: pieces that are done, and by whom.
+        former: names this host had before it was resumed.
+        again: pieces that are to be finished by this host, which was resumed.
     """
 
     me: str
@@ -71,6 +79,8 @@ class Book:
     ours: set[Key] = field(default_factory=set)
     others: dict[Key, tuple[int, str]] = field(default_factory=dict)
     done: dict[Key, str] = field(default_factory=dict)
+    former: frozenset[str] = frozenset()
+    again: frozenset[Key] = frozenset()
     # What this host's queues do not hold because it is, or was, somebody else's.
     _away: set[Key] = field(default_factory=set)
     _unsure: dict[Key, None] = field(default_factory=dict)
@@ -91,6 +101,8 @@ class Book:
 
     def lives(self, name: str) -> bool:
         """Whether a host is taken to live."""
+        if name == NOBODY or name in self.former:
+            return False
         host = self._host(name)
         return not host.gone and self.now - host.heard <= self.lease_s
 
@@ -175,10 +187,29 @@ class Book:
         for shard, number, generation in news.claims:
             self._claimed((shard, number), generation, name)
         for key in news.done:
-            self.others.pop(key, None)
-            self.held.pop(key, None)
-            if self.done.setdefault(key, name) == name:
-                self._ended.append(key)
+            if name in self.former and key in self.again:
+                self._reopen(key, name)
+            else:
+                self._ends(key, name)
+        for key in news.given_up:
+            if key in self.again:
+                self._reopen(key, name)
+            else:
+                self._ends(key, name)
+
+    def _ends(self, key: Key, name: str) -> None:
+        self.others.pop(key, None)
+        self.held.pop(key, None)
+        if self.done.setdefault(key, name) == name:
+            self._ended.append(key)
+
+    def _reopen(self, key: Key, name: str) -> None:
+        """A piece that was told of as ended is anybody's, unless it is this host's or somebody's already."""
+        if key in self.held or key in self.done:
+            return
+        generation, holder = self.others.get(key, (1, name))
+        if holder == name:
+            self.others[key] = generation, NOBODY
 
     def _claimed(self, key: Key, generation: int, name: str) -> None:
         known = max(self.others.get(key, (0, ""))[0], self.held.get(key, 0))

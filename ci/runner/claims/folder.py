@@ -18,12 +18,16 @@ its place has another.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import re
 import secrets
 from pathlib import Path
 
 from ci.runner.claims.store import StoreLostError
 
 SEPARATOR = ":"
+_SESSION = re.compile(r"[0-9a-f]{8}")
 SUFFIX = ".jsonl"
 
 
@@ -46,11 +50,15 @@ class FolderStore:
         """Join the run; see `Store.begin`.
 
         Raises:
-            OSError: the folder cannot be made, or takes no symbolic links.
+            OSError: the folder cannot be made, or takes no symbolic links, or holds something else.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         mine = f"{terms}{SEPARATOR}{secrets.token_hex(4)}"
         stands, _, session = _link(self.path / "plan", mine).rpartition(SEPARATOR)
+        if not _SESSION.fullmatch(session):  # it becomes a path
+            raise OSError(
+                errno.EINVAL, "what stands there is not of a run that is shared", self.path / "plan"
+            )
         self._session = self.path / session
         for name in ("", "claims", "hosts"):
             # Only here: a folder that goes later must not come back empty.
@@ -85,7 +93,7 @@ class FolderStore:
         """What others said; see `Store.hear`."""
         try:
             for path in sorted((self._session / "hosts").glob(f"*{SUFFIX}")):
-                if path.stem != self._me:
+                if path.stem != self._me and not _strange(path):
                     self._unheard += [(path.stem, line) for line in self._news(path)]
         except OSError as error:
             # What was read until then is told the next time.
@@ -109,12 +117,21 @@ class FolderStore:
         return StoreLostError(f"{error.filename or self._session}: {error.strerror or error}")
 
 
+def _strange(path: Path) -> bool:
+    """Whether no host has written it: a pipe, which would be waited for, or a name that is no text."""
+    return path.is_fifo() or path.is_socket() or _text(path) != str(path)
+
+
+def _text(path: Path) -> str:
+    return os.fsencode(path).decode(errors="replace")
+
+
 def _link(path: Path, value: str) -> str:
     try:
         path.symlink_to(value)
     except FileExistsError:
         try:
-            return str(path.readlink())
+            return _text(path.readlink())
         except OSError:
             # Made by something else than us, such as a copy without links.
             return ""

@@ -54,7 +54,9 @@ class News:
 
     Attributes:
         claims: pieces it claimed since its last line, as (shard, piece, generation).
-        done: pieces of which every test is accounted for in its journals, as (shard, piece).
+        done: pieces of which every test has an outcome in its journals, on the disk, as (shard, piece).
+        given_up: pieces it is through with though a test of theirs has none; nobody runs them again but who
+            resumes the run.
         posts: what its posts are at.
         learnt: what was learnt since its last line.
         busy: whether any of its posts has something to do.
@@ -63,6 +65,7 @@ class News:
 
     claims: tuple[tuple[int, int, int], ...] = ()
     done: tuple[Key, ...] = ()
+    given_up: tuple[Key, ...] = ()
     posts: tuple[Posted, ...] = ()
     learnt: tuple[Learnt, ...] = ()
     busy: bool = False
@@ -80,12 +83,13 @@ def read_news(line: str) -> News | None:
         return News(
             claims=tuple((_whole(s), _whole(n), _whole(g)) for s, n, g in row["claims"]),
             done=tuple((_whole(s), _whole(n)) for s, n in row["done"]),
+            given_up=tuple((_whole(s), _whole(n)) for s, n in row.get("given_up", ())),
             posts=tuple(_posted(one) for one in row["posts"]),
             learnt=tuple(_learnt(one) for one in row["learnt"]),
             busy=bool(row["busy"]),
             gone=bool(row["gone"]),
         )
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

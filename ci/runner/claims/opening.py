@@ -6,19 +6,19 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.addresses import without_credentials
+from ci.addresses import shown
 from ci.errors import CommandError, FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.folder import FolderStore
+from ci.runner.claims.names import note_name, read_names
 from ci.runner.claims.share import Share
 from ci.runner.claims.store import Store, StoreLostError
 from test_selection.steal import Piece
 
 REDIS = ("redis://", "rediss://", "unix://")
-_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -33,6 +33,8 @@ class Meeting:
         clock: seconds that never go back.
         say: takes what people should know.
         password: of the Redis, where the URL has none.
+        names: file that keeps the names of this host for who resumes the run; None where nobody can.
+        left: the ids this host is to finish, where its run was resumed; None where it was not.
     """
 
     where: str
@@ -41,6 +43,8 @@ class Meeting:
     clock: Callable[[], float]
     say: Callable[[str], None]
     password: str | None = None
+    names: Path | None = None
+    left: Collection[str] | None = None
 
     def join(self, fingerprint: str, rows: Sequence[Sequence[Piece]], look_s: float) -> Share:
         """Join the other hosts, or be the first.
@@ -52,7 +56,7 @@ class Meeting:
 
         Raises:
             SettingsError: the address is none, or the package for it is missing.
-            FileSystemError: the folder cannot be used.
+            FileSystemError: the folder, or the file of names, cannot be used.
             CommandError: the Redis does not answer.
             PlanMismatchError: the others run another plan, or cut it otherwise.
         """
@@ -73,17 +77,40 @@ class Meeting:
         except StoreLostError as error:
             store.close()
             raise CommandError(
-                f"{without_credentials(self.where)}: {error}",
+                f"{shown(self.where)}: {error}",
                 remedy="check `run.share` and the password, or run every shard by itself with --static",
             ) from error
-        return Share(store, me=me, clock=self.clock, lease_s=self.lease_s, look_s=look_s, say=self.say)
+        former: frozenset[str] = frozenset()
+        if self.names is not None:
+            former = frozenset() if self.left is None else read_names(self.names)
+            note_name(self.names, me)
+        return Share(
+            store,
+            me=me,
+            clock=self.clock,
+            lease_s=self.lease_s,
+            look_s=look_s,
+            say=self.say,
+            former=former,
+            again=self._again(rows),
+        )
+
+    def _again(self, rows: Sequence[Sequence[Piece]]) -> set[tuple[int, int]]:
+        """The pieces that this host is to finish."""
+        left = set(self.left or ())
+        return {
+            (shard, piece.number)
+            for shard, row in enumerate(rows)
+            for piece in row
+            if not left.isdisjoint(piece.ids)
+        }
 
     def _store(self, me: str) -> Store:
         run = _STRANGE.sub("_", self.run)
         if not self.where.startswith(REDIS):
             if "://" in self.where:
                 raise SettingsError(
-                    f"{without_credentials(self.where)!r} is no folder and no Redis",
+                    f"{shown(self.where)!r} is no folder and no Redis",
                     where="run.share",
                     remedy="name a folder, or a URL that begins with " + ", ".join(REDIS),
                 )
@@ -101,9 +128,9 @@ class Meeting:
             return RedisStore(self.where, run, me, password=self.password)
         except ValueError as error:
             raise SettingsError(
-                f"{without_credentials(self.where)!r} is not the URL of a Redis",
+                f"{shown(self.where)!r} is not the URL of a Redis",
                 where="run.share",
-                remedy="write redis://host:6379/0",
+                remedy="write redis://host:6379/0; in a password, / @ ? # and blanks are escaped (%2F for /)",
             ) from error
 
     def _agree(self, store: Store, fingerprint: str, cut: str) -> None:
@@ -112,13 +139,13 @@ class Meeting:
         if theirs != fingerprint:
             raise PlanMismatchError(
                 f"other hosts run the plan {theirs[:12] or '?'} as {self.run!r}, this one {fingerprint[:12]}",
-                where=without_credentials(self.where),
+                where=shown(self.where),
                 remedy="hand the same plan.json and run.json to every host",
             )
         if their_cut != cut:
             raise PlanMismatchError(
                 "other hosts cut the same plan into other pieces",
-                where=without_credentials(self.where),
+                where=shown(self.where),
                 remedy="hand the same durations.json.gz, which lies beside plan.json, to every host",
             )
 
@@ -131,8 +158,3 @@ def cut_digest(rows: Sequence[Sequence[Piece]]) -> str:
             digest.update("\0".join(piece.ids).encode() + b"\1")
         digest.update(b"\2")
     return digest.hexdigest()
-
-
-def says_password(where: str) -> bool:
-    """Whether an address holds a password."""
-    return bool(_PASSWORD.search(where))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -45,8 +46,10 @@ class RedisStore:
         Raises:
             ValueError: the URL is none.
         """
+        _refuse_unescaped(url)
         options: dict[str, Any] = {
             "decode_responses": True,
+            "encoding_errors": "replace",  # what others put there need not be text
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s,
             "retry": Retry(NoBackoff(), 1),
@@ -54,6 +57,10 @@ class RedisStore:
         if password is not None:
             options["password"] = password
         self._client: Any = redis.Redis.from_url(url, **options)
+        try:
+            self._client.connection_pool.make_connection()  # which does not connect yet
+        except TypeError as error:  # a parameter nobody knows
+            raise ValueError("a parameter is not known") from error
         self._me = me
         self._hash, self._list = f"spyre-ci:{run}:claims", f"spyre-ci:{run}:said"
         self._session = ""
@@ -92,7 +99,7 @@ class RedisStore:
             if len(rows) < ROWS:
                 break
         self._heard += len(found)
-        return [(host, line) for host, line in map(json.loads, found) if host != self._me]
+        return [(host, line) for host, line in map(_said, found) if host != self._me]
 
     def close(self) -> None:
         """Close the connection."""
@@ -119,5 +126,27 @@ class RedisStore:
         return answers
 
 
+def _refuse_unescaped(url: str) -> None:
+    """Refuse an address that is cut in the middle of a password: its beginning would be taken for the host.
+
+    Raises:
+        ValueError: it is one.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError("a password that is not escaped")
+
+
+def _said(row: str) -> tuple[str, str]:
+    """Who said what; nobody, where the row is not of a host."""
+    try:
+        host, line = json.loads(row)
+    except (ValueError, TypeError, RecursionError):
+        return "", row
+    return (host, line) if isinstance(host, str) and isinstance(line, str) else ("", row)
+
+
 def _lost(error: Exception) -> StoreLostError:
+    if isinstance(error, redis.ResponseError) and not isinstance(error, redis.AuthenticationError):
+        return StoreLostError(without_secrets(f"the Redis refuses: {error}"))
     return StoreLostError(without_secrets(f"the Redis does not answer: {error}"))

@@ -7,9 +7,11 @@ the time of a lease to come back; then what nobody could claim is reported as no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 from ci.runner.claims.book import Book, Look
+from ci.runner.claims.ledger import Ledger
 from ci.runner.claims.news import Key, Learnt, News, Posted, read_news
 from ci.runner.claims.store import Store, StoreLostError
 from test_selection.steal import Piece
@@ -37,6 +39,8 @@ class Share:
         lease_s: float,
         look_s: float,
         say: Callable[[str], None],
+        former: Collection[str] = (),
+        again: Collection[Key] = (),
     ) -> None:
         """Join hosts that share.
 
@@ -47,15 +51,23 @@ class Share:
             lease_s: after so many seconds of silence a host is taken to be dead.
             look_s: how often to say and hear news, in seconds; more rarely among many.
             say: takes what people should know.
+            former: names this host had before it was resumed.
+            again: pieces that are to be finished by this host, which was resumed.
         """
         self.me, self.trouble = me, ""
         self._store, self._clock, self._say = store, clock, say
         self._lease_s, self._look_s = lease_s, look_s
-        self._book = Book(me=me, lease_s=lease_s, now=clock())
+        self._book = Book(
+            me=me, lease_s=lease_s, now=clock(), former=frozenset(former), again=frozenset(again)
+        )
+        self._ledger = Ledger(clock)
+        self._accounted: dict[Key, None] = {}
         self._next, self._lost_at = 0.0, 0.0
         self._left = False
         self._claims: list[tuple[int, int, int]] = []
         self._done: list[Key] = []
+        self._given_up: list[Key] = []
+        self._strange: set[str] = set()
         self._learnt: list[Learnt] = []
 
     def claim(self, shard: int, piece: Piece) -> int:
@@ -79,13 +91,29 @@ class Share:
             return 0
         if not generation:
             self._book.let_go(key)
+            return 0
+        self._ledger.claimed(key, piece.ids)
         return generation
 
-    def done(self, shard: int, piece: Piece) -> None:
-        """Every test of a piece is accounted for in this host's journals."""
-        key = shard, piece.number
+    def wrote(self, journal: Path) -> None:
+        """A journal of this host may tell of more outcomes now; the others are told of what that ends."""
+        self._ledger.wrote(journal)
+
+    def accounted(self, shard: int, piece: Piece) -> None:
+        """Nothing of a piece is left to run here: what of it has no outcome then may get one by a retry."""
+        self._accounted[shard, piece.number] = None
+
+    def done(self, key: Key) -> None:
+        """Every test of a piece has its outcome, which no power cut takes away."""
         self._book.finish(key)
+        self._accounted.pop(key, None)
         self._done.append(key)
+
+    def give_up(self, key: Key) -> None:
+        """Nobody is to run what of a piece has no outcome, but who resumes the run."""
+        self._book.finish(key)
+        self._accounted.pop(key, None)
+        self._given_up.append(key)
 
     def learn(self, learnt: Learnt) -> None:
         """A piece or a set-up took so long; the others are told."""
@@ -102,6 +130,7 @@ class Share:
             return None
         hosts = 1 + len(self._book.hosts)
         self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
+        self._settle()
         try:
             self._tell(posts, busy=busy, gone=False)
             self._hear()
@@ -124,6 +153,10 @@ class Share:
         if self._left:
             return Look()
         self._left = True
+        self._settle(now=True)
+        if self._ledger.current:  # else they may have their outcomes, and lose them
+            for key in [key for key in self._accounted if key in self._book.held]:
+                self.give_up(key)
         try:
             self._tell((), busy=False, gone=True)
             self._hear()
@@ -146,6 +179,10 @@ class Share:
                 found.setdefault(name, []).append(number)
         return found
 
+    def _settle(self, *, now: bool = False) -> None:
+        for key in self._ledger.settled(now=now):
+            self.done(key)
+
     def _claim(self, key: Key) -> int:
         heard = False
         while (generation := self._book.generation(key)) is not None:
@@ -166,17 +203,25 @@ class Share:
         news = News(
             claims=tuple(self._claims),
             done=tuple(self._done),
+            given_up=tuple(self._given_up),
             posts=tuple(posts),
             learnt=tuple(self._learnt),
             busy=busy,
             gone=gone,
         )
         self._store.say(news.line())
-        self._claims, self._done, self._learnt = [], [], []
+        self._claims, self._done, self._given_up, self._learnt = [], [], [], []
 
     def _hear(self) -> None:
-        told = self._store.hear()
-        self._book.hear([(name, read_news(line)) for name, line in told if line], self._clock())
+        told = [(name, read_news(line)) for name, line in self._store.hear() if line]
+        for name in {name for name, news in told if news is None} - self._strange:
+            self._strange.add(name)
+            self._say(
+                f"the share holds lines that are not understood, of {name or 'nobody'}: they are passed over"
+            )
+        # Who was never understood is no host.
+        known = self._book.hosts.keys() | {name for name, news in told if name and news is not None}
+        self._book.hear([(name, news) for name, news in told if name in known], self._clock())
 
     def _lose(self, error: StoreLostError) -> None:
         if not self.trouble:

@@ -28,7 +28,10 @@ class Store(Protocol):
         ...
 
     def hear(self) -> list[tuple[str, str]]:
-        """What other hosts said since the last call, as (host, line); of one host, in its order."""
+        """What other hosts said since the last call, as (host, line); of one host, in its order.
+
+        What is there and of no host comes with an empty name.
+        """
         ...
 
     def close(self) -> None:

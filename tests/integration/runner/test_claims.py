@@ -373,3 +373,55 @@ def test_a_host_that_is_resumed_joins_again_and_leaves_alone_what_others_did(
     again = Counter(event["id"] for event in starts)
     marked = {event["id"] for event in starts if event.get("try", 1) > 1}
     assert {name for name, count in again.items() if count > 1} <= marked
+
+
+def test_what_a_killed_worker_cost_a_host_that_is_killed_too_is_run_when_it_is_resumed(
+    tmp_path: Path, tree: Path
+) -> None:
+    hosts = Hosts(tmp_path, tree, str(tmp_path / "share"))
+    shutil.copytree(hosts.given, hosts.run_dir(0))
+    try:
+        killed = hosts.start(0, environ={"SPYRE_CI__RUN__RETRIES": "0"})
+        hosts.until(lambda journal: ended(journal, 2))
+        (first,) = hosts.journals()
+        (begun,) = events(first, "shard_start")
+        os.kill(begun["pid"], signal.SIGKILL)
+        # So much later all that the lost worker had has been told.
+        hosts.until(lambda journal: journal.attempt == 2 and ended(journal, 5))
+        (lost,) = [event["id"] for journal in hosts.journals() for event in events(journal, "worker_lost")]
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.communicate()
+        ((code, said),) = hosts.wait(
+            hosts.call(0, "run", "--resume", str(hosts.run_dir(0)), "--pytorch-src", str(tree))
+        )
+    finally:
+        hosts.end()
+    assert lost in LONG
+    account = hosts.account()
+    whole(account)
+    assert {one.verdict for one in account.results if one.id in LONG} == {Verdict.PASSED}, said
+    assert code == 0, said
+    starts = [event for journal in hosts.journals() for event in events(journal, "start")]
+    tries = Counter(event["id"] for event in starts)
+    assert {name for name, count in tries.items() if count > 1} <= {
+        event["id"] for event in starts if event.get("try", 1) > 1
+    }
+
+
+def test_what_a_host_gave_up_is_run_when_it_is_resumed_with_the_file_mended(
+    tmp_path: Path, tree: Path
+) -> None:
+    hosts = Hosts(tmp_path, tree, str(tmp_path / "share"))
+    shutil.copytree(hosts.given, hosts.run_dir(0))
+    file = tree / "test" / "test_long.py"
+    file.write_text("import nothing_of_that_name\n", encoding="utf-8")
+    try:
+        ((before, _),) = hosts.wait(hosts.start(0))
+        file.write_text(SOURCE, encoding="utf-8")
+        ((after, said),) = hosts.wait(
+            hosts.call(0, "run", "--resume", str(hosts.run_dir(0)), "--pytorch-src", str(tree))
+        )
+    finally:
+        hosts.end()
+    assert (before, after) == (3, 0), said
+    assert {one.verdict for one in hosts.account().results if one.id in LONG} == {Verdict.PASSED}

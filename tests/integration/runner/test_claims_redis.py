@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,27 @@ def test_a_host_that_comes_late_hears_all_that_was_said(
         assert b.hear() == said
         assert b.hear() == []
         b.close()
+
+
+def test_what_is_foreign_in_a_redis_is_passed_over_or_told_of_without_a_traceback(
+    redis_server: RedisServer,
+) -> None:
+    redis = pytest.importorskip("redis")
+    a, b = joined(redis_server, "a"), joined(redis_server, "b")
+    client = redis.Redis.from_url(redis_server.url)
+    strange = [b"\xff\xfe", b"{", b"[]", b"7", b'["x"]', b'[["x"], "y"]', b'["x", 3]', b"[" * 100_000]
+    for row in strange:
+        client.rpush("spyre-ci:nightly:said", row)
+    a.say("1")
+    assert [line for host, line in b.hear() if host] == ["1"]
+    assert b.put("0/1.1", "b") == "b"
+    client.hset("spyre-ci:nightly:claims", "0/2.1", b"\xff")
+    assert b.put("0/2.1", "b") == "\ufffd"
+    client.delete("spyre-ci:nightly:said")
+    client.set("spyre-ci:nightly:said", "a string")
+    with pytest.raises(StoreLostError, match="the Redis refuses"):
+        b.hear()
+    client.set("spyre-ci:other-1:claims", "a string")
+    with pytest.raises(CommandError, match="the Redis refuses"):
+        replace(meeting(redis_server.url), run="other-1").join("f" * 64, [], 1.0)
+    client.close()

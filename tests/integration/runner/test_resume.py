@@ -11,16 +11,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ci.report.identity import RunIdentity, write_identity
+from ci.report.identity import RunIdentity, read_identity, write_identity
 from ci.report.results import read_results
 from ci.report.verdict import Result, Verdict
 from ci.runner.journal import JournalWriter, read_journal
 from ci.runner.journal_line import event_of, line_of
-from ci.runner.strays import find_strays_of_run
+from ci.runner.strays import VARIABLE, find_strays_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
@@ -350,6 +351,74 @@ for number in range(300):
     assert (code, err) == (1, ""), out
     assert {verdict for name, verdict in site.verdicts.items() if name != "b_fails"} == {Verdict.PASSED}
     assert site.verdicts["b_fails"] is Verdict.FAILED
+
+
+FORKS = """
+import os, time
+for _ in range(3000):
+    if os.fork():
+        os._exit(0)
+    time.sleep(0.01)
+"""
+
+
+def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_told(site: Site) -> None:
+    with site.waiting() as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=TIMEOUT_S)
+    site.environ["SPYRE_CI__RUN__GRACE_S"] = "0.5"
+    site.release()
+    environ = {**os.environ, VARIABLE: f"1:{site.journal}"}
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FORKS], env=environ, timeout=60, check=True)
+    (site.run_dir / "run-settings.json").unlink()  # its grace is another
+    assert find_strays_of_run(site.run_dir)
+    events = site.tree.parent / "events.jsonl"
+    code, out, _ = site.call("run", "--resume", str(site.run_dir), "--events", str(events))
+    assert code == 1
+    assert find_strays_of_run(site.run_dir) == []
+    assert "that the run had left" in out
+    rows = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
+    (begun,) = [row for row in rows if row["event"] == "run_start"]
+    assert (begun["planned"], begun["whole"]) == (3, 5)
+    assert sum(rows[-1]["counts"].values()) == 5
+    assert site.verdicts == WHOLE
+
+
+def test_an_empty_journal_puts_nothing_in_doubt(site: Site) -> None:
+    site.journal.parent.mkdir()
+    site.journal.touch()
+    site.release()
+    assert site.resume()[0] == 1
+    assert site.verdicts == WHOLE
+    assert {one.message for one in site.results.values() if one.verdict is Verdict.PASSED} == {""}
+
+
+def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
+    with site.waiting() as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT_S)
+    site.release()
+    identity = read_identity(site.run_dir)
+    write_identity(site.run_dir, replace(identity, commit="a" * 40))
+    site.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
+    code, _, err = site.resume()
+    assert code == 2
+    assert "the checkout is at bbbbbbbbbbbb now, and the run's was at aaaaaaaaaaaa" in err
+    assert f"check out {'a' * 40}, or begin a new run" in err
+    site.environ["GITHUB_SHA"] = "a" * 40
+    note = site.run_dir / "run-settings.json"
+    content = json.loads(note.read_text(encoding="utf-8"))
+    note.write_text(json.dumps({**content, "back_end": "torch_spyre 0.1 at 0123"}), encoding="utf-8")
+    code, _, err = site.resume()
+    assert code == 2
+    assert "here, and the run had torch_spyre 0.1 at 0123" in err
+    note.write_text(json.dumps(content), encoding="utf-8")
+    assert site.resume()[0] == 1
+    assert site.verdicts == WHOLE
+    # What only is reported anew runs on nothing.
+    site.environ["GITHUB_SHA"] = "b" * 40
+    assert site.resume()[0] == 1
 
 
 def test_what_is_not_that_run_is_refused(site: Site) -> None:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,47 @@ def test_a_host_whose_cards_are_all_sick_ends_as_incomplete_and_says_why(host: H
     assert "card emulated:0 is left out: benched until" in ended.text
     assert "RAS::PCI::PCIeFailure" in ended.text
     assert host.verdicts("one", plan) == {"not_run"}
+
+
+def wide(plan: Plan) -> Plan:
+    return replace(plan, shards=tuple(replace(shard, cards=2) for shard in plan.shards))
+
+
+def test_runs_that_need_both_cards_have_their_turn_while_narrow_ones_come_and_go(host: Host) -> None:
+    """Both cards are free at once only where those who came later let them be."""
+    other = Leases(host.leases, run="other", clock=time.time)
+    assert other.take("spyre:0")
+    plans = {
+        "one": wide(make_plan({"test_retries.py": SLOW[:1]})),
+        "two": wide(make_plan({"test_retries.py": SLOW[1:2]})),
+        "narrow": make_plan({"test_retries.py": SLOW[2:3]}),
+        "late": make_plan({"test_retries.py": SLOW[3:4]}),
+    }
+    started = {}
+    for number, (name, plan) in enumerate(plans.items()):
+        started[name] = host.start(name, plan, "--cards", "2" if plan.shards[0].cards > 1 else "1")
+        # The second card is free all the time.
+        until(partial(lambda many: len(list(host.leases.glob("*.ticket"))) == many, number + 1))
+    other.release("spyre:0")
+    for name, process in started.items():
+        ended = host.end(process)
+        assert ended.code == 0, ended.text
+        assert host.verdicts(name, plans[name]) == {"passed"}
+    times = {name: host.held(name) for name in plans}
+    assert [card for name in ("one", "two") for card, _, _ in times[name]] == ["spyre:0+spyre:1"] * 2
+    begins = {name: min(begin for _, begin, _ in held) for name, held in times.items()}
+    ends = {name: max(end for _, _, end in held) for name, held in times.items()}
+    assert begins["two"] >= ends["one"]
+    assert min(begins["narrow"], begins["late"]) >= ends["two"]
+    assert list(host.leases.glob("*.ticket")) == []
+
+
+def test_a_run_that_waits_first_and_is_killed_holds_nobody_up(host: Host) -> None:
+    other = Leases(host.leases, run="other", clock=time.time)
+    assert other.take("spyre:0")
+    killed = host.start("one", wide(make_plan({"test_retries.py": SLOW[:1]})), "--cards", "2")
+    until(lambda: len(list(host.leases.glob("*.ticket"))) == 1)
+    killed.kill()
+    assert host.end(killed).code == -signal.SIGKILL
+    ended = host.end(host.start("two", make_plan({"test_retries.py": SLOW[1:2]}), "--cards", "1"))
+    assert ended.code == 0, ended.text

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import fcntl
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
@@ -65,7 +69,122 @@ def test_nobody_holds_a_part_while_it_waits_for_the_rest(host: Host) -> None:
     one, two = host.pool("one"), host.pool("two")
     one.take(2)
     assert two.take(3, least=2) == []
+    two.close()
     assert names(one.take(1)) == ["emulated:2"]
+
+
+def test_who_did_not_get_enough_is_before_those_who_ask_later(host: Host) -> None:
+    narrow, wide, wider, late = (host.pool(run) for run in ("narrow", "wide", "wider", "late"))
+    narrow.take(2)
+    assert wide.take(2, least=2) == []
+    assert wider.take(3, least=3) == []
+    # One is free, and is for the wide one: who needs one would take each as it comes free.
+    for _ in range(3):
+        assert late.take(1) == []
+    assert "emulated:2 is for run wide (process " in late.blockers()
+    assert "needs 2 at once and came first" in late.blockers()
+    narrow.release(host.cards[0])
+    assert late.take(1) == []
+    assert wider.take(3, least=3) == []
+    assert names(wide.take(2, least=2)) == ["emulated:0", "emulated:2"]
+    narrow.close()
+    assert late.take(1) == []
+    wide.close()
+    assert late.take(1) == []
+    assert len(wider.take(3, least=3)) == 3
+    wider.close()
+    assert names(late.take(1)) == ["emulated:0"]
+
+
+def test_who_waits_for_other_cards_or_asks_no_more_or_is_gone_is_before_nobody(host: Host) -> None:
+    every, late = host.pool("every"), host.pool("late")
+    every.take(2)
+    others = CardPool(
+        [*host.cards[:1], Card(name="emulated:9", environment={})],
+        leases=Leases(host.folder, run="others", clock=lambda: host.now),
+        run="others",
+        clock=lambda: host.now,
+    )
+    assert others.take(2, least=2) == []
+    assert names(late.take(1)) == ["emulated:2"]
+    late.close()
+    wide = host.pool("wide")
+    assert wide.take(3, least=3) == []
+    assert late.take(1) == []
+    host.now += 16  # it was stopped, or what it waited for is done elsewhere
+    assert names(late.take(1)) == ["emulated:2"]
+    late.close()
+    assert wide.take(3, least=3) == []
+    assert late.take(1) == []
+    wide.close()
+    assert names(late.take(1)) == ["emulated:2"]
+
+
+def test_who_lacks_what_no_other_run_has_keeps_nobody_waiting(host: Host) -> None:
+    greedy, late = host.pool("greedy", wanted=2), host.pool("late")
+    greedy.take(2)
+    assert greedy.take(1) == []
+    assert greedy.take(9, least=9) == []
+    assert len(late.take(1)) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"cards": "emulated:2"}', b"\xff", b'{"cards": [3]}']
+)
+def test_strange_tickets_keep_nobody_waiting(host: Host, content: bytes) -> None:
+    path = host.folder / "1.ticket"
+    path.write_bytes(content)
+    (host.folder / "x.ticket").write_bytes(content)
+    (host.folder / "2.ticket").mkdir()
+    with path.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        late = host.pool("late")
+        assert len(late.take(3)) == 3
+        # And it can draw one beside them.
+        assert host.pool("later").take(1) == []
+    late.close()
+
+
+def test_a_ticket_of_a_run_that_was_killed_is_thrown_away(host: Host) -> None:
+    row = {"run": "dead", "pid": 1, "least": 1, "cards": ["emulated:0"], "seen": host.now}
+    (host.folder / "7.ticket").write_text(json.dumps(row))
+    assert names(host.pool().take(1)) == ["emulated:0"]
+    assert not (host.folder / "7.ticket").exists()
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=6), st.lists(st.integers(0, 5), min_size=1, max_size=60)
+)
+def test_nobody_waits_for_ever_and_nobody_holds_a_part(
+    tmp_path_factory: pytest.TempPathFactory, needs: list[int], turns: list[int]
+) -> None:
+    host = Host(tmp_path_factory.mktemp("leases"), 3)
+    runs = [host.pool(f"r{number}") for number in range(len(needs))]
+    held: dict[int, list[Card]] = {}
+    asked: dict[int, None] = {}
+    for one in (turn % len(needs) for turn in turns):
+        if one in held:
+            give_back(runs[one], held.pop(one))
+        elif cards := runs[one].take(needs[one], least=needs[one]):
+            assert len(cards) == needs[one]
+            assert next(iter(asked), one) == one  # all want the same cards: the first is first
+            held[one] = cards
+            asked.pop(one, None)
+        else:
+            asked[one] = None
+    for one, cards in held.items():
+        give_back(runs[one], cards)
+    for one in asked:
+        cards = runs[one].take(needs[one], least=needs[one])
+        assert len(cards) == needs[one]
+        give_back(runs[one], cards)
+    for pool in runs:
+        pool.close()
+
+
+def give_back(pool: CardPool, cards: list[Card]) -> None:
+    for card in cards:
+        pool.release(card)
 
 
 def test_a_benched_card_is_left_out_by_this_run_and_the_next_until_its_bench_is_over(host: Host) -> None:

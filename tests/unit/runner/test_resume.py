@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ def test_what_is_left_and_what_is_done_are_the_plan(done: set[str]) -> None:
         (journal(start("before"), {"e": "shard_end"}, {"e": "no_retry"}), {}),
         (journal(start("before")), {"the machine went down, and up to a second of": ["b", "d"]}),
         (journal(start("")), {"the machine went down, and up to a second of": ["b", "d"]}),
-        (journal(), {"the machine went down, and up to a second of": ["b", "d"]}),
+        (journal(), {}),
+        (journal({"e": "end", "id": "a"}), {"the machine went down, and up to a second of": ["b", "d"]}),
+        (journal(torn=1), {"the machine went down, and up to a second of": ["b", "d"]}),
         (journal(start(), damaged=1, suspects=frozenset({"a", "b", "c"})), {"its lines in": ["b"]}),
         (journal(start(), damaged=1, nameless=1), {"lines of": ["b", "d"]}),
     ],
@@ -75,6 +78,29 @@ def test_a_test_is_in_doubt_where_what_told_of_it_may_be_lost(
         said.startswith(begin) and "journal/0-1.jsonl" in said
         for said, begin in zip(found, expected, strict=True)
     )
+
+
+def test_the_first_journal_that_puts_a_test_in_doubt_is_named_and_the_plan_is_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = Plan.ids
+    asked: list[Plan] = []
+
+    def ids(plan: Plan) -> list[str]:
+        asked.append(plan)
+        return list(whole.__get__(plan))
+
+    monkeypatch.setattr(Plan, "ids", property(ids))
+    some = journal(start(), damaged=1, suspects=frozenset({"b"}))
+    lost = [replace(journal(start("before")), path=Path(f"run/journal/0-{n}.jsonl")) for n in range(2, 500)]
+    found = doubts(PLAN, [some, *lost], started={"z"}, boot="now")
+    assert found == {
+        0: {
+            "its lines in journal/0-1.jsonl are lost": ["b"],
+            "the machine went down, and up to a second of journal/0-2.jsonl with it": ["a", "c", "d", "e"],
+        }
+    }
+    assert len(asked) <= 1
 
 
 def test_a_journal_of_another_plan_is_refused() -> None:

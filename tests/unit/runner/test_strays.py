@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.runner.strays import VARIABLE, find_strays
+from ci.runner.strays import VARIABLE, Killed, find_strays, kill_all
 
 
 def process(proc: Path, pid: int, *environ: str) -> None:
@@ -23,3 +23,58 @@ def test_only_what_carries_the_whole_mark_is_found(tmp_path: Path) -> None:
 
 def test_where_there_is_no_proc_nothing_is_found(tmp_path: Path) -> None:
     assert find_strays("run-1", spare=(), proc=tmp_path / "none") == []
+
+
+class Host:
+    """Processes that fork when they are looked at, until they are killed so often; `stuck` ones do not go."""
+
+    def __init__(self, forks: int, stuck: frozenset[int] = frozenset()) -> None:
+        self.forks, self.stuck = forks, stuck
+        self.alive = {1, 2} | stuck
+        self.killed: list[int] = []
+        self.now = 0.0
+
+    def find(self) -> list[int]:
+        found = sorted(self.alive)
+        self.now += 0.01
+        if self.alive - self.stuck and self.forks:
+            self.forks -= 1
+            self.alive.add(100 + self.forks)  # not seen yet
+        return found
+
+    def kill(self, pid: int, number: int) -> None:
+        self.now += 0.001
+        assert number == 9
+        self.killed.append(pid)
+        if pid == 7:
+            raise PermissionError
+        if pid not in self.stuck:
+            self.alive.discard(pid)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def end(self) -> Killed:
+        return kill_all(self.find, wait_s=2.0, kill=self.kill, clock=lambda: self.now, sleep=self.sleep)
+
+
+def test_what_forks_while_it_is_killed_is_killed_as_well() -> None:
+    host = Host(forks=20)
+    assert host.end() == Killed(count=22)
+    assert host.alive == set()
+
+
+def test_what_a_kill_does_not_end_is_named_in_bounded_time() -> None:
+    host = Host(forks=3, stuck=frozenset({7, 8}))
+    assert host.end() == Killed(count=5, left=(7, 8))
+    assert host.now < 10
+
+
+def test_processes_that_are_made_faster_than_killed_are_not_killed_for_ever() -> None:
+    host = Host(forks=10**9)
+    assert host.end().left
+    assert host.now < 10
+
+
+def test_where_nothing_is_left_nothing_is_killed() -> None:
+    assert kill_all(list) == Killed(count=0)

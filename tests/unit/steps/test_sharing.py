@@ -83,6 +83,37 @@ def test_a_password_in_the_address_is_taken_from_the_environment_alone(beside: P
     assert "hidden" not in str(told.value)
 
 
+@pytest.mark.parametrize("query", ["?password=hidden", "?db=1&p%61ssword=hidden"])
+def test_a_password_in_a_query_does_not_stand_in_settings_files_either(beside: Path, query: str) -> None:
+    (beside / "spyre-ci.yaml").write_text(f"run:\n  share: redis://host/0{query}\n")
+    with pytest.raises(SettingsError, match="settings files are committed") as told:
+        meeting_of(context(beside), beside)
+    assert "hidden" not in str(told.value)
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_password_is_not_sent_to_an_address_a_pull_request_can_change(beside: Path, by_file: bool) -> None:
+    (beside / "password").write_text("hidden")
+    named = "  share_password_file: password\n" if by_file else ""
+    (beside / "spyre-ci.yaml").write_text(f"run:\n  share: redis://evil.example/0\n{named}")
+    environ = {} if by_file else {"SPYRE_CI_SHARE_PASSWORD": "hidden"}
+    with pytest.raises(SettingsError, match="not sent to redis://evil") as told:
+        meeting_of(context(beside, environ), beside)
+    assert "hidden" not in str(told.value)
+    assert "SPYRE_CI__RUN__SHARE" in str(told.value.remedy)
+    environ["SPYRE_CI__RUN__SHARE"] = "redis://good.example/0"
+    found = meeting_of(context(beside, environ), beside)
+    assert found is not None
+    assert (found.where, found.password) == ("redis://good.example/0", "hidden")
+
+
+def test_an_address_of_the_settings_file_without_a_password_is_as_good(beside: Path) -> None:
+    (beside / "spyre-ci.yaml").write_text("run:\n  share: redis://host/0\n")
+    found = meeting_of(context(beside), beside)
+    assert found is not None
+    assert found.password is None
+
+
 @pytest.mark.parametrize(
     ("content", "said"), [(None, "there is no password file"), (" \n", "the password file is empty")]
 )

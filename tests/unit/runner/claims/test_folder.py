@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -99,3 +100,20 @@ def test_what_was_heard_before_a_file_could_not_be_read_is_not_lost(tmp_path: Pa
         b.hear()
     (hosts / "z.jsonl").rmdir()
     assert b.hear() == [("a", "1")]
+
+
+def test_a_pipe_and_a_name_that_is_no_text_are_nobody(tmp_path: Path) -> None:
+    a, b = joined(tmp_path, "a"), joined(tmp_path, "b")
+    (hosts,) = tmp_path.glob("*/hosts")
+    os.mkfifo(hosts / "pipe.jsonl")
+    Path(os.fsdecode(os.fsencode(hosts) + b"/\xff.jsonl")).write_text("hello\n")
+    a.say("1")
+    assert b.hear() == [("a", "1")]
+
+
+def test_a_claim_by_a_name_that_is_no_text_can_be_told_of(tmp_path: Path) -> None:
+    store = joined(tmp_path, "a")
+    store.put("0/1.1", "a")
+    (claims,) = tmp_path.glob("*/claims/0")
+    (claims / "2.1").symlink_to(os.fsdecode(b"\xff"))
+    assert store.put("0/2.1", "a") == "\ufffd"

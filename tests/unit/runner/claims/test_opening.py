@@ -8,13 +8,23 @@ from pathlib import Path
 import pytest
 
 from ci.errors import FileSystemError, PlanMismatchError, SettingsError
-from ci.runner.claims.opening import Meeting, cut_digest, says_password
+from ci.runner.claims.opening import Meeting, cut_digest
 from ci.runner.claims.share import Share
 from test_selection.steal import Piece
 
 ROWS = [
     [Piece(file="a.py", ids=("1", "2"), expected_s=1.0)],
     [Piece(file="a.py", ids=("3",), expected_s=1.0)],
+]
+BAD_URLS = [
+    "redis://ci:s3cret@host:port/0",
+    "redis://:s3/cret@host/0",
+    "redis://:1234/s3cret@host/0",
+    "redis://:s3#cret@host/0",
+    "redis://:s3?cret@host/0",
+    "redis://host/0?password=s3cret&db=x",
+    "redis://host/0?nobody_knows=s3cret",
+    "redis://:s3 cret/x@host:y/0",
 ]
 OTHERWISE = [
     [Piece(file="a.py", ids=("1",), expected_s=1.0), Piece(file="a.py", ids=("2",), expected_s=1.0)],
@@ -56,9 +66,17 @@ def test_the_same_plan_cut_by_other_durations_is_refused(tmp_path: Path) -> None
 
 def test_a_place_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run-nightly").mkdir()
-    (tmp_path / "run-nightly" / "plan").write_text("mine")
-    with pytest.raises(PlanMismatchError, match="the plan \\? as"):
+    plan = tmp_path / "run-nightly" / "plan"
+    plan.write_text("mine")
+    with pytest.raises(FileSystemError, match="what stands there is not of a run that is shared"):
         join(str(tmp_path))
+    plan.unlink()
+    for session in ("", "../../out", str(tmp_path / "out"), "0123456g"):
+        plan.symlink_to(f"{'f' * 64}:{cut_digest(ROWS)}:{session}")
+        with pytest.raises(FileSystemError, match="not of a run that is shared"):
+            join(str(tmp_path))
+        plan.unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["run-nightly"]
 
 
 def test_a_folder_that_cannot_be_made_is_told_of(tmp_path: Path) -> None:
@@ -82,9 +100,11 @@ def test_an_address_of_something_else_is_refused_without_its_secrets(where: str)
 
 def test_a_bad_url_of_a_redis_is_refused_without_its_password() -> None:
     pytest.importorskip("redis", reason="the package redis is not there")
-    with pytest.raises(SettingsError, match="not the URL of a Redis") as told:
-        join("redis://ci:secret@host:port/0")
-    assert "secret" not in str(told.value)
+    for where in BAD_URLS:
+        with pytest.raises(SettingsError, match="not the URL of a Redis") as told:
+            join(where)
+        assert "s3cret" not in f"{told.value} {told.value.remedy}"
+        assert "1234" not in str(told.value)
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,10 +112,3 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SettingsError, match="the package for it is not installed") as told:
         join("redis://host")
     assert "spyre-ci[redis]" in str(told.value.remedy)
-
-
-def test_a_password_in_an_address_is_seen() -> None:
-    assert says_password("redis://:secret@host/0")
-    assert says_password("rediss://ci:secret@host:6379")
-    assert not says_password("redis://ci@host:6379/0")
-    assert not says_password("/shared/a:b@c")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.claims.news import Learnt, Posted
+from ci.runner.claims.news import Key, Learnt, News, Posted, read_news
 from ci.runner.claims.share import Share
+from ci.runner.journal import JournalWriter
 from test_selection.steal import Piece
 
 from .stores import Memory, MemoryStore
@@ -33,9 +37,14 @@ class Hall:
     memory: Memory = field(default_factory=Memory)
     said: list[str] = field(default_factory=list)
 
-    def join(self, me: str, clock: Clock) -> tuple[Share, MemoryStore]:
+    def join(
+        self, me: str, clock: Clock, former: Collection[str] = (), again: Collection[Key] = ()
+    ) -> tuple[Share, MemoryStore]:
         store = MemoryStore(self.memory, me)
-        share = Share(store, me=me, clock=clock, lease_s=LEASE_S, look_s=1.0, say=self.said.append)
+        share = Share(
+            store, me=me, clock=clock, lease_s=LEASE_S, look_s=1.0, say=self.said.append,
+            former=former, again=again,
+        )  # fmt: skip
         return share, store
 
 
@@ -57,7 +66,7 @@ def test_what_others_took_and_what_is_done_leaves_the_queues_once() -> None:
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
     assert a.claim(0, piece(2))
-    a.done(0, piece(2))
+    a.done((0, 2))
     a.look([Posted(shard=0, file="a.py", fresh=False, left_s=3.0)], busy=True)
     look = b.look([], busy=False)
     assert look is not None
@@ -74,7 +83,7 @@ def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_no
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     for number in (1, 2):
         assert a.claim(0, piece(number))
-    a.done(0, piece(2))
+    a.done((0, 2))
     a.look([], busy=True)
     freed: list[tuple[int, int]] = []
     for _ in range(14):
@@ -198,7 +207,7 @@ def test_two_stay_for_the_one_that_works_and_the_others_go() -> None:
             share.look([], busy=name == "e")
         clock.now += 3
     assert [name for name, share in shares.items() if share.waits()] == ["a", "b"]
-    shares["e"].done(0, piece(1))
+    shares["e"].done((0, 1))
     for _ in range(2):
         for share in shares.values():
             share.look([], busy=False)
@@ -226,6 +235,89 @@ def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
     assert set(freed) == {(0, 1), (0, 2), (0, 3)}
 
 
+def test_who_is_resumed_finishes_what_it_had_told_done_and_what_anybody_gave_up() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    for number in (1, 2, 3, 4):
+        assert a.claim(0, piece(number))
+    assert b.claim(0, piece(5))
+    assert b.claim(0, piece(6))
+    for number in (1, 2):
+        a.done((0, number))
+    a.give_up((0, 3))
+    b.give_up((0, 5))
+    b.done((0, 6))
+    for share in (a, b):
+        share.look([], busy=True)
+    # Of the second and the fourth its journals hold every outcome.
+    again = {(0, number) for number in (1, 3, 5, 6)}
+    late, _ = hall.join("a2", clock, former={"a"}, again=again)
+    assert [late.claim(0, piece(number)) for number in (1, 3, 5, 6, 2)] == [2, 2, 2, 0, 0]
+    # To those who were there all the time, nothing is free that was done or given up.
+    clock.now += 3
+    b.look([], busy=True)
+    assert [b.claim(0, piece(number)) for number in (1, 3, 5, 6)] == [0, 0, 0, 0]
+
+
+def test_who_is_resumed_waits_for_none_of_its_own_that_died() -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    assert a.claim(0, piece(1))
+    a.look([], busy=True)
+    late, _ = hall.join("a2", clock, former={"a"}, again={(0, 1)})
+    look = late.look([], busy=False)
+    assert look is not None
+    assert look.taken == ()
+    assert late.claim(0, piece(1)) == 2
+    later, _ = hall.join("a3", clock, former={"a", "a2"}, again={(0, 1)})
+    assert later.claim(0, piece(1)) == 3
+    later.done((0, 1))
+    last, _ = hall.join("a4", clock, former={"a", "a2"}, again={(0, 1)})
+    later.look([], busy=False)
+    assert last.claim(0, piece(1)) == 0
+
+
+def test_a_piece_is_told_done_by_its_journal_and_one_without_an_outcome_given_up_at_the_end(
+    tmp_path: Path,
+) -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    journal = JournalWriter(tmp_path / "0-1.jsonl", clock)
+    for number in (1, 2, 3):
+        assert a.claim(0, piece(number))
+        a.accounted(0, piece(number))
+    journal.write("end", id="1", outcome="passed")
+    a.wrote(journal.path)
+    a.look([], busy=True)
+    clock.now += 3
+    journal.write("end", id="3", outcome="passed")  # run again after its worker was lost
+    journal.close()
+    a.wrote(journal.path)
+    a.look([], busy=True)
+    a.leave()
+    told = [read_news(line) for _, line in hall.memory.said]
+    assert [one and (one.done, one.given_up) for one in told] == [
+        (((0, 1),), ()), (((0, 3),), ()), ((), ((0, 2),)),
+    ]  # fmt: skip
+
+
+def test_what_may_be_lost_with_the_disk_is_left_to_the_others(tmp_path: Path) -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    assert a.claim(0, piece(1))
+    a.accounted(0, piece(1))
+    a.wrote(tmp_path / "deleted.jsonl")
+    a.leave()
+    b.look([], busy=False)
+    assert b.claim(0, piece(1)) == 2
+
+
+def test_a_line_of_an_earlier_version_gives_nothing_up() -> None:
+    row = json.loads(News(done=((0, 1),)).line())
+    del row["given_up"]
+    assert read_news(json.dumps(row)) == News(done=((0, 1),))
+
+
 def test_strange_lines_of_others_are_passed_over() -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
@@ -235,6 +327,8 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     assert look is not None
     assert look.taken == ()
     assert a.claim(0, piece(0)) == 1
+    assert hall.said == ["the share holds lines that are not understood, of b: they are passed over"]
+    assert not a.waits()
 
 
 def test_what_was_learnt_is_told_once() -> None:
@@ -297,7 +391,7 @@ class Day:
             if self.rng.random() < 0.5:
                 key, _ = host.doing
                 self.ended.add(key)
-                host.share.done(key[0], piece(key[1]))
+                host.share.done(key)
                 host.doing = None
             return
         if not host.queue:

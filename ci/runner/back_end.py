@@ -1,0 +1,82 @@
+"""Which back end makes the device here, as exactly as that can be told without importing or starting it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+PACKAGE = "torch_spyre"
+EMULATED = "the emulated device"
+
+
+def back_end(
+    find: Callable[[str], importlib.metadata.Distribution] = importlib.metadata.distribution,
+) -> str:
+    """The back end with its version and, where it is known, its commit.
+
+    What pip notes of an installed package (PEP 610) names the commit of one that came from a repository, and
+    the folder of one that is used from where it is developed; there the commit is the folder's.
+
+    Args:
+        find: gives an installed distribution by name.
+    """
+    try:
+        found = find(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return PACKAGE if importlib.util.find_spec(PACKAGE) is not None else EMULATED
+    commit = _commit(found.read_text("direct_url.json") or "")
+    return f"{PACKAGE} {found.version}" + (f" at {commit:.12}" if commit else "")
+
+
+def _commit(direct_url: str) -> str:
+    try:
+        row: Any = json.loads(direct_url)
+        if "vcs_info" in row:
+            return str(row["vcs_info"]["commit_id"])
+        url = urlsplit(row["url"])
+        return (
+            head(Path(unquote(url.path))) if url.scheme == "file" and row["dir_info"].get("editable") else ""
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ""
+
+
+def head(checkout: Path) -> str:
+    """The commit a Git checkout is at; empty where that cannot be told (gitrepository-layout(5))."""
+    try:
+        git = _git_folder(checkout)
+        said = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not said.startswith("ref: "):
+            return _checked(said)
+        common = git / "commondir"
+        shared = git / common.read_text(encoding="utf-8").strip() if common.is_file() else git
+        return _checked(_ref(shared, said.removeprefix("ref: ")))
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _git_folder(checkout: Path) -> Path:
+    """The `.git` of a checkout, which of a worktree is a file that names it."""
+    git = checkout / ".git"
+    if git.is_file():
+        return checkout / git.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
+    return git
+
+
+def _checked(said: str) -> str:
+    return said if re.fullmatch(r"[0-9a-f]{40,64}", said) else ""
+
+
+def _ref(git: Path, name: str) -> str:
+    loose = git / name
+    if loose.is_file():
+        return loose.read_text(encoding="utf-8").strip()
+    packed = git / "packed-refs"
+    lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
+    return next((line.split(" ", 1)[0] for line in lines if line.endswith(f" {name}")), "")

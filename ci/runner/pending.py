@@ -1,0 +1,132 @@
+"""The retries that a run still had to make when it was cut off, by what its journals tell. Pure.
+
+A test that failed has an outcome, so it is not among what is left of the plan; that it was to be tried once
+more is nowhere but in the journals, where that try is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ci.runner.journal import XPASS_STRICT, Event, Journal
+
+_BAD = frozenset({"failed", "hardware"})
+
+
+class Pending(NamedTuple):
+    """A retry that was not made.
+
+    Attributes:
+        id: of the test.
+        cards: the names of those it failed on.
+        attempt: which try it will be; above every one that was begun.
+    """
+
+    id: str
+    cards: frozenset[str]
+    attempt: int
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What was tried of a test.
+
+    Attributes:
+        failures: how often that failed, or was lost with its worker.
+        cards: where.
+        last: the number of the last try that was begun.
+        of_last: that of the last one that ended, with when it did and whether it failed.
+        outcome: whether any had one.
+        settled: whether it was said, or is clear, that it is not run again.
+    """
+
+    failures: int = 0
+    cards: set[str] = field(default_factory=set)
+    last: int = 0
+    of_last: tuple[int, float, bool] = (0, 0.0, False)
+    outcome: bool = False
+    settled: bool = False
+
+    def ended(self, number: int, moment: float, *, card: str, bad: bool, lost: bool) -> None:
+        """A try came to its end."""
+        self.last = max(self.last, number)
+        self.outcome = self.outcome or not lost
+        if bad:
+            self.failures += 1
+            self.cards.update(card.split("+") if card else ())
+        # What was cut off may have run twice by one number.
+        self.of_last = max(self.of_last, (number, moment, bad), key=lambda told: told[:2])
+
+
+def pending_retries(journals: Sequence[Journal], most: int) -> list[Pending]:
+    """The tests that failed at their last try and were to be tried again, in the order they were begun.
+
+    Not among them are those without any outcome, which are left of the plan anyway, those that ran as often
+    as they may, and those of which a run said at its end why they are not run again. How many may be run
+    again in all is not looked at.
+
+    Args:
+        journals: all there are of the run, by shard and attempt.
+        most: how often a test is run again.
+    """
+    tries: dict[str, _Tries] = {}
+    for journal in journals:
+        _read(journal.events, tries)
+    return [
+        Pending(name, frozenset(one.cards), one.last + 1)
+        for name, one in tries.items()
+        if one.outcome and one.of_last[2] and one.failures <= most and not one.settled
+    ]
+
+
+def _read(events: Iterable[Event], tries: dict[str, _Tries]) -> None:
+    card = ""
+    begun: dict[str, int] = {}
+    for event in events:
+        match event["e"]:
+            case "shard_start":
+                card = _text(event.get("card"))
+            case "no_retry":
+                for name in _names(event):
+                    tries.setdefault(name, _Tries()).settled = True
+            case "start":
+                for name in _names(event):
+                    begun[name] = _number(event.get("try"))
+                    one = tries.setdefault(name, _Tries())
+                    one.last = max(one.last, begun[name])
+            case "end" | "crash" | "worker_lost":
+                for name in _names(event):
+                    _ended(event, tries.setdefault(name, _Tries()), begun.pop(name, 1), card)
+            case _:
+                pass
+
+
+def _ended(event: Event, one: _Tries, number: int, card: str) -> None:
+    lost = event["e"] == "worker_lost"
+    bad = event["e"] != "end" or _text(event.get("outcome")) in _BAD
+    # What was to fail and passed is told apart already: another card says no more of it.
+    if _text(event.get("message")).startswith(XPASS_STRICT):
+        one.settled = True
+    one.ended(number, _seconds(event.get("t")), card=_text(event.get("card")) or card, bad=bad, lost=lost)
+
+
+def _names(event: Event) -> Iterator[str]:
+    ids = event.get("ids")
+    for name in [event.get("id"), *(ids if isinstance(ids, list) else ())]:
+        if isinstance(name, str):
+            yield name
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 1

@@ -1,0 +1,90 @@
+"""Which back end makes the device: version and commit, of what pip notes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+
+import pytest
+
+from ci.runner.back_end import EMULATED, back_end, head
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Installed(importlib.metadata.Distribution):
+    """A package that was installed in some way."""
+
+    def __init__(self, direct_url: str | None) -> None:
+        self.direct_url = direct_url
+
+    def read_text(self, filename: str) -> str | None:
+        return {
+            "METADATA": "Name: torch_spyre\nVersion: 1.2\n",
+            "direct_url.json": self.direct_url,
+        }.get(filename)
+
+    def locate_file(self, path: object) -> Path:
+        return Path(str(path))
+
+
+def checkout(path: Path, head: str, **files: str) -> Path:
+    (path / ".git" / "refs" / "heads").mkdir(parents=True)
+    (path / ".git" / "HEAD").write_text(head)
+    for name, content in files.items():
+        (path / ".git" / name.replace("__", "/").replace("_", "-")).write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "said"),
+    [
+        (None, "torch_spyre 1.2"),
+        (
+            json.dumps({"url": "git+https://x", "vcs_info": {"commit_id": SHA}}),
+            f"torch_spyre 1.2 at {SHA:.12}",
+        ),
+        ('{"url": "https://x/a.whl", "archive_info": {}}', "torch_spyre 1.2"),
+        ('{"url": "file:///nowhere", "dir_info": {"editable": true}}', "torch_spyre 1.2"),
+        ("[", "torch_spyre 1.2"),
+        ("[]", "torch_spyre 1.2"),
+        ('{"vcs_info": 3}', "torch_spyre 1.2"),
+    ],
+)
+def test_a_package_is_told_by_version_and_commit(direct_url: str | None, said: str) -> None:
+    assert back_end(lambda _: Installed(direct_url)) == said
+
+
+def test_a_package_that_is_developed_here_is_told_by_the_commit_of_its_checkout(tmp_path: Path) -> None:
+    url = checkout(tmp_path / "a b", SHA).as_uri()
+    row = json.dumps({"url": url, "dir_info": {"editable": True}})
+    assert back_end(lambda _: Installed(row)) == f"torch_spyre 1.2 at {SHA:.12}"
+
+
+def test_without_the_package_the_device_is_emulated() -> None:
+    def find(name: str) -> importlib.metadata.Distribution:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    assert back_end(find) in (EMULATED, "torch_spyre")
+
+
+def test_the_head_of_a_checkout_is_found_however_git_keeps_it(tmp_path: Path) -> None:
+    branch = "ref: refs/heads/main\n"
+    assert head(checkout(tmp_path / "detached", f"{SHA}\n")) == SHA
+    assert head(checkout(tmp_path / "loose", branch, refs__heads__main=f"{SHA}\n")) == SHA
+    packed = checkout(tmp_path / "packed", branch, packed_refs=f"# pack-refs\n{SHA} refs/heads/main\n")
+    assert head(packed) == SHA
+    inner = packed / ".git" / "worktrees" / "w"
+    inner.mkdir(parents=True)
+    (inner / "HEAD").write_text(branch)
+    (inner / "commondir").write_text("../..\n")
+    worktree = tmp_path / "worktree"
+    worktree.mkdir()
+    (worktree / ".git").write_text(f"gitdir: {inner}\n")
+    assert head(worktree) == SHA
+    assert head(checkout(tmp_path / "empty", branch)) == ""
+    assert head(checkout(tmp_path / "strange", "\x00hello")) == ""
+    (tmp_path / "secret").write_text("hidden")
+    assert head(checkout(tmp_path / "outside", "ref: ../../secret")) == ""
+    assert head(tmp_path / "none") == ""
