@@ -62,10 +62,6 @@ class Attempts:
         """The journal of the last attempt at each shard."""
         return [attempt.journal for attempt in self._last.values()]
 
-    def any(self) -> Attempt | None:
-        """Some attempt, for what concerns no shard of this host."""
-        return next(iter(self._last.values()), None)
-
     def write(self, attempt: Attempt, event: str, **content: Any) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
         try:

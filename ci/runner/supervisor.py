@@ -76,7 +76,7 @@ def run_plan(
         file_s: set-up seconds expected of each file.
         timeouts: seconds after which a test counts as hung, where its own history says.
         meeting: where this host shares the plan's pieces with others; None: it runs its shards by itself.
-        whole: what `plan` is the rest of, where a run that shares is resumed.
+        whole: what `plan` is the rest of, where a run is resumed.
         owed: tests that an earlier part of the run did not come to run again.
 
     Raises:
@@ -99,7 +99,7 @@ def run_plan(
         timeouts=timeouts,
         spawned=options.spawned,
         shared=meeting is not None,
-        whole=None if meeting is None else whole,
+        whole=whole,
     )
     share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
@@ -197,9 +197,9 @@ class _Supervisor:
         if found is None:
             return self._desk.waits_to_retry(self._retries.waiting)
         one, cards = found
-        index = one.of if one.of in self._work.indexes else self._work.indexes[0]
-        self._dispatcher.begin(index)
-        self._posts.append(self._post(self._work.shard(index), cards))
+        shard = self._work.shard_for(one.of)
+        self._dispatcher.begin(shard.index)
+        self._posts.append(self._post(shard, cards))
         return True
 
     def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> Post:

@@ -57,7 +57,5 @@ class Tries:
 
     def _say(self, one: Again, reason: str) -> None:
         # A test of another host's shard is told of in a journal of this one's.
-        here = one.of in self._work.indexes
-        attempt = self._attempts.of(self._work.shard(one.of)) if here else self._attempts.any()
-        if attempt is not None:
-            self._attempts.write(attempt, "no_retry", ids=[one.id], message=reason)
+        attempt = self._attempts.of(self._work.shard_for(one.of))
+        self._attempts.write(attempt, "no_retry", ids=[one.id], message=reason)

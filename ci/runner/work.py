@@ -53,13 +53,14 @@ class Work:
             timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
             spawned: the files that want processes that are not forked.
             shared: whether pieces of shards that run elsewhere may be claimed here.
-            whole: what `plan` is the rest of, where the run is resumed and its pieces are known to others.
+            whole: what `plan` is the rest of, where the run is resumed: pieces keep the numbers by which
+                others know them, and tests that have run may have to run again.
         """
         here = {shard.index for shard in shards}
-        known = [one for one in plan.shards if one.index in here or (shared and one.cards == 1)]
+        known = [one for one in (whole or plan).shards if one.index in here or (shared and one.cards == 1)]
         self.shards = [shard for shard in shards if shard.groups]
-        self._shards = {shard.index: shard for shard in self.shards}
-        self.indexes = tuple(self._shards)
+        self._shards = {shard.index: shard for shard in shards}
+        self.indexes = tuple(shard.index for shard in self.shards)
         within = {shard.index for shard in known}
         self.rows = [
             [replace(piece, number=number) for number, piece in enumerate(row)]
@@ -83,7 +84,7 @@ class Work:
             for name in group.ids
         }
         self._planned: dict[str, list[str]] = {}
-        for shard in plan.shards:  # whoever they are planned for, they may come here
+        for shard in (whole or plan).shards:  # whoever they are planned for, they may come here
             for group in shard.groups:
                 self._planned.setdefault(group.file, []).extend(group.ids)
         self.apart = frozenset(group.ids[0] for shard in known for group in shard.groups if group.alone)
@@ -91,6 +92,10 @@ class Work:
     def shard(self, index: int) -> Shard:
         """A shard that runs here."""
         return self._shards[index]
+
+    def shard_for(self, index: int) -> Shard:
+        """The shard a post works for that runs something of shard `index`, which may be another host's."""
+        return self._shards.get(index) or next(iter(self._shards.values()))
 
     def file_of(self, name: str) -> str:
         """The file of a planned test."""

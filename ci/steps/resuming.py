@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ci.errors import EXIT_INTERRUPTED, PlanMismatchError
+from ci.errors import PlanMismatchError
 from ci.live.sink import Sink
-from ci.live.stream import run_end
 from ci.report.identity import read_identity
 from ci.report.reconcile import Account, reconcile
 from ci.report.text import counted
@@ -17,11 +15,14 @@ from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch
 from ci.runner.journal import Journal, read_journals
 from ci.runner.machine import boot_id
+from ci.runner.pending import pending_retries
 from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left
+from ci.runner.retries import Again
 from ci.runner.run_lock import run_lock
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
+from ci.steps.ending import end_run
 from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
 from ci.steps.part import Part
 from ci.steps.reporting import report_shards, report_step
@@ -56,11 +57,6 @@ class _CutOff:
     def settled(self) -> set[str]:
         """The ids that have a verdict, or that are not to be run here."""
         return {one.id for one in self.account.results} - {one.id for one in self.here if _open(one)}
-
-
-def resume_hint(folder: RunFolder) -> str:
-    """What to type to go on with a run that was cut off."""
-    return f"to go on from here: spyre-ci run --resume {shlex.quote(str(folder.path))}"
 
 
 def resumable(context: Context, named: str) -> RunFolder:
@@ -107,9 +103,7 @@ def resume_step(
         if alone:  # else these may be somebody's who is at work
             _end_leftovers(context, folder)
         cut_off = _read(folder, plan, chosen)
-        if any(map(_open, cut_off.here)):
-            _refuse_another_checkout(context, folder, note)
-        interrupted = _finish(context, folder, cut_off, source, events)
+        interrupted = _finish(context, folder, cut_off, note, source=source, events=events)
         whole = len(chosen) == len(plan.shards)
         if whole and folder.selection.is_file() and folder.identity.is_file():
             if allow_collect_errors is None:
@@ -121,12 +115,7 @@ def resume_step(
         else:
             summary = report_shards(context, plan, chosen, folder, interrupted=interrupted)
             code, verdicts = summary.exit_code, summary.verdicts
-        code = EXIT_INTERRUPTED if interrupted else code
-        if events is not None:
-            events.write(run_end(verdicts, code))
-        if interrupted:
-            context.say(resume_hint(folder))
-    return code
+        return end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
 
 
 def _end_leftovers(context: Context, folder: RunFolder) -> None:
@@ -159,13 +148,21 @@ def _open(result: Result) -> bool:
 
 
 def _finish(
-    context: Context, folder: RunFolder, cut_off: _CutOff, source: str | None, events: Sink | None
+    context: Context,
+    folder: RunFolder,
+    cut_off: _CutOff,
+    note: RunNote | None,
+    *,
+    source: str | None,
+    events: Sink | None,
 ) -> bool:
     """Run what is left, and return whether that was interrupted."""
     left = what_is_left(cut_off.plan, cut_off.settled)
-    _say(context, folder, cut_off, left)
-    if not left.ids:
+    owed = _owed(context, cut_off)
+    _say(context, folder, cut_off, left, owed=len(owed))
+    if not left.ids and not owed:
         return False
+    _refuse_another_checkout(context, folder, note)
     indexes = {shard.index for shard in cut_off.shards}
     started = {one.id for one in cut_off.account.results if one.attempts}
     expectations = read_selection(folder.selection).expectations if folder.selection.is_file() else {}
@@ -182,8 +179,29 @@ def _finish(
         part,
         doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
         whole=cut_off.plan,
+        owed=owed,
         events=events,
     )
+
+
+def _owed(context: Context, cut_off: _CutOff) -> list[Again]:
+    """The second tries that the run did not come to, of tests that it was to run here."""
+    places = {
+        name: (shard, group.file) for shard in cut_off.shards for group in shard.groups for name in group.ids
+    }
+    anywhere = context.settings.model.device.name == "cpu"
+    return [
+        Again(
+            id=one.id,
+            file=places[one.id][1],
+            of=places[one.id][0].index,
+            attempt=one.attempt,
+            avoid=frozenset() if anywhere else one.cards,
+            cards=places[one.id][0].cards,
+        )
+        for one in pending_retries(cut_off.journals, context.settings.model.run.retries)
+        if one.id in places
+    ]
 
 
 def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote | None) -> None:
@@ -209,11 +227,14 @@ def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote 
         )
 
 
-def _say(context: Context, folder: RunFolder, cut_off: _CutOff, left: Plan) -> None:
+def _say(context: Context, folder: RunFolder, cut_off: _CutOff, left: Plan, *, owed: int) -> None:
     for note in cut_off.account.notes:
         context.say(f"journals: {note}")
+    if owed:
+        context.say(f"{folder.run}: {counted(owed, 'failed test')} still to be run again")
     if not left.ids:
-        context.say(f"{folder.run}: nothing is left to run; it is reported anew")
+        if not owed:
+            context.say(f"{folder.run}: nothing is left to run; it is reported anew")
         return
     ids = set(left.ids)
     begun = sum(one.attempts > 0 for one in cut_off.account.results if one.id in ids)

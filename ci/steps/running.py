@@ -24,6 +24,7 @@ from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
+from ci.runner.retries import Again as Retry
 from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
@@ -161,6 +162,7 @@ def run_locked(
     beside: RunFolder | None = None,
     doubts: Doubts | None = None,
     whole: Plan | None = None,
+    owed: Sequence[Retry] = (),
     events: Sink | None = None,
 ) -> bool:
     """`run_step` for a caller that holds the lock of the folder, as who resumes a run does.
@@ -171,6 +173,7 @@ def run_locked(
         beside: holds the plan; None: the folder of the journals.
         doubts: of a run that is resumed: what may have run before, by shard.
         whole: what the plan is the rest of, where the run is resumed: others know its pieces.
+        owed: of a run that is resumed: the retries it had still to make.
         events: takes what happens, for other tools.
     """
     shards, durations = part.shards, part.durations
@@ -179,14 +182,15 @@ def run_locked(
     if meeting is not None:
         left = None if whole is None else frozenset(part.plan.ids)
         meeting = replace(meeting, names=part.folder.path / NAMES_FILE, left=left)
-    # Whose pieces may be claimed here.
+    # Of whose pieces some may run here.
     within = shards if meeting is None else part.plan.shards
+    files = {group.file for shard in within for group in shard.groups} | {one.file for one in owed}
     options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
-    options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, within))
+    options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, files))
     with (
         contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
         _watched(
-            context, part, cards=cards, events=events, shared=meeting is not None, whole=whole
+            context, part, cards=cards, events=events, shared=meeting is not None, whole=whole, owed=owed
         ) as watcher,
     ):
         interrupted = run_plan(
@@ -201,6 +205,7 @@ def run_locked(
             timeouts=_timeouts(context, durations),
             meeting=meeting and replace(meeting, say=context.say),
             whole=whole,
+            owed=owed,
         )
         watcher.finish(interrupted=interrupted)
     return interrupted or control_step(context, part, options)
@@ -248,17 +253,19 @@ def _watched(
     events: Sink | None,
     shared: bool,
     whole: Plan | None = None,
+    owed: Sequence[Retry] = (),
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
     here = {shard.index for shard in part.shards}
     theirs = [shard for shard in part.plan.shards if shared and shard.index not in here]
+    others = {name: group.file for shard in theirs for group in shard.groups for name in group.ids}
     state = State(
         part.shards,
         cards=[card.name for card in cards],
         expected_s=part.durations.tests,
         setup_s=part.durations.files,
         now=context.monotonic(),
-        others={name: group.file for shard in theirs for group in shard.groups for name in group.ids},
+        others=others | {one.id: one.file for one in owed},
     )
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
@@ -285,10 +292,10 @@ def _command(identity: RunIdentity, name: str) -> str:
     return reproduce_command(name, identity)
 
 
-def _spawned(tests: Path, shards: Iterable[Shard]) -> frozenset[str]:
+def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
     """The files that start processes themselves; one that cannot be read is told of when it is run."""
     found = set()
-    for file in {group.file for shard in shards for group in shard.groups}:
+    for file in files:
         with contextlib.suppress(OSError):
             if starts_processes((tests / file).read_text(encoding="utf-8", errors="replace")):
                 found.add(file)

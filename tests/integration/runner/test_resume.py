@@ -209,6 +209,32 @@ def test_a_run_that_was_interrupted_says_how_to_go_on_and_does(site: Site) -> No
     assert site.verdicts == WHOLE
 
 
+def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
+    site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
+    with site.waiting() as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=TIMEOUT_S)
+    site.release()
+    code, out, err = site.resume()
+    assert (code, err) == (1, "")
+    assert "1 failed test still to be run again" in out
+    assert site.ran[f"{WAITS}b_fails"] == 2
+    assert site.verdicts == WHOLE
+    assert site.results[f"{WAITS}b_fails"].attempts == 2
+    # And where nothing else is left to run.
+    last = site.journal.with_name("0-2.jsonl")
+    lines = last.read_bytes().splitlines(keepends=True)
+    again = next(place for place, line in enumerate(lines) if (event_of(line) or {}).get("why") == "retry")
+    last.write_bytes(b"".join(lines[:again]))
+    code, out, _ = site.resume()
+    assert code == 1
+    assert "1 failed test still to be run again" in out
+    assert "nothing is left to run" not in out
+    assert site.ran[f"{WAITS}b_fails"] == 3
+    assert site.results[f"{WAITS}b_fails"].attempts == 2
+    assert "nothing is left to run" in site.resume()[1]
+
+
 def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     words = ("--pytorch-src", str(site.tree), "--files", "test_resume.py", "--percent", "100")
     with site.start("pytorch", *words) as process:
