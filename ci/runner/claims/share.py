@@ -7,6 +7,7 @@ the time of a lease to come back; then what nobody could claim is reported as no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from test_selection.steal import Piece
 BEATS_A_LEASE = 4
 # Hosts look so much more rarely the more they are, in seconds a host: they all read what all say.
 HOST_S = 0.05
+_SHOWN = 60
 
 
 class Share:
@@ -61,13 +63,13 @@ class Share:
             me=me, lease_s=lease_s, now=clock(), former=frozenset(former), again=frozenset(again)
         )
         self._ledger = Ledger(clock)
-        self._accounted: dict[Key, None] = {}
+        self._accounted: dict[Key, float] = {}
         self._next, self._lost_at = 0.0, 0.0
         self._left = False
         self._claims: list[tuple[int, int, int]] = []
         self._done: list[Key] = []
         self._given_up: list[Key] = []
-        self._strange: set[str] = set()
+        self._strange = False
         self._learnt: list[Learnt] = []
 
     def claim(self, shard: int, piece: Piece) -> int:
@@ -101,7 +103,7 @@ class Share:
 
     def accounted(self, shard: int, piece: Piece) -> None:
         """Nothing of a piece is left to run here: what of it has no outcome then may get one by a retry."""
-        self._accounted[shard, piece.number] = None
+        self._accounted[shard, piece.number] = self._clock()
 
     def done(self, key: Key) -> None:
         """Every test of a piece has its outcome, which no power cut takes away."""
@@ -144,6 +146,9 @@ class Share:
 
     def waits(self) -> bool:
         """Whether this host stays though it has nothing to do: for the store, or to take over."""
+        self._settle()
+        # Nobody here tries these again; two hosts that kept them would wait for each other.
+        self._give_up_accounted(since=self._clock() - self._lease_s)
         if self.trouble:
             return self._book.unsure and self._clock() - self._lost_at < self._lease_s
         return self._book.must_wait()
@@ -154,9 +159,7 @@ class Share:
             return Look()
         self._left = True
         self._settle(now=True)
-        if self._ledger.current:  # else they may have their outcomes, and lose them
-            for key in [key for key in self._accounted if key in self._book.held]:
-                self.give_up(key)
+        self._give_up_accounted()
         try:
             self._tell((), busy=False, gone=True)
             self._hear()
@@ -182,6 +185,17 @@ class Share:
     def _settle(self, *, now: bool = False) -> None:
         for key in self._ledger.settled(now=now):
             self.done(key)
+
+    def _give_up_accounted(self, since: float = -math.inf) -> None:
+        """Give up what is accounted for without an outcome.
+
+        Where journals cannot be read it may have one and lose it, and be run by others; but for what was
+        accounted for before `since`.
+        """
+        current = self._ledger.current
+        for key, told in list(self._accounted.items()):
+            if key in self._book.held and (current or told < since):
+                self.give_up(key)
 
     def _claim(self, key: Key) -> int:
         heard = False
@@ -214,11 +228,11 @@ class Share:
 
     def _hear(self) -> None:
         told = [(name, read_news(line)) for name, line in self._store.hear() if line]
-        for name in {name for name, news in told if news is None} - self._strange:
-            self._strange.add(name)
-            self._say(
-                f"the share holds lines that are not understood, of {name or 'nobody'}: they are passed over"
-            )
+        strange = next((name for name, news in told if news is None), None)
+        if strange is not None and not self._strange:
+            self._strange = True
+            whose = f"the first of {strange[:_SHOWN]!r}" if strange else "of no host"
+            self._say(f"the share holds lines that are not understood and are passed over, {whose}")
         # Who was never understood is no host.
         known = self._book.hosts.keys() | {name for name, news in told if name and news is not None}
         self._book.hear([(name, news) for name, news in told if name in known], self._clock())

@@ -89,6 +89,9 @@ def test_a_bad_variable_is_told_by_its_name(tmp_path: Path) -> None:
         load(tmp_path, environ={"SPYRE_CI__RUN__CARDS": "many"})
     with pytest.raises(SettingsError, match="is not a YAML value"):
         load(tmp_path, environ={"SPYRE_CI__RUN__CARDS": "[1"})
+    with pytest.raises(SettingsError, match="is not a YAML value") as told:
+        load(tmp_path, environ={"SPYRE_CI__RUN__SHARE": "[redis://ci:s3cret@host/0"})
+    assert "s3cret" not in str(told.value)
 
 
 def test_a_bad_flag_is_told_as_a_flag(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -312,6 +313,35 @@ def test_what_may_be_lost_with_the_disk_is_left_to_the_others(tmp_path: Path) ->
     assert b.claim(0, piece(1)) == 2
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_two_that_keep_pieces_without_an_outcome_do_not_wait_for_each_other(
+    tmp_path: Path,
+    deleted: bool,
+) -> None:
+    hall, clock = Hall(), Clock()
+    shares = [hall.join(name, clock)[0] for name in "ab"]
+    for number, share in enumerate(shares):
+        assert share.claim(0, piece(number))
+        share.accounted(0, piece(number))
+        journal = tmp_path / f"{number}-1.jsonl"
+        if not deleted:
+            journal.touch()
+        share.wrote(journal)
+    for share in (*shares, *shares):
+        clock.now += 3
+        share.look([], busy=True)
+    left: set[str] = set()
+    for _ in range(100):
+        clock.now += 0.5
+        for share in shares:
+            if share.me not in left:
+                share.look([], busy=False)
+                if not share.waits():
+                    share.leave()
+                    left.add(share.me)
+    assert left == {"a", "b"}
+
+
 def test_a_line_of_an_earlier_version_gives_nothing_up() -> None:
     row = json.loads(News(done=((0, 1),)).line())
     del row["given_up"]
@@ -327,7 +357,12 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     assert look is not None
     assert look.taken == ()
     assert a.claim(0, piece(0)) == 1
-    assert hall.said == ["the share holds lines that are not understood, of b: they are passed over"]
+    hall.memory.said += [("\n::error::x", "{"), ("", "{")]
+    clock.now += 3
+    a.look([], busy=False)
+    assert hall.said == [
+        "the share holds lines that are not understood and are passed over, the first of 'b'"
+    ]
     assert not a.waits()
 
 
