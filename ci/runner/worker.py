@@ -110,6 +110,8 @@ class Worker:
             fingerprint=self._task["fingerprint"],
             run=self._task["run"],
         )
+        # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
+        self._journal.sync(now=True)
 
     @property
     def _stopped(self) -> bool:
