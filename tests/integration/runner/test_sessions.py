@@ -46,14 +46,14 @@ def test_who_ended_the_session_is_named_where_the_rest_goes_on(runner: Runner) -
 
 def test_a_chain_runs_in_the_order_it_was_given_with_nothing_between(runner: Runner) -> None:
     cls = "test_outcomes.py::TestOutcomes::test_"
-    # The file has them as passes, fails, errors, skips.
+    # unittest has them by name: errors, fails, passes, skips.
     names = [f"{cls}{name}" for name in ("errors", "skips", "fails", "passes")]
     (shard,) = make_plan({"test_outcomes.py": names}).shards
     made = (replace(shard, groups=(replace(shard.groups[0], chains=((1, 2),)),)),)
     plan = Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="balance", shards=made)
     runner.run(plan, durations=dict.fromkeys(names, 0.01))  # one piece
     ran = [event["id"].removeprefix(cls) for event in runner.named("start")]
-    assert ran == ["passes", "errors", "skips", "fails"]
+    assert ran == ["errors", "passes", "skips", "fails"]
 
 
 def test_what_is_logged_outlives_a_crash_and_fails_no_test(runner: Runner) -> None:
