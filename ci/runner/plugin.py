@@ -24,6 +24,7 @@ from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.logs import print_logs
 from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
@@ -80,6 +81,8 @@ class RunPlugin:
         self._sick = False
         self._session: pytest.Session | None = None
         self._started = time.perf_counter()
+        self._setting_up = contextlib.ExitStack()
+        self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
 
@@ -110,6 +113,7 @@ class RunPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Say how long the set-up took."""
+        self._setting_up.close()
         print_logs(session, session.config.rootpath / self._file)
         setup_s = round(time.perf_counter() - self._started, 3)
         if self.error is None:
