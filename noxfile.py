@@ -51,8 +51,8 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["check"])
 def bench(session: nox.Session) -> None:
-    """Plans measured beside other tools'; `-- --quick` only shows that it works, `--json` is for machines."""
-    install(session, "-e", ".", group="bench")
+    """Plans beside other tools', the runner beside pytest; `-- --only trivial`, `--quick`, `--json`."""
+    install(session, "-e", ".[torch]", group="bench")
     session.run("python", "tests/benchmarks/bench.py", *session.posargs)
 
 

@@ -51,11 +51,18 @@ class Hand:
         self._owed = 1  # it answers when the file is set up
         watch.child = self.child
 
-    def order(self, ids: Sequence[str], expectations: Mapping[str, Any], attempt: int = 1) -> None:
-        """Have it run `ids`, for the so manieth time."""
+    def order(
+        self,
+        ids: Sequence[str],
+        expectations: Mapping[str, Any],
+        attempt: int = 1,
+        chains: Sequence[Sequence[str]] = (),
+    ) -> None:
+        """Have it run `ids`, for the so manieth time; those of a chain in its order, with none between."""
         wanted = set(ids)
         content = {
             "ids": list(ids),
+            "chains": [list(chain) for chain in chains],
             "expectations": {name: one for name, one in expectations.items() if name in wanted},
             "try": attempt,
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,12 +45,16 @@ class Parts:
 _TEMPLATES: dict[types.FunctionType, str] = {}
 # By generated class: the name of the class it was generated from.
 _GENERIC: dict[type, str] = {}
+# The text of dtypes and operators, by address: a few hundred that stand in tens of thousands of tests.
+_KNOWN: dict[int, tuple[Any, str]] = {}
 
 
 def install() -> None:
     """Patch PyTorch's two instantiation functions; to be called once, before any test file is imported."""
     from torch.testing._internal import common_device_type, common_utils  # noqa: PLC0415  # only workers pay
 
+    module: Any = common_device_type
+    module.inspect = InspectOnce("inspect")
     base: Any = common_device_type.DeviceTypeTestBase
     base.instantiate_test = classmethod(_watch_device_tests(base.instantiate_test.__func__))
     utils: Any = common_utils
@@ -70,6 +75,33 @@ def parts_of(function: Any, cls: type | None, name: str, params: Mapping[str, An
     if template is None:
         return Parts(cls=class_name, template=name, params=_texts(params))
     return Parts(cls=class_name, template=template, params=_texts({**_instantiated_with(function), **params}))
+
+
+class InspectOnce(types.ModuleType):
+    """The module `inspect`, but that what wraps one function is looked into once.
+
+    PyTorch asks for the signature of the same template before each of the thousands of tests it makes of it.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._known: dict[types.FunctionType, inspect.Signature] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(inspect, name)
+
+    def signature(self, function: Any, **options: Any) -> inspect.Signature:
+        """As `inspect.signature` has it, which follows `__wrapped__` too."""
+        within = function
+        while type(within) is types.FunctionType and "__wrapped__" in within.__dict__ and not options:
+            if "__signature__" in within.__dict__:
+                break
+            within = within.__dict__["__wrapped__"]
+        if options or type(within) is not types.FunctionType or "__signature__" in within.__dict__:
+            return inspect.signature(function, **options)
+        if within not in self._known:
+            self._known[within] = inspect.signature(within)
+        return self._known[within]
 
 
 def _watch_device_tests(original: Callable[..., None]) -> Callable[..., None]:
@@ -142,6 +174,15 @@ def value_text(value: Any) -> str:  # noqa: PLR0911  # one return a kind of valu
 
 
 def _object_text(value: Any) -> str:
+    if (known := _KNOWN.get(id(value))) is not None:
+        return known[1]
+    text = _text_of(value)
+    if type(value).__name__ == "dtype" or hasattr(value, "variant_test_name"):
+        _KNOWN[id(value)] = value, text  # held, so that nothing else comes to its address
+    return text
+
+
+def _text_of(value: Any) -> str:
     variant = getattr(value, "variant_test_name", "")
     name = getattr(value, "name", None)
     if isinstance(name, str) and name:

@@ -31,7 +31,8 @@ class Order:
         do: `run` the ids; `hold`, which sets the file up and runs nothing; `check` the card; `shard`,
             which begins the journal of another shard.
         file: the test file.
-        ids: canonical ids, in the order of running.
+        ids: canonical ids, in any order.
+        chains: those of them that run in this order with nothing between them.
         wanted: with `hold`: besides these ids nothing of the file will be asked for; empty: anything may be.
         expectations: by id, as `Expectation.as_json` gives them.
         limits: seconds by id after which a test counts as hung, where they are not the file's.
@@ -47,6 +48,7 @@ class Order:
     do: Kind
     file: str = ""
     ids: tuple[str, ...] = ()
+    chains: tuple[tuple[str, ...], ...] = ()
     wanted: tuple[str, ...] = ()
     expectations: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
@@ -94,7 +96,8 @@ def read_answer(line: bytes) -> Answer | None:
 def read_order(line: bytes) -> Order:
     """The order of a line that `Order.line` made."""
     row = json.loads(line)
-    return Order(**{**row, "ids": tuple(row["ids"]), "wanted": tuple(row["wanted"])})
+    chains = tuple(map(tuple, row["chains"]))
+    return Order(**{**row, "ids": tuple(row["ids"]), "chains": chains, "wanted": tuple(row["wanted"])})
 
 
 class Lines:

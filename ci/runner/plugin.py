@@ -1,7 +1,7 @@
 """Inside a child: one file is set up, then exactly the tests that are ordered run, each event journalled.
 
-Orders come over a pipe, a JSON object a line with `ids` and `expectations`; when the file is set up, and
-after each order, a byte goes back. The pipe's end is the session's.
+Orders come over a pipe, a JSON object a line with `ids`, `chains` and `expectations`; when the file is set
+up, and after each order, a byte goes back. The pipe's end is the session's.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import pytest
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.logs import print_logs
 from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
@@ -30,6 +32,7 @@ from ci.runner.session import could_not_read, identify, last_line, run_pytest
 LOG_LIMIT_BYTES = 1 << 20
 DETAIL_LIMIT = 20_000
 MESSAGE_LIMIT = 2_000
+ENDED = "ended the session"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,8 +77,12 @@ class RunPlugin:
         self._expectations: dict[str, Any] = {}
         self._again: dict[str, int] = {}
         self._running: _Running | None = None
+        self._last: str | None = None
         self._sick = False
+        self._session: pytest.Session | None = None
         self._started = time.perf_counter()
+        self._setting_up = contextlib.ExitStack()
+        self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
         self.error: tuple[str, str] | None = None
 
@@ -104,8 +111,10 @@ class RunPlugin:
             self._ids[item.nodeid] = name
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self) -> None:
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Say how long the set-up took."""
+        self._setting_up.close()
+        print_logs(session, session.config.rootpath / self._file)
         setup_s = round(time.perf_counter() - self._started, 3)
         if self.error is None:
             self._write("group_ready", file=self._file, setup_s=setup_s)
@@ -113,6 +122,7 @@ class RunPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run what is ordered until there are no orders any more."""
+        self._session = session
         if self.error is not None:
             return True
         self._answer()
@@ -126,21 +136,22 @@ class RunPlugin:
         self._again = {"try": order["try"]} if order["try"] > 1 else {}
         if gone := [name for name in order["ids"] if name not in self._items]:
             self._write("not_run", ids=gone, message="the file no longer holds this test; collect again")
-        # In source order, so that what tests of a class share is set up once.
-        items = [
-            item
-            for _, item in sorted(
-                (self._items[name] for name in order["ids"] if name in self._items), key=lambda one: one[0]
-            )
-        ]
+        items = self._in_order(order)
         for item, following in itertools.zip_longest(items, items[1:]):
             if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
                 mark(item, expected)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self._sick:
                 return  # the card has failed: what is left is for another
-            if session.shouldstop or session.shouldfail:
-                raise session.Interrupted(str(session.shouldstop or session.shouldfail))
+            if reason := _stopped(session):
+                raise session.Interrupted(reason)
+
+    def _in_order(self, order: Mapping[str, Any]) -> list[pytest.Item]:
+        """In source order, so that what tests of a class share is set up once; chains as they were given."""
+        here = {name: self._items[name] for name in order["ids"] if name in self._items}
+        units = [[here.pop(name) for name in chain if name in here] for chain in order["chains"]]
+        units = [unit for unit in units if unit] + [[one] for one in here.values()]
+        return [item for unit in sorted(units, key=lambda unit: unit[0][0]) for _, item in unit]
 
     def _answer(self) -> None:
         self._end_forks()
@@ -172,6 +183,8 @@ class RunPlugin:
         """A test ended: one event with its outcome."""
         if self._running is not None:
             outcome, message, detail = outcome_of(self._running.reports)
+            if (reason := _stopped(self._session)) and ENDED not in message:
+                message = f"{message}; {ENDED}: {reason}".removeprefix("; ")
             mode = self._expectations.get(self._running.id, {}).get("mode")
             if outcome == "skipped" and mode == "mandatory_success":
                 message = f"{SKIPPED_ITSELF}{message}"
@@ -191,17 +204,22 @@ class RunPlugin:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """A test, or the file itself, ended the session with Ctrl-C's exception or `pytest.exit`."""
-        said = f"ended the session: {excinfo.exconly().strip()}"
+        wanted = isinstance(excinfo.value, pytest.Session.Interrupted)  # by what was said to the session
+        said = f"{ENDED}: {excinfo.value if wanted else excinfo.exconly().strip()}"
         detail = str(excinfo.getrepr(style="short"))[-DETAIL_LIMIT:]
         if self._running is not None:
             self._ended(self._running, "failed", said, detail)
+        elif self._last is not None:
+            # The file is well: what is left of it is for a process whose session nobody ended.
+            message = f"{self._last} {said}; what is left runs in a fresh process"
+            self._write("respawn", file=self._file, message=message, detail=detail)
         elif self.error is None:
             self.error = (said, detail)
 
     def _ended(self, running: _Running, outcome: str, message: str, detail: str, **more: str) -> None:
         if outcome == "failed" and self._journal.full:
             self._give_up()  # it may have failed for want of space, which says nothing of it
-        self._running = None
+        self._running, self._last = None, running.id
         seconds = round(time.perf_counter() - running.started, 4)
         self._write(
             "end",
@@ -288,6 +306,11 @@ def run_group(spec: Mapping[str, Any]) -> int:
         plugin.error = (could_not_read(tests, file), "")
     plugin.file_error()
     return 0
+
+
+def _stopped(session: pytest.Session | None) -> str:
+    """Why a test, or what it had pytest do, wants the session to end after it."""
+    return str((session and (session.shouldfail or session.shouldstop)) or "")
 
 
 def _orders(descriptor: int) -> Iterator[dict[str, Any]]:

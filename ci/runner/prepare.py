@@ -7,12 +7,14 @@ computes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import signal
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # What nearly every test file of PyTorch imports.
@@ -35,16 +37,32 @@ def import_machinery(device: str) -> str:
     Returns:
         torch's version.
     """
-    import torch  # noqa: PLC0415  # after the threads are set
+    with garbage_kept():
+        import torch  # noqa: PLC0415  # after the threads are set
 
-    torch.set_num_threads(1)
-    for name in MACHINERY:
-        importlib.import_module(f"torch.testing._internal.{name}")
-    from ci.runner import instantiation  # noqa: PLC0415
+        torch.set_num_threads(1)
+        for name in MACHINERY:
+            importlib.import_module(f"torch.testing._internal.{name}")
+        from ci.runner import instantiation  # noqa: PLC0415
 
-    instantiation.install()
+        instantiation.install()
     _check_device(device)
     return str(torch.__version__)
+
+
+@contextlib.contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Look for no garbage while modules are imported: nearly all they make stays, and there is much of it.
+
+    Looking costs a quarter of torch's import, and of setting up a file of thousands of generated tests.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _check_device(device: str) -> None:

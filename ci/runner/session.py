@@ -14,7 +14,10 @@ from ci.runner.instantiation import Parts, parts_of
 from test_selection.ids import canonical_id, resolve_clashes
 
 # A module that other test files import may hold thousands of generated tests; names suffice.
-_QUIET = ("-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:capture")
+# The last two turn what Python prints by itself into warnings, and collect garbage five times at the end.
+_WITHOUT = (
+    "terminal", "cacheprovider", "faulthandler", "capture", "threadexception", "unraisableexception",
+)  # fmt: skip
 
 
 def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) -> int:
@@ -40,7 +43,7 @@ def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) ->
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     arguments = [
-        *_QUIET,
+        *(f"-pno:{name}" for name in _WITHOUT),
         "--noconftest",
         f"-c{os.devnull}",
         f"--rootdir={tests}",

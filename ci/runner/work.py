@@ -123,6 +123,7 @@ class Work:
             do="run",
             file=file,
             ids=job.piece.ids,
+            chains=_chains(group, job.piece.ids),
             expectations=self._expected(job.piece.ids),
             limits=self._limits(job.piece.ids, group.timeout_s),
             test_s=group.timeout_s,
@@ -145,6 +146,14 @@ class Work:
         """The limits of tests that differ from their file's."""
         found = {name: self._timeouts[name] for name in ids if name in self._timeouts}
         return {name: seconds for name, seconds in found.items() if file_s is None or seconds < file_s}
+
+
+def _chains(group: Group, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """What of a group's chains is in a piece of it, or in a test that is run again."""
+    wanted = frozenset(ids) if group.chains else ()
+    rows = (group.ids[first : first + count] for first, count in group.chains)
+    chains = (tuple(name for name in row if name in wanted) for row in rows)
+    return tuple(chain for chain in chains if len(chain) > 1)
 
 
 def _rest(piece: Piece, done: Collection[str]) -> Piece:

@@ -165,7 +165,7 @@ class Worker:
         while ids and not self._stopped and not self._sick:
             hand = self._take(order)
             hand.watch.begin(self._limits_of(order))
-            hand.order(ids, order.expectations, order.attempt)
+            hand.order(ids, order.expectations, order.attempt, order.chains)
             code = self._wait(hand)
             if code is not None:
                 ids = self._left(order.file, ids, hand, code)

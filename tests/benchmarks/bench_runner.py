@@ -1,75 +1,87 @@
 """The runner beside `pytest -n 2`: the same tests of a real PyTorch tree, on the same two workers, warm.
 
-Run by `nox -s bench` where PYTORCH_TREE names a tree. Walls are said as ratios of medians, for an absolute
-time says little; the rounds alternate, so that a machine that slows down slows down both.
+Walls are said as ratios of medians, for an absolute time says little; the rounds alternate, so that a machine
+that slows down slows down both.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT))
-
-from ci.device.environment import device_environment  # noqa: E402  # found from here
-from ci.runner.journal import read_journals  # noqa: E402
-from test_selection.catalog import read_catalog  # noqa: E402
-from test_selection.plan import read_plan  # noqa: E402
+from ci.device.environment import device_environment
+from ci.runner.journal import read_journals
+from test_selection.catalog import read_catalog
+from test_selection.plan import read_plan
+from tests.benchmarks.commands import (
+    ROOT,
+    WORKERS,
+    our_environment,
+    ours,
+    plain_pytest,
+    pytest_environment,
+    show_walls,
+    timed,
+)
+from tests.benchmarks.journal_clock.sitecustomize import SHAPE
 
 FILES = (
     "test_view_ops.py", "test_indexing.py", "test_sort_and_select.py", "test_type_promotion.py",
     "test_shape_ops.py", "test_scatter_gather_ops.py", "test_reductions.py", "test_unary_ufuncs.py",
     "test_tensor_creation_ops.py", "test_modules.py",
 )  # fmt: skip
-TIMEOUT_S = 1800
-WORKERS = 2
+OURS, ONE_THREAD, AS_IT_COMES = "spyre-ci", f"pytest -n {WORKERS}, one thread", f"pytest -n {WORKERS}"
+CLOCK = Path(__file__).with_name("journal_clock")
+JOURNAL_BAR = 0.02
 
 
 class Bench:
     """A folder with settings, history and runs of its own."""
 
-    def __init__(self, tree: Path, folder: Path, percent: float) -> None:
-        self.tree, self.folder, self.percent = tree, folder, percent
+    def __init__(self, tree: Path, folder: Path, *, percent: float, files: Sequence[str]) -> None:
+        self.tree, self.folder, self._percent, self.files = tree, folder, percent, files
+        self._tests = tree / "test"
 
-    def ours(self) -> tuple[float, Path]:
+    def ours(self, environ: Mapping[str, str] | None = None) -> tuple[float, Path]:
         """Seconds of the whole job, and its run folder."""
-        argv = [sys.executable, "-m", "ci.cli", "pytorch", "--pytorch-src", str(self.tree), "--device", "cpu"]
-        argv += ["--cards", str(WORKERS), "--percent", str(self.percent), "--files", ",".join(FILES)]
-        environ = {**os.environ, "PYTHONPATH": str(ROOT), "SPYRE_CI__REPORT__ENDPOINT": "none"}
-        took = timed([*argv, "--allow-collect-errors"], self.folder, environ)
+        words = ["--pytorch-src", str(self.tree), "--device", "cpu", "--cards", str(WORKERS)]
+        words += ["--percent", str(self._percent), "--files", ",".join(self.files), "--allow-collect-errors"]
+        took = timed(ours("pytorch", *words), self.folder, environ or our_environment())
         return took, max((self.folder / "runs").iterdir())
 
-    def pytest(self, nodes: Sequence[str], environ: Mapping[str, str]) -> float:
+    def pytest(self, nodes: Sequence[str], *, threads: int | None) -> float:
         """Seconds of `pytest -n 2` on the same tests."""
         named = self.folder / "nodes.txt"
         named.write_text("\n".join(nodes), encoding="utf-8")
-        argv = [sys.executable, "-m", "pytest", "-q", "-n", str(WORKERS), "--noconftest", f"-c{os.devnull}"]
-        argv += [f"--rootdir={self.tree / 'test'}", "-p", "no:cacheprovider", "-p", "xdist", f"@{named}"]
-        return timed(argv, self.tree / "test", environ)
+        argv = plain_pytest(self._tests, "-p", "xdist", "-n", str(WORKERS), f"@{named}")
+        return timed(argv, self._tests, pytest_environment(threads=threads, **device_environment("cpu")))
 
+    def fresh_set_up(self, file: str) -> float:
+        """Seconds to import and collect a file in a process of its own, torch's import included."""
+        argv = plain_pytest(self._tests, "--collect-only", "-q", file)
+        return timed(argv, self._tests, pytest_environment(threads=1, **device_environment("cpu")))
 
-def timed(argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> float:
-    """Wall seconds of a command; a failed test is no failed measurement, a broken command is."""
-    began = time.perf_counter()
-    done = subprocess.run(  # our own command
-        argv, cwd=folder, env=dict(environ), timeout=TIMEOUT_S, capture_output=True, text=True, check=False
-    )
-    took = time.perf_counter() - began
-    if done.returncode not in (0, 1):
-        raise SystemExit(
-            f"{argv[:4]} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        )
-    return took
+    def clocked(self) -> tuple[Path, dict[str, Any]]:
+        """A run that notes what its journals cost: its folder, and what that was of the time it worked."""
+        noted = self.folder / "clock"
+        noted.mkdir()
+        path = os.pathsep.join([str(CLOCK), str(ROOT)])
+        _, run = self.ours(our_environment(PYTHONPATH=path, JOURNAL_CLOCK=str(noted)))
+        rows = [SHAPE.unpack(one.read_bytes()) for one in noted.iterdir() if one.stat().st_size == SHAPE.size]
+        write_s, writes, sync_s = (sum(row[place] for row in rows) for place in range(3))
+        busy_s = busy_seconds(run)
+        return run, {
+            "writes": int(writes),
+            "write_s": write_s,
+            "sync_s": sync_s,
+            "busy_s": busy_s,
+            "share": write_s / busy_s,
+        }
 
 
 def nodes_of(run: Path) -> list[str]:
@@ -78,59 +90,94 @@ def nodes_of(run: Path) -> list[str]:
     return [node[name] for name in read_plan(run / "plan.json").ids]
 
 
-def set_ups(run: Path) -> dict[str, list[float]]:
+def _events(run: Path, kind: str) -> Iterable[dict[str, Any]]:
+    return (event for journal in read_journals(run) for event in journal.events if event["e"] == kind)
+
+
+def busy_seconds(run: Path) -> float:
+    """What the tests and set-ups of a run took, over all its workers."""
+    tests = sum(event["seconds"] for event in _events(run, "end"))
+    return float(tests + sum(event["setup_s"] for event in _events(run, "group_ready")))
+
+
+def set_ups(runs: Iterable[Path]) -> dict[str, list[float]]:
     """Seconds of each time a file was set up."""
     found: dict[str, list[float]] = {}
-    for journal in read_journals(run):
-        for event in journal.events:
-            if event["e"] == "group_ready":
-                found.setdefault(event["file"], []).append(event["setup_s"])
+    for run in runs:
+        for event in _events(run, "group_ready"):
+            found.setdefault(event["file"], []).append(event["setup_s"])
     return found
 
 
-def measure(tree: Path, rounds: int, percent: float) -> dict[str, Any]:
-    """Walls of each, by round, after one that warms catalog, durations and the page cache."""
-    plain = {**os.environ, **device_environment("cpu"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    one = {**plain, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")}
-    walls: dict[str, list[float]] = {"spyre-ci": [], "pytest -n 2, one thread": [], "pytest -n 2": []}
+def measure(
+    tree: Path, *, rounds: int, percent: float, files: Sequence[str], walls: bool = True, journal: bool = True
+) -> dict[str, Any]:
+    """The journal's share of a first run, which warms catalog, durations and the page cache; then the rounds.
+
+    Args:
+        tree: PyTorch's source.
+        rounds: how many.
+        percent: how much of the files' tests.
+        files: test files.
+        walls: whether to measure the walls, and each file's set-up.
+        journal: whether to measure the journals' share.
+    """
     with tempfile.TemporaryDirectory(prefix="spyre-ci-bench-") as name:
-        bench = Bench(tree, Path(name), percent)
-        _, run = bench.ours()
+        bench = Bench(tree, Path(name), percent=percent, files=files)
+        run, cost = bench.clocked() if journal else (bench.ours()[1], None)
         nodes = nodes_of(run)
-        for number in range(rounds):
-            took, run = bench.ours()
-            walls["spyre-ci"].append(took)
-            walls["pytest -n 2, one thread"].append(bench.pytest(nodes, one))
-            walls["pytest -n 2"].append(bench.pytest(nodes, plain))
-            print(
-                f"round {number + 1}: " + ", ".join(f"{k} {v[-1]:.1f} s" for k, v in walls.items()),
-                flush=True,
-            )
-        return {"tests": len(nodes), "walls_s": walls, "set_up_s": set_ups(run)}
+        found: dict[str, Any] = {"tests": len(nodes), "files": len(files)}
+        if cost is not None:
+            found["journal"] = cost
+        if walls:
+            found |= _rounds(bench, nodes, rounds)
+        return found | {"load": os.getloadavg()[0]}
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--percent", type=float, default=5.0)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    tree = os.environ.get("PYTORCH_TREE", "")
-    if not tree:
-        print("skipped: PYTORCH_TREE names no PyTorch tree")
-        return
-    found = measure(Path(tree), options.rounds, options.percent)
-    if options.json:
-        print(json.dumps(found, indent=1))
-        return
-    medians = {name: statistics.median(walls) for name, walls in found["walls_s"].items()}
-    print(f"{found['tests']:,} tests of {len(FILES)} files on {WORKERS} workers, medians of {options.rounds}")
-    for name, median in medians.items():
-        print(f"  {name:28} {median:7.1f} s   spyre-ci takes {medians['spyre-ci'] / median:.2f} of it")
-    for file, seconds in sorted(found["set_up_s"].items()):
-        print(f"  set-up of {file:32} {len(seconds)} x {statistics.median(seconds):.2f} s")
+def _rounds(bench: Bench, nodes: Sequence[str], rounds: int) -> dict[str, Any]:
+    walls: dict[str, list[float]] = {OURS: [], ONE_THREAD: [], AS_IT_COMES: []}
+    fresh: dict[str, list[float]] = {file: [] for file in bench.files}
+    runs = []
+    for number in range(rounds):
+        took, run = bench.ours()
+        runs.append(run)
+        walls[OURS].append(took)
+        walls[ONE_THREAD].append(bench.pytest(nodes, threads=1))
+        walls[AS_IT_COMES].append(bench.pytest(nodes, threads=None))
+        for file, row in fresh.items():
+            row.append(bench.fresh_set_up(file))
+        told = ", ".join(f"{what} {row[-1]:.1f} s" for what, row in walls.items())
+        print(f"runner, round {number + 1}: {told}", file=sys.stderr, flush=True)
+    after = set_ups(runs)
+    return {
+        "walls_s": walls,
+        "set_up_s": {file: {"before": row, "after": after.get(file, [])} for file, row in fresh.items()},
+    }
 
 
-if __name__ == "__main__":
-    main()
+def show(found: dict[str, Any]) -> None:
+    """The document as tables."""
+    print(f"\n{found['tests']:,} tests of {found['files']} files on {WORKERS} workers, medians")
+    if "walls_s" in found:
+        show_walls(found["walls_s"], OURS)
+        _show_set_ups(found["set_up_s"])
+    if "journal" in found:
+        cost = found["journal"]
+        print(f"\njournals: {cost['writes']:,} events in {cost['write_s']:.2f} s", end="")
+        print(f" of {cost['busy_s']:.1f} s at work: {cost['share']:.2%} (bar: {JOURNAL_BAR:.0%})", end="")
+        print(f"; beside the tests, {cost['sync_s']:.2f} s of syncing")
+
+
+def _show_set_ups(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Each file's set-up in a fresh process and in one of the runner's."""
+    print(f"\n{'set-up of a file, seconds':<34}{'fresh process':>14}{'runner':>9}{'of it':>7}")
+    sums = [0.0, 0.0]
+    for file, row in sorted(rows.items()):
+        if not row["after"]:
+            print(f"  {file:<32}{statistics.median(row['before']):>14.2f}{'none':>9}")
+            continue
+        before, after = (statistics.median(row[one]) for one in ("before", "after"))
+        sums = [sums[0] + before, sums[1] + after]
+        print(f"  {file:<32}{before:>14.2f}{after:>9.2f}{after / before:>7.2f}")
+    if sums[0]:
+        print(f"  {'all of them':<32}{sums[0]:>14.2f}{sums[1]:>9.2f}{sums[1] / sums[0]:>7.2f}")

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from ci.runner.instantiation import parts_of, value_text
+from ci.runner.instantiation import InspectOnce, parts_of, value_text
 
 
 class Colour(enum.Enum):
@@ -62,3 +65,65 @@ def test_op_and_dtype_come_from_the_parameters() -> None:
     parts = parts_of(helper, None, "test_x", {"op": WithName(), "dtype": "float32"})
     assert (parts.op, parts.dtype) == ("add.with_out", "float32")
     assert parts_of(helper, None, "test_x", {"module_info": "nn.Linear"}).op == "nn.Linear"
+
+
+def template(self: object, device: str, dtype: int = 3) -> None:
+    pass
+
+
+@functools.wraps(template)
+def wrapper(*args: object) -> None:
+    pass
+
+
+@functools.wraps(wrapper)
+def declared(*args: object) -> None:
+    pass
+
+
+declared.__signature__ = inspect.signature(helper)  # type: ignore[attr-defined]
+
+
+@functools.wraps(declared)
+def around_declared(*args: object) -> None:
+    pass
+
+
+@functools.wraps(functools.partial(template, dtype=4))
+def around_partial(*args: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        template,
+        wrapper,
+        declared,
+        around_declared,
+        around_partial,
+        functools.partial(template, 1),
+        Plain,
+        len,
+    ],
+)
+def test_signatures_are_those_that_inspect_has(function: Callable[..., Any]) -> None:
+    once = InspectOnce("inspect")
+    for _ in range(2):
+        assert once.signature(function) == inspect.signature(function)
+        unwrapped = inspect.signature(function, follow_wrapped=False)
+        assert once.signature(function, follow_wrapped=False) == unwrapped
+    assert once.unwrap is inspect.unwrap
+
+
+def test_what_wraps_one_function_is_looked_into_once() -> None:
+    once = InspectOnce("inspect")
+    assert once.signature(wrapper) is once.signature(template)
+
+
+def test_operators_of_one_name_and_other_variants_are_told_apart() -> None:
+    other = WithName()
+    other.variant_test_name = "with_in"
+    assert [value_text(one) for one in (WithName(), other, WithName(), other)] == [
+        "add.with_out", "add.with_in", "add.with_out", "add.with_in",
+    ]  # fmt: skip

@@ -68,3 +68,22 @@ def test_a_journal_without_any_checksum_is_of_an_earlier_version() -> None:
     mixed = Lines([b'{"e":"start","id":"a"}\n', line_of({"e": "end", "id": "a"})])
     assert ([event["e"] for event in mixed.events], mixed.unchecked, mixed.torn) == (["end"], False, 1)
     assert not Lines([]).unchecked
+
+
+@given(st.lists(EVENTS, max_size=5))
+def test_a_whole_journal_holds_the_events_that_were_written(events: list[dict[str, Any]]) -> None:
+    assert Lines(map(line_of, events)).events == events
+
+
+def test_events_of_a_journal_share_the_words_they_have_in_common() -> None:
+    one, other = Lines([line_of({"t": n, "e": "end", "id": "test_a.py::b"}) for n in range(2)]).events
+    assert one["id"] is other["id"]
+    assert all(mine is yours for mine, yours in zip(one, other, strict=True))
+
+
+def test_a_checksum_in_capitals_was_not_written_here() -> None:
+    event = next(
+        {"t": 1, "e": "x", "n": n} for n in range(99) if b"a" in line_of({"t": 1, "e": "x", "n": n})[-11:]
+    )
+    line = line_of(event)
+    assert event_of(line[:-11] + line[-11:].replace(b"a", b"A")) is None

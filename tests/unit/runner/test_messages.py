@@ -25,6 +25,7 @@ def test_an_order_comes_back() -> None:
     order = Order(
         do="run", file="a.py", ids=("a.py::x[ü]", "a.py::y"), expectations={"a.py::x[ü]": {"mode": "skip"}},
         limits={"a.py::y": 3.5}, test_s=9.0, fresh=True, why="stolen", of=3, attempt=2,
+        chains=(("a.py::y", "a.py::x[ü]"),),
     )  # fmt: skip
     assert read_order(order.line()) == order
     assert order.line().count(b"\n") == 1

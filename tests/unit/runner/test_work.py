@@ -88,3 +88,14 @@ def test_a_test_is_found_by_its_id() -> None:
     assert work(0, 1).file_of("c::1") == "c.py"
     assert work(0, 1).shard_of("c::1") == 1
     assert work(0).shard(0) is SHARDS[0]
+
+
+def test_a_piece_says_which_of_its_tests_are_a_chain() -> None:
+    group = Group(file="d.py", ids=("d::1", "d::4", "d::3", "d::2"), chains=((1, 2),))
+    shards = (Shard(index=0, expected_s=4.0, groups=(group,)),)
+    plan = Plan(fingerprint=fingerprint(shards), bound_s=4, makespan_s=4, binds="balance", shards=shards)
+    found = Work(plan, shards, durations=dict.fromkeys(group.ids, 1.0), expectations={})
+    chains = [found.order(Job(piece=piece, of=0)).chains for piece in found.pieces[0]]
+    assert [chain for row in chains for chain in row] == [("d::4", "d::3")]
+    alone = Piece(file="d.py", ids=("d::3",), expected_s=1.0)
+    assert found.order(Job(piece=alone, of=0, why="retry")).chains == ()
