@@ -115,6 +115,11 @@ def retried(results: Iterable[Result]) -> list[Result]:
     ]
 
 
+def leaky(results: Iterable[Result]) -> list[Result]:
+    """Tests that left processes or threads behind, which may disturb those that follow."""
+    return [result for result in results if result.leak]
+
+
 def problem_groups(results: Iterable[Result]) -> list[ProblemGroup]:
     """Problems that look alike together: failures first, bigger groups before smaller ones.
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from ci.report.digest import (
     ProblemGroup,
     failed,
+    leaky,
     problem_groups,
     retried,
     slowest_files,
@@ -24,7 +25,7 @@ from ci.report.digest import (
 )
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import FORGIVEN, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
+from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
 from ci.report.text import clean, clip, iso_utc, one_line, plain, span, tail
 from ci.report.totals import Summary
@@ -96,6 +97,7 @@ def render_html(summary: Summary, account: Account) -> str:
             _part("forgiven", FORGIVEN, apart.forgiven, summary),
             _part("flaky", "Flaky", with_verdict(account.results, Verdict.FLAKY), summary),
             _part("retried", RETRIED, retried(account.results), summary),
+            _part("leaky", LEAKY, leaky(account.results), summary),
         ],
         "max_errors": MAX_ERRORS,
         "files": file_bars(totals[:MAX_FILES]),

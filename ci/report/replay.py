@@ -300,6 +300,7 @@ class Replay:
             started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
             number=number,
             again=again,
+            leak=_text(event.get("leak")),
         )
         self.tries.setdefault(name, []).append(one)
 

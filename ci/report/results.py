@@ -138,7 +138,7 @@ def _row(result: Result) -> dict[str, Any]:
         "file": result.file,
         "shard": result.shard,
     }
-    rare = ("cause", "detail", "started_at", "expectation")
+    rare = ("cause", "detail", "started_at", "expectation", "leak")
     row |= {name: value for name in rare if (value := getattr(result, name))}
     if result.quarantine is not None:
         row["quarantine"] = mark_to_json(result.quarantine)

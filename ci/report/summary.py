@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ci.report.digest import failed, problem_groups, retried, slowest_files, totals_by_file, with_verdict
+from ci.report.digest import (
+    failed,
+    leaky,
+    problem_groups,
+    retried,
+    slowest_files,
+    totals_by_file,
+    with_verdict,
+)
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
@@ -26,6 +35,7 @@ MAX_TRACEBACKS = 15
 MAX_TRACEBACK = 3000
 SLOWEST = 10
 RETRIED = "Ran again after a lost try"
+LEAKY = "Left something behind"
 FORGIVEN = "Failed in quarantine"
 # Marks that a table has a column for where a test of it has one.
 _MARKS = {"control": "control", "quarantine": "quarantined"}
@@ -168,6 +178,8 @@ def _problems(summary: Summary, account: Account) -> list[str]:
             parts.append(_details(results, summary))
     if again := retried(account.results):
         parts += [f"### {RETRIED} ({len(again):,})", _table(again)]
+    if left := leaky(account.results):
+        parts += [f"### {LEAKY} ({len(left):,})", _table([replace(one, message=one.leak) for one in left])]
     return parts
 
 

@@ -10,10 +10,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ci.report.digest import failed, problem_groups, retried, slowest_files, totals_by_file, with_verdict
+from ci.report.digest import (
+    failed,
+    leaky,
+    problem_groups,
+    retried,
+    slowest_files,
+    totals_by_file,
+    with_verdict,
+)
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
-from ci.report.summary import FORGIVEN, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
+from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.text import clean, counted, one_line, span
 from ci.report.totals import Summary
 from ci.report.verdict import Result, Verdict
@@ -144,6 +152,9 @@ def _problems(summary: Summary, account: Account) -> Iterable[Section]:
     if again := retried(account.results):
         lines = [("yellow", f"{one_line(one.id)}: {one_line(one.message)}") for one in again[:MAX_PROBLEMS]]
         yield Section(f"{RETRIED.lower()} ({len(again):,})", lines + _more(len(again)))
+    if left := leaky(account.results):
+        lines = [("yellow", f"{one_line(one.id)}: {one_line(one.leak)}") for one in left[:MAX_PROBLEMS]]
+        yield Section(f"{LEAKY.lower()} ({len(left):,})", lines + _more(len(left)))
     if summary.quarantine is not None:
         told = [("", line) for line in summary.quarantine.lines()]
         yield Section("quarantine", told[:MAX_PROBLEMS] + _more(len(told)))

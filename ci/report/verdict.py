@@ -54,6 +54,7 @@ class Try:
         started_at: seconds since the epoch.
         number: which try of the test it is, from 1, as far as whoever ordered it knew.
         again: whether it was ordered because the try before had ended badly.
+        leak: processes and threads it left behind.
     """
 
     outcome: Verdict
@@ -66,6 +67,7 @@ class Try:
     started_at: float | None = None
     number: int = 1
     again: bool = False
+    leak: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class Result:
         expectation: the reason a suite file gives for the outcome it declares.
         quarantine: the entry that keeps its failure from turning the run red.
         control: what became of it on the control device, where it failed and there was one.
+        leak: processes and threads that its last try to leave any left behind.
     """
 
     id: str
@@ -103,6 +106,7 @@ class Result:
     expectation: str = ""
     quarantine: Quarantined | None = None
     control: Control | None = None
+    leak: str = ""
 
     @property
     def forgiven(self) -> bool:
@@ -226,6 +230,7 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
         shard=last.shard,
         started_at=last.started_at,
         expectation=expectation,
+        leak=next((one.leak for one in reversed(tries) if one.leak), ""),
     )
 
 

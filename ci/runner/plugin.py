@@ -21,6 +21,7 @@ import pytest
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.leaks import Leaks
 from ci.runner.logs import print_logs
 from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
@@ -84,6 +85,7 @@ class RunPlugin:
         self._setting_up = contextlib.ExitStack()
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
+        self._leaks: Leaks | None = None
         self.error: tuple[str, str] | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -116,6 +118,7 @@ class RunPlugin:
         self._setting_up.close()
         print_logs(session, session.config.rootpath / self._file)
         setup_s = round(time.perf_counter() - self._started, 3)
+        self._leaks = Leaks()
         if self.error is None:
             self._write("group_ready", file=self._file, setup_s=setup_s)
 
@@ -220,6 +223,8 @@ class RunPlugin:
         if outcome == "failed" and self._journal.full:
             self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running, self._last = None, running.id
+        if self._leaks is not None and (leak := self._leaks.look()):
+            more["leak"] = leak
         seconds = round(time.perf_counter() - running.started, 4)
         self._write(
             "end",

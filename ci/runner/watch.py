@@ -114,6 +114,7 @@ class Watch:
     def begin(self, limits: Limits) -> None:
         """A new piece begins: what was waited for it counts for no test."""
         self.limits = limits
+        self._oom_kills = oom_kills()  # what was killed before was none of it
         if self.ready:
             self._since = self._clock()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,19 @@ def test_journals_that_a_test_deletes_are_there_when_the_run_is_over(
     assert [results(runner, plan)[name].verdict for name in plan.ids] == [
         Verdict.PASSED, Verdict.FAILED, Verdict.PASSED,
     ]  # fmt: skip
+
+
+def test_what_a_test_leaves_behind_is_told_of_it_and_of_no_other(runner: Runner) -> None:
+    names = ("a_leaves_a_process", "b_leaves_a_thread", "c_leaves_nothing")
+    ids = [f"test_costly.py::TestLeaks::test_{name}" for name in names]
+    plan = make_plan({"test_costly.py": ids}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
+    runner.run(plan, setup_timeout_s=3)  # a thread keeps its process from ending
+    found = results(runner, plan)
+    assert {one.verdict for one in found.values()} == {Verdict.PASSED}
+    first, second, third = (found[name].leak for name in ids)
+    assert re.fullmatch(r"process \d+ \(sleep 3600\)", first)
+    assert second == "thread 'left'"
+    assert third == found[f"{OUTCOMES}passes"].leak == ""
 
 
 def test_a_card_with_nothing_left_helps_another(runner: Runner) -> None:

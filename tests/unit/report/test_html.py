@@ -218,3 +218,10 @@ def test_text_from_a_journal_is_cleaned_wherever_it_stands(summary: Summary, acc
     assert r"\x1b[2J\x00" in text
     for character in ("\x1b", "\x00", "\u202e"):
         assert character not in text
+
+
+def test_what_a_test_left_behind_is_shown_and_is_text(summary: Summary, account: Account) -> None:
+    left = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=1, leak="process 7 (<script>)")
+    text = render_html(summary, replace(account, results=(*account.results, left)))
+    assert "Left something behind (1)" in text
+    assert "left behind: process 7 (&lt;script&gt;)" in text

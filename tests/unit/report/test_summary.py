@@ -179,3 +179,11 @@ def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, acc
 def test_a_block_has_a_longer_fence_than_any_in_it(text: str) -> None:
     html = MARKDOWN.render(f"{fence(text)}\n\nafter")
     assert html == f'<pre><code class="language-text">{text}\n</code></pre>\n<p>after</p>\n'
+
+
+def test_what_a_test_left_behind_is_shown(summary: Summary, account: Account) -> None:
+    left = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=1, leak="process 7 (`sleep`|60)")
+    text = render_markdown(summary, replace(account, results=(*account.results, left)))
+    assert "### Left something behind (1)" in text
+    assert "process 7 (" in text.partition("### Left something behind (1)")[2]
+    assert "### Left something behind" not in render_markdown(summary, account)

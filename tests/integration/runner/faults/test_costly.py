@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -41,3 +43,14 @@ class TestOnce(unittest.TestCase):
     def test_deletes_every_journal(self):
         for journal in Path(os.environ["RUN_FOLDER"], "journal").iterdir():
             journal.unlink()
+
+
+class TestLeaks(unittest.TestCase):
+    def test_a_leaves_a_process(self):
+        TestLeaks.left = subprocess.Popen(["sleep", "3600"])
+
+    def test_b_leaves_a_thread(self):
+        threading.Thread(target=time.sleep, args=(3600,), name="left").start()
+
+    def test_c_leaves_nothing(self):
+        subprocess.run(["true"], check=True)
