@@ -18,9 +18,11 @@ import re2  # type: ignore[import-untyped]  # it has no types
 
 _REPEATS = re.compile(r"[*+{]")
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
+# Where blanks and comments are passed over, what is repeated need not stand beside its sign.
+_APART = re.compile(r"\(\?(?:#|[a-zA-Z]*x)")
 # But not the `?` that opens a group's flags; each doubles the ways at most.
 _OPTIONAL = re.compile(r"(?<!\()\?")
-_MOST_OPTIONAL = 10
+_MOST_OPTIONAL = 4
 # At most the cube of a text's length, for what RE2 does not know.
 _MOST_REPEATS = 2
 _END = re.compile(r"\\(.)", re.DOTALL)
@@ -99,7 +101,8 @@ def steps(text: str) -> float:
 
     Each repetition shares what is left with the next; where a group is repeated, there is no such bound.
     """
-    if _REPEATED_GROUP.search(text) or len(_OPTIONAL.findall(text)) > _MOST_OPTIONAL:
+    endless = _REPEATED_GROUP.search(text) or _APART.search(text)
+    if endless or len(_OPTIONAL.findall(text)) > _MOST_OPTIONAL:
         return math.inf
     return len(_REPEATS.findall(text))
 

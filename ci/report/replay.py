@@ -20,7 +20,7 @@ INTERRUPTED = "interrupted"
 # The year 5138, in seconds since the epoch: a time beyond it is a mistake that no calendar can show.
 MAX_SECONDS = 1e11
 # Nothing is tried so often; a greater number is a mistake, and would be as many tries that are missing.
-MAX_TRIES = 1000
+MAX_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

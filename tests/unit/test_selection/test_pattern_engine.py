@@ -31,7 +31,19 @@ def test_a_catastrophic_pattern_comes_to_an_end(text: str) -> None:
     assert not compile_name("(x+x+)+y").fullmatch("x" * 5000)
 
 
-@pytest.mark.parametrize("text", [r"(a+)+\1", r"(?=(a+)+$)b", "(?!x).*.*.*y", "(?:a{999}){999}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"(a+)+\1",
+        r"(?=(a+)+$)b",
+        "(?!x).*.*.*y",
+        "(?:a{999}){999}",
+        "(?x)(a|aa) +$",
+        "(?ix:(a|aa)\n+$)",
+        "(?:a|aa)(?#x)+$",
+        "(?!z)" + "a?" * 9 + "a*a*b",
+    ],
+)
 def test_what_neither_engine_can_bound_is_refused_with_a_remedy(text: str) -> None:
     with pytest.raises(ValueError, match="it may take for ever to match, and without look-around"):
         compile_pattern(f"/{text}/")
