@@ -18,6 +18,7 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `not_run`: ids, message: planned and not run, with the reason
 - `elsewhere`: ids, host: planned for this shard and claimed by another host
 - `file_error`: file, message, detail: a file could not be imported where it was to be run
+- `respawn`: file, message, detail: a file goes on in a fresh process, and why
 - `shard_end`: status (done, interrupted)
 
 Outcomes are passed, failed, skipped, xfailed, xpassed; and hardware, where a test failed by its card.
