@@ -19,6 +19,7 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `no_retry`: ids, message: failed, was to be run again and was not, with the reason
 - `elsewhere`: ids, host: planned for this shard and claimed by another host
 - `file_error`: file, message, detail: a file could not be imported where it was to be run
+- `respawn`: file, message, detail: a file goes on in a fresh process, and why
 - `shard_end`: status (done, interrupted)
 
 Outcomes are passed, failed, skipped, xfailed, xpassed; and hardware, where a test failed by its card.
