@@ -5,8 +5,9 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
-- `start`: id, log (where in the shard's log its output begins, in bytes)
-- `end`: id, outcome, seconds, message, detail
+- `group_end`: file, seconds: what a process did after its last test
+- `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first
+- `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
   with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
