@@ -63,7 +63,7 @@ def _piece(text: str, at: int) -> tuple[str, int]:
     # A bracket that opens a set or closes one at once is that character: `[]]`, `[!]]`.
     closing = text.find("]", at + (3 if text.startswith("[!", at) else 2)) if text[at] == "[" else -1
     if closing > 0:
-        content = re.sub(r"([\\\[&~|^]|-(?=-)|(?<=-)-)", r"\\\1", text[at + 1 : closing].removeprefix("!"))
+        content = re.sub(r"([\\\[\]&~|^]|-(?=-)|(?<=-)-)", r"\\\1", text[at + 1 : closing].removeprefix("!"))
         return f"[{'^/' if text[at + 1] == '!' else ''}{content}]", closing + 1
     return re.escape(text[at]), at + 1
 

@@ -10,7 +10,8 @@ from ci.runner.journal_line import Event
 
 # Of one text, in characters; a fifth of it from the beginning, where a traceback says what was called.
 LONGEST = {"detail": 16 << 10, "message": 4 << 10}
-# Of the texts of all journals that are read together; of further ones the last lines are kept.
+# Of the texts of all journals that are read together; of further ones the last lines are kept, and of
+# messages the beginning, by which decisions are made.
 TOTAL = 64 << 20
 LAST_LINES, LAST_CHARS = 3, 300
 
@@ -38,7 +39,7 @@ class Excerpts:
             if isinstance(text, str) and len(text) > LAST_CHARS:
                 kept = _ends(text, longest, where) if len(text) > longest else text
                 if len(kept) > self._room:
-                    kept = _last(text, where)
+                    kept = _first(text, where) if key == "message" else _last(text, where)
                 self._room -= len(kept)
                 event[key] = kept
         return event
@@ -53,6 +54,10 @@ def _ends(text: str, longest: int, where: str) -> str:
 def _last(text: str, where: str) -> str:
     end = "\n".join(text[-LAST_CHARS:].splitlines()[-LAST_LINES:])
     return f"{_note(len(text) - len(end), where)}\n{end}"
+
+
+def _first(text: str, where: str) -> str:
+    return f"{text[:LAST_CHARS]} {_note(len(text) - LAST_CHARS, where)}"
 
 
 def _note(cut: int, where: str) -> str:

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest.subtests import SubtestReport
 
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
-from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
 from ci.runner.leaks import Leaks
 from ci.runner.logs import print_logs
 from ci.runner.messages import DONE, UNWRITTEN
@@ -272,24 +273,33 @@ def outcome_of(reports: Sequence[Any]) -> tuple[str, str, str]:
     """A test's outcome, the line that says why, and the full text, from the reports of its phases.
 
     A failure in any phase or subtest fails the test. A report with `wasxfail` was declared to fail; a
-    strict one that passed comes as a failure from pytest itself.
+    strict one that passed comes as a failure from pytest itself. Of subtests only failures count, as in
+    pytest: one that skips itself skips nothing else. But where a test is declared to fail and a subtest of it
+    does, it failed as declared, though its body came to its end.
     """
+    whole = [one for one in reports if not isinstance(one, SubtestReport)]
+    missed = next((one for one in reports if isinstance(one, SubtestReport) and _as_declared(one)), None)
     failed = next((one for one in reports if one.failed), None)
-    if failed is not None:
+    if failed is not None and not (missed is not None and last_line(failed).startswith(XPASS_STRICT)):
         message = last_line(failed)
         if failed.when != "call":
             message = f"in {failed.when}: {message}"
         return "failed", message, str(failed.longreprtext)[-DETAIL_LIMIT:]
-    for one in reports:
-        if getattr(one, "wasxfail", None) is not None:
-            return ("xfailed" if one.skipped else "xpassed"), str(one.wasxfail), ""
-    skipped = next((one for one in reports if one.skipped), None)
+    declared = next((one for one in whole if getattr(one, "wasxfail", None) is not None), failed)
+    if declared is not None:
+        shown = missed or declared
+        return ("xfailed" if missed or declared.skipped else "xpassed"), str(shown.wasxfail), ""
+    skipped = next((one for one in whole if one.skipped), None)
     if skipped is not None:
         reason = skipped.longrepr[2] if isinstance(skipped.longrepr, tuple) else str(skipped.longrepr)
         return "skipped", str(reason).removeprefix("Skipped: "), ""
-    if any(one.when == "call" for one in reports):
+    if any(one.when == "call" for one in whole):
         return "passed", "", ""
     return "failed", "the test ended without a result", ""
+
+
+def _as_declared(report: Any) -> bool:
+    return bool(report.skipped) and getattr(report, "wasxfail", None) is not None
 
 
 def run_group(spec: Mapping[str, Any]) -> int:

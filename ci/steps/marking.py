@@ -104,7 +104,9 @@ def _quarantined(context: Context, account: Account, folder: RunFolder, began_at
     if path is None:
         return account
     try:
-        quarantine = load_quarantine(path, today=day_of(context.clock()))
+        # By the later of two clocks: what the run took when it began is not refused by one that is behind.
+        today = max(day_of(context.clock()), day_of(began_at))
+        quarantine = load_quarantine(path, today=today)
     except SpyreCiError as error:
         # The file was sound when the run began, or another host began it: the account is worth more.
         context.say(f"quarantine: not read, so nothing is quarantined: {error}")

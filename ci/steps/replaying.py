@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from test_selection.plan import Plan, read_plan
 
 # How often the bar moves while recorded time passes, in recorded seconds.
 TICK_S = 0.5
+# Of a time in which nothing happened, such as before a run was resumed, only the end is shown.
+LONGEST_GAP_S = 120.0
 OpenSink = Callable[[Callable[[], float]], AbstractContextManager[Sink | None]]
 
 
@@ -58,50 +61,52 @@ def replay_step(
         SpyreCiError: the run has no plan or no journals, or they cannot be read.
     """
     plan, journals = read_plan(folder.plan), read_journals(folder.path)
-    events = list(in_order(journals))
-    clock = RecordedClock(events[0][1]["t"] if events else 0.0)
+    clock = RecordedClock(next((moment for moment, _, _ in in_order(journals)), 0.0))
     view = view_for(context.console, context.environ, _again(folder))
     state = _state(plan, journals, folder, clock.now)
     with open_events(clock) as sink:
         if sink is not None:
             sink.write(stream.run_start(state, run=folder.run, fingerprint=plan.fingerprint))
         watcher = Watcher(state, view, sink, clock)
-        _play(events, watcher, clock, pace=functools.partial(_pace, speed, sleep))
+        _play(in_order(journals), watcher, clock, pace=functools.partial(_pace, speed, sleep))
         watcher.finish(interrupted=_interrupted(journals))
         if sink is not None and folder.summary.is_file():
             summary = read_json(folder.summary, "summary")
             sink.write(stream.run_end(summary["verdicts"], summary["exit_code"]))
 
 
-def in_order(journals: Iterable[Journal]) -> Iterator[tuple[int, Event]]:
-    """The events of all journals by time, each with its shard; a journal's own order stands.
+def in_order(journals: Iterable[Journal]) -> Iterator[tuple[float, int, Event]]:
+    """The events of all journals by time: the moment, the shard, the event; a journal's own order stands.
 
     A clock that was set back in the middle of a journal does not take its later events forward.
     """
-    rows: list[tuple[float, int, int, Event]] = []
-    for number, journal in enumerate(journals):
-        latest = 0.0
-        for event in journal.events:
-            latest = max(latest, float(event.get("t", 0.0)))
-            rows.append((latest, number, journal.shard, {**event, "t": latest}))
-    rows.sort(key=lambda row: row[:2])
-    return ((shard, event) for _, _, shard, event in rows)
+    rows = (_timed(number, journal) for number, journal in enumerate(journals))
+    merged = heapq.merge(*rows, key=lambda row: row[:2])
+    return ((moment, shard, event) for moment, _, shard, event in merged)
+
+
+def _timed(number: int, journal: Journal) -> Iterator[tuple[float, int, int, Event]]:
+    latest = 0.0
+    for event in journal.events:
+        latest = max(latest, float(event.get("t", 0.0)))
+        yield latest, number, journal.shard, event
 
 
 def _play(
-    events: Iterable[tuple[int, Mapping[str, Any]]],
+    events: Iterable[tuple[float, int, Mapping[str, Any]]],
     watcher: Watcher,
     clock: RecordedClock,
     *,
     pace: Callable[[float], object],
 ) -> None:
-    for shard, event in events:
-        while event["t"] - clock.now > TICK_S:
+    for moment, shard, event in events:
+        clock.now = max(clock.now, moment - LONGEST_GAP_S)
+        while moment - clock.now > TICK_S:
             pace(TICK_S)
             clock.now += TICK_S
             watcher.tick()
-        pace(event["t"] - clock.now)
-        clock.now = event["t"]
+        pace(moment - clock.now)
+        clock.now = moment
         watcher.take(shard, event)
 
 
@@ -119,13 +124,17 @@ def _state(plan: Plan, journals: Iterable[Journal], folder: RunFolder, now: floa
         expected_s=durations.tests,
         setup_s=durations.files,
         now=now,
+        # Of hosts that shared, one may tell that a test is another's before that one begins it.
+        others={name: group.file for shard in plan.shards for group in shard.groups for name in group.ids},
     )
 
 
 def _interrupted(journals: Iterable[Journal]) -> bool:
+    """Whether the last attempt at any shard was; what was resumed went on."""
+    last = {journal.shard: journal for journal in journals}  # they come by attempt
     return any(
         event["e"] == "shard_end" and event.get("status") == "interrupted"
-        for journal in journals
+        for journal in last.values()
         for event in journal.events
     )
 

@@ -78,3 +78,10 @@ def test_damaged_lines_and_those_of_an_earlier_version_are_not_kept_whole(tmp_pa
     path.write_text('{"t":1,"e":"end","id":"a","detail":"' + "w" * 50_000 + '"}\n')
     (event,) = read_journal(path, 0, 1).events
     assert len(event["detail"]) < MOST + 100
+
+
+def test_of_a_message_the_beginning_is_kept_by_which_decisions_are_made() -> None:
+    text = "[XPASS(strict)] " + "because " * 100
+    kept = Excerpts(room=0).cut({"e": "end", "message": text}, "0-1.jsonl")["message"]
+    assert kept.startswith("[XPASS(strict)] because")
+    assert "characters cut; the whole text is in 0-1.jsonl" in kept

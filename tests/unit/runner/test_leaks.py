@@ -64,3 +64,21 @@ def test_only_what_still_runs_is_a_leak(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_children_nothing_is_read(tmp_path: Path) -> None:
     assert running_children(tmp_path) == {}
+
+
+def test_a_process_without_a_free_descriptor_has_its_outcome_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(*_: object) -> bool:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(leaks, "_has_children", no_more)
+    assert running_children(tmp_path) == {}
+
+
+def test_what_libraries_start_once_for_all_is_no_leak() -> None:
+    idle = threading.Thread(target=threading.Event().wait, args=(0.5,), name="ThreadPoolExecutor-0_0")
+    one = Leaks(processes=dict)
+    idle.start()
+    assert one.look() == ""
+    idle.join()

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from _pytest.subtests import SubtestReport
 
 from ci.runner.plugin import outcome_of
 
@@ -34,6 +35,36 @@ SETUP, TEARDOWN = report("setup"), report("teardown")
     ],
 )  # fmt: skip
 def test_the_outcome_of_a_test_is_that_of_its_worst_phase(
+    reports: list[Any], outcome: str, message: str
+) -> None:
+    assert outcome_of(reports)[:2] == (outcome, message)
+
+
+def subtest(outcome: str = "passed", text: str = "", **more: Any) -> SubtestReport:
+    made = SubtestReport.__new__(SubtestReport)  # its own arguments are pytest's business
+    made.__dict__.update(when="call", outcome=outcome, longrepr=text, **more)
+    return made
+
+
+MISSED = subtest("skipped", wasxfail="gap")
+
+
+@pytest.mark.parametrize(
+    ("reports", "outcome", "message"),
+    [
+        ([SETUP, subtest("skipped"), subtest(), report(), TEARDOWN], "passed", ""),
+        ([SETUP, MISSED, report(wasxfail="gap"), TEARDOWN], "xfailed", "gap"),
+        ([SETUP, subtest(wasxfail="gap"), MISSED, report(wasxfail="gap"), TEARDOWN], "xfailed", "gap"),
+        ([SETUP, MISSED, subtest(wasxfail="gap"), report(wasxfail="gap"), TEARDOWN], "xfailed", "gap"),
+        ([SETUP, MISSED, report(outcome="failed", text="[XPASS(strict)] gap"), TEARDOWN], "xfailed", "gap"),
+        ([SETUP, subtest(wasxfail="gap"), report(wasxfail="gap"), TEARDOWN], "xpassed", "gap"),
+        ([SETUP, MISSED, report(outcome="failed", text="E   Boom: x"), TEARDOWN], "failed", "Boom: x"),
+        ([SETUP, subtest("failed", "E   Sub: 1"), report(), TEARDOWN], "failed", "Sub: 1"),
+        ([SETUP, subtest("skipped"), report(outcome="skipped", text="s"), TEARDOWN], "skipped", "s"),
+        ([SETUP, MISSED, report(), TEARDOWN], "passed", ""),
+    ],
+)  # fmt: skip
+def test_of_subtests_failures_count_and_what_was_declared(
     reports: list[Any], outcome: str, message: str
 ) -> None:
     assert outcome_of(reports)[:2] == (outcome, message)

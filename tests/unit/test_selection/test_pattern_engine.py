@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import warnings
 
 import pytest
 from hypothesis import assume, given
@@ -40,7 +42,6 @@ def test_a_catastrophic_pattern_comes_to_an_end(text: str) -> None:
         "(?:a{999}){999}",
         "(?x)(a|aa) +$",
         "(?ix:(a|aa)\n+$)",
-        "(?:a|aa)(?#x)+$",
         "(?!z)" + "a?" * 9 + "a*a*b",
     ],
 )
@@ -91,3 +92,49 @@ def test_a_regular_expression_matches_what_python_s_engine_says(text: str, value
 def test_a_name_that_is_no_utf_8_is_matched_all_the_same() -> None:
     assert compile_pattern("/^a.*.*b$/").search("a\udc80b")
     assert compile_pattern("/^a.*\udc80.*b$/").search("a\udc80b")
+
+
+@pytest.mark.parametrize(
+    ("text", "hits", "misses"),
+    [
+        ("^test_a{,3}_.*_b.*$", ["test_aa_x_b", "test__x_b"], ["test_aaaa_x_b", "test_a{,3}_x_b"]),
+        ("[[:digit:]]+x*y*", ["d]", ":]"], ["12"]),
+        (r"^a\Zb*c*|a+b+\Z", ["aab"], ["aabc"]),
+        (r"\u00e9+x*y*$", ["é"], ["e"]),
+        (r"^[\b]+[^]a]+x*$", ["\bb"], ["b", "\ba"]),
+        ("a+(?# as it was )b+c*$", ["ab"], ["a"]),
+        (r"^[\u00e9[]+a*b*$", ["é["], ["u"]),
+    ],
+)
+def test_re2_reads_what_python_reads(text: str, hits: list[str], misses: list[str]) -> None:
+    found = compile_linear(text)
+    assert isinstance(found, Linear)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        python = re.compile(text)
+    for one in (*hits, *misses):
+        assert bool(found.search(one)) is bool(python.search(one)) is (one in hits), one
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "^(?!.*cuda)(?!.*mps).*$",
+        r"a\+b\+c\+(?=d)",
+        r"[*+]\d+\.\d+(?!x)",
+        "(?#* + {)(?=x)y",
+    ],
+)
+def test_a_look_around_that_cannot_take_long_is_python_s(text: str) -> None:
+    assert isinstance(compile_linear(text), re.Pattern)
+
+
+@pytest.mark.parametrize(
+    ("text", "degree"),
+    [
+        ("^(?!.*cuda)(?!.*mps).*$", 1), (".*(?!.*x)", 2), ("(?=.*(?!.*x)).*", 2), (r"a\+b\*[*+]", 0),
+        ("a{3}b{,2}", 2), ("(a)*", math.inf), ("(?x)a +", math.inf), ("a(b*", 1), ("a)*", math.inf),
+    ],
+)  # fmt: skip
+def test_what_looks_around_multiplies_with_what_stands_before_it(text: str, degree: float) -> None:
+    assert steps(text) == degree
