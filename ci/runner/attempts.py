@@ -46,7 +46,10 @@ class Attempts:
             SpyreCiError: its files cannot be made.
         """
         with explained(self._run_dir, f"shard {shard.index} cannot be begun"):
-            attempt = new_attempt(self._run_dir, shard.index, len(shard.ids))
+            before = self._last.get(shard.index)
+            # A test may have deleted its journal: no other is to have its name.
+            after = 0 if before is None else before.number
+            attempt = new_attempt(self._run_dir, shard.index, len(shard.ids), after=after)
             self.guard(attempt.journal)
         self._last[shard.index] = attempt
         for message, ids in self._doubts.pop(shard.index, {}).items():
@@ -65,13 +68,20 @@ class Attempts:
     def write(self, attempt: Attempt, event: str, **content: Any) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
         try:
-            with contextlib.closing(JournalWriter(attempt.journal, time.time)) as journal:
+            with contextlib.closing(JournalWriter(self._where(attempt.journal), time.time)) as journal:
                 journal.write(event, **content)
                 journal.sync(now=event == "shard_end")
         except OSError as error:
             # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
             message = f"{attempt.journal}: {error}"
             self._refused(attempt.shard, {"e": "worker_lost", "id": None, "message": message})
+
+    def _where(self, path: Path) -> Path:
+        """The journal, also where a test has deleted it; a new file of its name would be in its way."""
+        if not path.exists() and (descriptor := self._guarded.get(path)) is not None:
+            still_there = Path(f"/proc/self/fd/{descriptor}")
+            return still_there if still_there.exists() else path
+        return path
 
     def close(self) -> None:
         """Put back the journals that a test has deleted since; the worker guards only its own."""

@@ -79,6 +79,12 @@ class Desk:
             self._pool.release(card)
             self._asked = None  # with one card fewer, the run may have another
 
+    def abandon(self, cards: Sequence[Card], why: str) -> None:
+        """Do without cards that something holds which nobody can end: no other run is to have them either."""
+        for card in cards:
+            self._pool.abandon(card, why)
+        self._asked = None
+
     def release_free(self) -> None:
         """Let go of what nobody here needs: another run may be waiting for it."""
         self.release(self._free)
@@ -96,7 +102,9 @@ class Desk:
         """A test to be run again, with cards for it that nobody holds; asked when all posts are gone."""
         if not self._may_ask():
             return None
-        for one in tests:
+        # Not of those that no card is left for: in vain it would give up the run's turn.
+        possible = (one for one in tests if self._pool.may_have(one.cards, avoid=one.avoid))
+        for one in possible:
             if cards := self._pool.take(one.cards, least=one.cards, avoid=one.avoid):
                 self._asked = None
                 return one, cards

@@ -153,6 +153,10 @@ class Dispatcher:
         self.learn(post, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
         return took
 
+    def hold(self, post: int, file: str | None) -> None:
+        """A post has this file set up, or none."""
+        self.sight.holds[post] = file
+
     def expected_s(self, job: Job) -> float:
         """Seconds a job was expected to take before anything was learnt."""
         return self.sight.file_s.get(job.piece.file, 0.0) if job.setup else job.piece.expected_s

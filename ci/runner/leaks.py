@@ -91,10 +91,12 @@ def _has_children() -> bool:
 def _name(folder: Path) -> str | None:
     """What a process is called; None where it has ended, or is none of the test's."""
     try:
-        state = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+        stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        state = stat.rpartition(")")[2].split()[0]
         words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except (OSError, IndexError):
         return None
     if state == "Z" or any(known in word for word in words for known in _EXPECTED):
         return None
-    return " ".join(filter(None, words))[:_NAME_LIMIT] or "?"
+    # One that is just becoming another program has no words yet.
+    return (" ".join(filter(None, words)) or stat.rpartition(")")[0].partition("(")[2])[:_NAME_LIMIT]

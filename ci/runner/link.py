@@ -50,7 +50,7 @@ class Attempt:
         }
 
 
-def new_attempt(run_dir: Path, shard: int, planned: int) -> Attempt:
+def new_attempt(run_dir: Path, shard: int, planned: int, *, after: int = 0) -> Attempt:
     """The next attempt at a shard; its folders are there when this returns, and its journal has its name.
 
     Raises:
@@ -59,7 +59,7 @@ def new_attempt(run_dir: Path, shard: int, planned: int) -> Attempt:
     for name in ("journal", "logs"):
         (run_dir / name).mkdir(parents=True, exist_ok=True)
     while True:
-        number = next_attempt(run_dir, shard)
+        number = max(next_attempt(run_dir, shard), after + 1)
         journal = journal_path(run_dir, shard, number)
         with contextlib.suppress(FileExistsError):
             # Two hosts that share the folder do not share a journal.
@@ -120,6 +120,7 @@ class Link:
         self._orders = Sender(self.process.stdin.fileno())
         self._answers = Lines(self.process.stdout.fileno())
         self._tail = _tail_of(attempt)
+        self._late: JournalTail | None = None
         # A worker that ended before it read its task is noticed as lost.
         self._orders.send(json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
 
@@ -139,7 +140,18 @@ class Link:
     def go_on(self, attempt: Attempt) -> None:
         """Have it work for another shard, in whose journal it writes from now on; read `events` first."""
         self.order(Order(do="shard", shard=attempt.as_json()))
+        self._late = self._tail
         self.attempt, self._tail = attempt, _tail_of(attempt)
+
+    def late_events(self) -> Sequence[Event]:
+        """What it wrote to the journal of the shard before, as it ended that."""
+        late, self._late = self._late, None
+        return () if late is None else late.read()
+
+    @property
+    def unsent(self) -> int | None:
+        """What `select` waits for where it could not take all it was told."""
+        return None if self.process.stdin is None or self.process.stdin.closed else self._orders.unsent
 
     def answers(self) -> list[Answer]:
         """What it said since the last call; what it was told and could not take yet goes on its way."""

@@ -143,6 +143,11 @@ class Sender:
         self._rest += content
         self.push()
 
+    @property
+    def unsent(self) -> int | None:
+        """What `select` waits for to send more; None where all was sent."""
+        return self._descriptor if self._rest else None
+
     def push(self) -> None:
         """Send more of what is left; a reader that is gone is noticed by whoever waits for it."""
         try:

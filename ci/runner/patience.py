@@ -11,6 +11,7 @@ from ci.runner.watch import Watch
 # A process in the kernel's uninterruptible sleep, such as in a driver, does not end by any signal until the
 # driver lets it. Longer than this nobody waits for it.
 KILL_S = 30.0
+NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most likely in the card's driver"
 _POLL_S = 0.02
 
 

@@ -23,11 +23,15 @@ class Pending(NamedTuple):
         id: of the test.
         cards: the names of those it failed on.
         attempt: which try it will be; above every one that was begun.
+        failed: how often it failed.
+        lost: how often it was lost with its worker.
     """
 
     id: str
     cards: frozenset[str]
     attempt: int
+    failed: int = 1
+    lost: int = 0
 
 
 @dataclass(slots=True)
@@ -35,18 +39,20 @@ class _Tries:
     """What was tried of a test.
 
     Attributes:
-        failures: how often that failed, or was lost with its worker.
-        cards: where.
+        failures: how often that failed.
+        lost: how often it was lost with its worker.
+        cards: where it failed.
         last: the number of the last try that was begun.
-        of_last: that of the last one that ended, with when it did and whether it failed.
+        of_last: that of the last one that ended, with when it did, whether it failed and whether it was lost.
         outcome: whether any had one.
         settled: whether it was said, or is clear, that it is not run again.
     """
 
     failures: int = 0
+    lost: int = 0
     cards: set[str] = field(default_factory=set)
     last: int = 0
-    of_last: tuple[int, float, bool] = (0, 0.0, False)
+    of_last: tuple[int, float, bool, bool] = (0, 0.0, False, False)
     outcome: bool = False
     settled: bool = False
 
@@ -54,11 +60,18 @@ class _Tries:
         """A try came to its end."""
         self.last = max(self.last, number)
         self.outcome = self.outcome or not lost
-        if bad:
+        if lost:
+            self.lost += 1
+        elif bad:
             self.failures += 1
             self.cards.update(card.split("+") if card else ())
         # What was cut off may have run twice by one number.
-        self.of_last = max(self.of_last, (number, moment, bad), key=lambda told: told[:2])
+        self.of_last = max(self.of_last, (number, moment, bad, lost), key=lambda told: told[:2])
+
+    def open(self, most: int) -> bool:
+        """Whether it has a try left and no good end; one that never came to any end is left of the plan."""
+        _, _, bad, lost = self.of_last
+        return self.outcome and bad and not self.settled and (self.lost if lost else self.failures) <= most
 
 
 def pending_retries(journals: Sequence[Journal], most: int) -> list[Pending]:
@@ -76,9 +89,9 @@ def pending_retries(journals: Sequence[Journal], most: int) -> list[Pending]:
     for journal in journals:
         _read(journal.events, tries)
     return [
-        Pending(name, frozenset(one.cards), one.last + 1)
+        Pending(name, frozenset(one.cards), one.last + 1, one.failures, one.lost)
         for name, one in tries.items()
-        if one.outcome and one.of_last[2] and one.failures <= most and not one.settled
+        if one.open(most)
     ]
 
 

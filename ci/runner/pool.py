@@ -142,6 +142,13 @@ class CardPool:
         if self._leases is not None:
             self._leases.release(card.name)
 
+    def abandon(self, card: Card, why: str) -> None:
+        """A card is out, and stays leased as long as the process lives that nobody can end."""
+        self.leave_out(card, why)
+        self._held.discard(card.name)
+        if self._leases is not None:
+            self._leases.abandon(card.name)
+
     def close(self) -> None:
         """Let go of every card."""
         self._held.clear()

@@ -11,6 +11,7 @@ from ci.runner.dispatch import Job
 from ci.runner.journal import Event
 from ci.runner.link import Attempt, Link
 from ci.runner.messages import Order
+from ci.runner.patience import NEVER_ENDS
 
 # A card that died without a word fails everything: after so many failures in a row it is checked.
 FAILURES_IN_A_ROW = 3
@@ -43,6 +44,7 @@ class Post:
         row: how many tests have failed in a row.
         suspect: whether so many did that the card may be dead.
         killed_at: when it was killed, in monotonic seconds.
+        stuck: whether a process of it cannot be ended.
     """
 
     cards: Sequence[Card]
@@ -67,6 +69,7 @@ class Post:
     row: int = 0
     suspect: bool = False
     killed_at: float | None = None
+    stuck: bool = False
 
     @property
     def card(self) -> Card:
@@ -117,7 +120,7 @@ class Post:
 
     def take(self, event: Event) -> None:
         """Note what its journal says."""
-        self._take_blame(event)
+        self.take_blame(event)
         match event.get("e"):
             case "start":
                 self.current = event["id"]
@@ -160,7 +163,7 @@ class Post:
             self.row = self.row + 1 if outcome == "failed" else 0
         self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
 
-    def _take_blame(self, event: Event) -> None:
+    def take_blame(self, event: Event) -> None:
         """Note where it is the card's fault."""
         said = event.get("e")
         checked = said == "card_check" and not event["ok"] and event["why"] == "order"
@@ -171,3 +174,4 @@ class Post:
         ):
             return
         self.fault, self.certain = str(event["message"]), bool(event.get("ras"))
+        self.stuck = self.stuck or self.fault.startswith(NEVER_ENDS)

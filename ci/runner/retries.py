@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 TOO_MANY = "it is not run again: as many tests as may be (run.retry_budget) were run again before it"
 
@@ -35,6 +36,20 @@ class Again:
         return len(cards) >= self.cards and self.avoid.isdisjoint(cards)
 
 
+class Owed(NamedTuple):
+    """A test whose next try an earlier part of the run did not come to.
+
+    Attributes:
+        test: what is to be run.
+        failed: how often it failed so far.
+        lost: how often it was lost with its worker.
+    """
+
+    test: Again
+    failed: int
+    lost: int
+
+
 @dataclass(slots=True)
 class _Past:
     """What was tried of a test: how often it failed, how often it was lost, the last try, the cards."""
@@ -64,18 +79,18 @@ class Retries:
     _given: dict[str, Again] = field(default_factory=dict)
     _refused: list[Again] = field(default_factory=list)
 
-    def failed(self, name: str, *, file: str, of: int, card: str, attempt: int = 1) -> None:
-        """A try of a test ended badly; of several cards, each is one it failed on.
+    def failed(self, name: str, *, file: str, of: int, card: str, attempt: int = 1, cards: int = 1) -> None:
+        """A try of a test that needs `cards` cards ended badly; of several, each is one it failed on.
 
         Where another host had begun it before, the first try here is not the first `attempt` at it.
         """
-        past, held = self._tried(name, attempt), frozenset(card.split("+"))
-        past.cards |= held
+        past = self._tried(name, attempt)
+        past.cards |= frozenset(card.split("+"))
         past.failed += 1
         if past.failed <= self.most:
-            self._put(name, past, file=file, of=of, cards=len(held))
+            self._put(name, past, file=file, of=of, cards=cards)
 
-    def lost(self, name: str, *, file: str, of: int, card: str, attempt: int = 1) -> None:
+    def lost(self, name: str, *, file: str, of: int, attempt: int = 1, cards: int = 1) -> None:
         """A try of a test came to nothing, and not by its own or its card's doing.
 
         It costs the test none of the tries it has where it fails, and no card.
@@ -83,15 +98,20 @@ class Retries:
         past = self._tried(name, attempt)
         past.lost += 1
         if past.lost <= self.most:
-            self._put(name, past, file=file, of=of, cards=len(card.split("+")))
+            self._put(name, past, file=file, of=of, cards=cards)
 
-    def owed(self, ones: Iterable[Again]) -> None:
+    def owed(self, ones: Iterable[Owed]) -> None:
         """Tests that an earlier part of the run did not come to run again."""
         for one in ones:
-            past = self._tried(one.id, one.attempt - 1)
-            past.cards |= one.avoid
-            past.failed += 1
-            self._put(one.id, past, file=one.file, of=one.of, cards=one.cards)
+            test = one.test
+            past = self._tried(test.id, test.attempt - 1)
+            past.cards |= test.avoid
+            past.failed, past.lost = one.failed, one.lost
+            self._put(test.id, past, file=test.file, of=test.of, cards=test.cards)
+
+    def bar(self, cards: Collection[str]) -> None:
+        """Nothing that waits is to be tried on these cards: whatever they are, no worker lives with them."""
+        self._waiting = [replace(one, avoid=one.avoid.union(cards)) for one in self._waiting]
 
     def take(self, card: str) -> Again | None:
         """The next test to be run again that did not fail on this card."""

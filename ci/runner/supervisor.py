@@ -30,7 +30,7 @@ from ci.runner.patience import KILL_S
 from ci.runner.pool import CardPool
 from ci.runner.post import Post
 from ci.runner.resume import cannot_go_on
-from ci.runner.retries import Again, Retries
+from ci.runner.retries import Owed, Retries
 from ci.runner.run_options import RunOptions
 from ci.runner.tries import Tries
 from ci.runner.work import Work
@@ -60,7 +60,7 @@ def run_plan(
     timeouts: Mapping[str, float] | None = None,
     meeting: Meeting | None = None,
     whole: Plan | None = None,
-    owed: Sequence[Again] = (),
+    owed: Sequence[Owed] = (),
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
@@ -118,7 +118,7 @@ class _Supervisor:
         file_s: Mapping[str, float],
         listen: Listener,
         share: Share | None = None,
-        owed: Sequence[Again] = (),
+        owed: Sequence[Owed] = (),
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
         self._pool = pool
@@ -239,6 +239,7 @@ class _Supervisor:
         # A shard of several cards waits for them, and several cards do not help where one is enough.
         if self._desk.waiting or len(post.cards) > 1:
             post.leave()
+            self._dispatcher.end(post.shard)
         return False
 
     def _next_shard(self, post: Post, shard: Shard) -> None:
@@ -251,7 +252,8 @@ class _Supervisor:
         links = {post.link.fileno(): post for post in self._posts if not post.link.silent}
         if self._posts:
             self._desk.busy()
-        select.select(list(links), [], [], POLL_S)
+        full = [post.link.unsent for post in self._posts if post.link.unsent is not None]
+        select.select(list(links), full, [], POLL_S)
         for post in list(self._posts):
             answers = post.link.answers()
             self._follow(post)
@@ -262,6 +264,7 @@ class _Supervisor:
 
     def _answered(self, post: Post, answer: Answer) -> None:
         if not post.ready:
+            self._dispatcher.hold(post.shard, answer.held)
             self._begun(post)
             return
         job, post.job = post.job, None
@@ -284,6 +287,11 @@ class _Supervisor:
     def _begun(self, post: Post) -> None:
         """A worker is ready, or its card was checked."""
         if post.leaving:
+            return
+        for event in post.link.late_events():
+            post.take_blame(event)  # what it found out when it ended the file of the shard before
+        if not post.checking and post.fault is not None:
+            self._fault(post, post.fault)
             return
         if not post.checking and not post.checked and self._options.preflight_timeout_s:
             post.check()
@@ -315,16 +323,19 @@ class _Supervisor:
     def _drop(self, post: Post) -> None:
         """Do without a card: its worker ends, and what is left of its shard is for others."""
         post.sick = True
-        for card in filter(self._pool.is_out, post.cards):
-            self._note(post, "card_lost", card=card.name, message=self._pool.why_out(card))
+        self._tell_lost(post)
         post.leave()
         self._end_shard(post)
+
+    def _tell_lost(self, post: Post) -> None:
+        for card in filter(self._pool.is_out, post.cards):
+            self._note(post, "card_lost", card=card.name, message=self._pool.why_out(card))
 
     def _end_shard(self, post: Post) -> None:
         """What a post leaves undone waits for a card again, with what it had taken over from others."""
         self._dispatcher.end(post.shard)
         left = set(self._dispatcher.left_over()) & set(self._work.indexes)
-        served = {one.shard for one in self._posts if not one.sick}
+        served = {one.shard for one in self._posts if not one.sick and not one.leaving}
         served |= {shard.index for shard in self._desk.waiting}
         served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
         self._desk.put([self._work.shard(index) for index in sorted(left - served)])
@@ -373,9 +384,14 @@ class _Supervisor:
 
     def _part(self, post: Post) -> None:
         """A worker has ended: its cards are free, but for those that are out."""
+        if post.fault is not None and not post.sick and self._strike(post, post.fault):
+            self._tell_lost(post)
         if not post.finished:
             self._note(post, "shard_end", status="done")
-        self._desk.take_back(post.cards)
+        if post.stuck:
+            self._desk.abandon(post.cards, post.fault or "")
+        else:
+            self._desk.take_back(post.cards)
 
     def _follow(self, post: Post) -> None:
         for event in post.link.events():
@@ -399,6 +415,8 @@ class _Supervisor:
         self._note(post, "shard_end", status="done")
         if post.fault is not None and self._strike(post, post.fault):
             self._posts.remove(post)
+            post.sick = True
+            self._tell_lost(post)
             self._end_shard(post)
             self._part(post)
         elif not for_good and post.restarts < self._options.worker_restarts:
@@ -422,10 +440,15 @@ class _Supervisor:
         wide = len(lost.cards) > 1
         self._reasons[lost.shard] = reason
         self._losses[lost.shard] += CARDS_A_SHARD if wide else 1
-        if not wide:  # of several cards nobody knows which it was, or whether it was one at all
+        self._retries.bar([card.name for card in lost.cards])
+        if lost.killed_at is not None:
+            self._desk.abandon(lost.cards, reason)
+        elif wide:  # of several cards nobody knows which it was, or whether it was one at all
+            self._desk.release(lost.cards)
+        else:
             self._pool.leave_out(lost.cards[0], reason)
-            self._listen(lost.shard, {"e": "card_lost", "card": lost.card.name, "message": reason})
-        self._desk.release(lost.cards)
+            self._desk.release(lost.cards)
+        self._tell_lost(lost)
         self._end_shard(lost)
 
     def _give_up_the_rest(self) -> None:

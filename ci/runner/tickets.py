@@ -121,7 +121,9 @@ class Tickets:
             return None
         try:
             if _free(descriptor):
-                path.unlink(missing_ok=True)
+                # Under the lock: another may have thrown it away, and a third have drawn its number since.
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    path.unlink(missing_ok=True)
                 return None
             ticket = _ticket(os.pread(descriptor, _BYTES, 0))
         except OSError:

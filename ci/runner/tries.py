@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TypedDict
 
 from ci.runner.attempts import Attempts
 from ci.runner.journal import XPASS_STRICT, Event
@@ -12,6 +12,13 @@ from ci.runner.work import Work
 
 NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
 IN_ORDER = "it is not run again: it runs after other tests of its file (in_order), and not alone"
+
+
+class _Facts(TypedDict):
+    file: str
+    of: int
+    attempt: int
+    cards: int
 
 
 class Tries:
@@ -29,11 +36,14 @@ class Tries:
         if self._work.follows(event["id"]) and self._retries.most:
             self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=IN_ORDER)
         else:
-            self._tell(self._retries.failed, post, event["id"])
+            self._failed(post, event["id"])
 
     def lost(self, post: Post, name: str) -> None:
         """A test ran when its worker was lost; where that hung, it may have been the card's doing."""
-        self._tell(self._retries.failed if post.killed_at is not None else self._retries.lost, post, name)
+        if post.killed_at is not None:
+            self._failed(post, name)
+        else:
+            self._retries.lost(name, **self._of(post, name))
 
     def give_up(self, blockers: str) -> None:
         """Say of what waits, or was refused, why it is not run again.
@@ -46,14 +56,18 @@ class Tries:
         for one in self._retries.refused:
             self._say(one, TOO_MANY)
 
-    def _tell(self, told: Callable[..., None], post: Post, name: str) -> None:
-        told(
-            name,
-            file=self._work.file_of(name),
-            of=self._work.shard_of(name),
-            card=post.card.name,
-            attempt=1 if post.job is None else post.job.attempt,
-        )
+    def _failed(self, post: Post, name: str) -> None:
+        self._retries.failed(name, card=post.card.name, **self._of(post, name))
+
+    def _of(self, post: Post, name: str) -> _Facts:
+        work = self._work
+        attempt = 1 if post.job is None else post.job.attempt
+        return {
+            "file": work.file_of(name),
+            "of": work.shard_of(name),
+            "attempt": attempt,
+            "cards": work.cards_of(name),
+        }
 
     def _say(self, one: Again, reason: str) -> None:
         # A test of another host's shard is told of in a journal of this one's.

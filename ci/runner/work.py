@@ -76,11 +76,12 @@ class Work:
         self.tick_s = piece_seconds(whole or plan)
         self._spawned = frozenset(spawned)
         self._expectations, self._timeouts = expectations, timeouts or {}
-        self._groups: dict[str, tuple[int, Group]] = {
+        # Of all shards: what was run here for others may have to run here again.
+        self._groups: dict[str, tuple[Shard, Group]] = {
             name: place
-            for shard in known
+            for shard in (whole or plan).shards
             for group in shard.groups
-            for place in ((shard.index, group),)
+            for place in ((shard, group),)
             for name in group.ids
         }
         self._planned: dict[str, list[str]] = {}
@@ -103,7 +104,11 @@ class Work:
 
     def shard_of(self, name: str) -> int:
         """The shard a test is planned for."""
-        return self._groups[name][0]
+        return self._groups[name][0].index
+
+    def cards_of(self, name: str) -> int:
+        """How many cards a test needs at once."""
+        return self._groups[name][0].cards
 
     def follows(self, name: str) -> bool:
         """Whether a test runs after another in a given order, so that alone it would be another test."""

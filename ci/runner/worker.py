@@ -23,7 +23,7 @@ from ci.runner.hand import Hand
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.machine import boot_id, host_name
 from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
-from ci.runner.patience import Patience, gone
+from ci.runner.patience import NEVER_ENDS, Patience, gone
 from ci.runner.preflight import Finding, check, until_free
 from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
@@ -33,7 +33,6 @@ POLL_S = 0.02
 IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
 UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
-NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most likely in the card's driver"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -186,7 +185,7 @@ class Worker:
         if (code := self._wait(hand)) is None:
             return
         self._left(order.file, (), hand, code)
-        if hand.forked and order.file in self._unforkable:
+        if hand.forked and order.file in self._unforkable and not self._sick:
             self._hold(order)
 
     def _take(self, order: Order) -> Hand:

@@ -53,6 +53,12 @@ def control_step(context: Context, part: Part, options: RunOptions) -> bool:
         return False
 
 
+def control_is_owed(context: Context, plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> bool:
+    """Whether something failed in these shards that has still to run on the control device."""
+    device = context.settings.model.run.control
+    return device not in ("none", context.settings.model.device.name) and bool(_wanted(plan, shards, folder))
+
+
 def _control(context: Context, part: Part, options: RunOptions) -> bool:
     device = context.settings.model.run.control
     plan = _whole(part.plan, part.folder)

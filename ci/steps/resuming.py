@@ -15,13 +15,14 @@ from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch
 from ci.runner.journal import Journal, read_journals
 from ci.runner.machine import boot_id
-from ci.runner.pending import pending_retries
+from ci.runner.pending import Pending, pending_retries
 from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left
-from ci.runner.retries import Again
+from ci.runner.retries import Again, Owed
 from ci.runner.run_lock import run_lock
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
+from ci.steps.controlling import control_is_owed
 from ci.steps.ending import end_run
 from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
 from ci.steps.part import Part
@@ -103,7 +104,7 @@ def resume_step(
         if alone:  # else these may be somebody's who is at work
             _end_leftovers(context, folder)
         cut_off = _read(folder, plan, chosen)
-        interrupted = _finish(context, folder, cut_off, note, source=source, events=events)
+        interrupted = _finish(context, folder, cut_off, note, source=source, events=events, alone=alone)
         whole = len(chosen) == len(plan.shards)
         if whole and folder.selection.is_file() and folder.identity.is_file():
             if allow_collect_errors is None:
@@ -155,12 +156,13 @@ def _finish(
     *,
     source: str | None,
     events: Sink | None,
+    alone: bool,
 ) -> bool:
     """Run what is left, and return whether that was interrupted."""
     left = what_is_left(cut_off.plan, cut_off.settled)
     owed = _owed(context, cut_off)
     _say(context, folder, cut_off, left, owed=len(owed))
-    if not left.ids and not owed:
+    if not (left.ids or owed or control_is_owed(context, cut_off.plan, cut_off.shards, folder)):
         return False
     _refuse_another_checkout(context, folder, note)
     indexes = {shard.index for shard in cut_off.shards}
@@ -181,27 +183,29 @@ def _finish(
         whole=cut_off.plan,
         owed=owed,
         events=events,
+        alone=alone,
     )
 
 
-def _owed(context: Context, cut_off: _CutOff) -> list[Again]:
-    """The second tries that the run did not come to, of tests that it was to run here."""
+def _owed(context: Context, cut_off: _CutOff) -> list[Owed]:
+    """The second tries that the run did not come to, of tests that failed here, whosever they are."""
     places = {
-        name: (shard, group.file) for shard in cut_off.shards for group in shard.groups for name in group.ids
+        name: (shard, group.file)
+        for shard in cut_off.plan.shards
+        for group in shard.groups
+        for name in group.ids
     }
+    here = {shard.index for shard in cut_off.shards}
+    journals = [journal for journal in cut_off.journals if journal.shard in here]
+    pending = pending_retries(journals, context.settings.model.run.retries)
     anywhere = context.settings.model.device.name == "cpu"
-    return [
-        Again(
-            id=one.id,
-            file=places[one.id][1],
-            of=places[one.id][0].index,
-            attempt=one.attempt,
-            avoid=frozenset() if anywhere else one.cards,
-            cards=places[one.id][0].cards,
-        )
-        for one in pending_retries(cut_off.journals, context.settings.model.run.retries)
-        if one.id in places
-    ]
+    return [_owed_one(one, *places[one.id], anywhere=anywhere) for one in pending if one.id in places]
+
+
+def _owed_one(one: Pending, shard: Shard, file: str, *, anywhere: bool) -> Owed:
+    avoid = frozenset[str]() if anywhere else one.cards
+    test = Again(id=one.id, file=file, of=shard.index, attempt=one.attempt, avoid=avoid, cards=shard.cards)
+    return Owed(test=test, failed=one.failed, lost=one.lost)
 
 
 def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote | None) -> None:

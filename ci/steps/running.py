@@ -24,7 +24,7 @@ from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
-from ci.runner.retries import Again as Retry
+from ci.runner.retries import Owed
 from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
@@ -162,8 +162,9 @@ def run_locked(
     beside: RunFolder | None = None,
     doubts: Doubts | None = None,
     whole: Plan | None = None,
-    owed: Sequence[Retry] = (),
+    owed: Sequence[Owed] = (),
     events: Sink | None = None,
+    alone: bool = True,
 ) -> bool:
     """`run_step` for a caller that holds the lock of the folder, as who resumes a run does.
 
@@ -175,16 +176,18 @@ def run_locked(
         whole: what the plan is the rest of, where the run is resumed: others know its pieces.
         owed: of a run that is resumed: the retries it had still to make.
         events: takes what happens, for other tools.
+        alone: whether nobody else works in the folder, so that whoever did is dead.
     """
     shards, durations = part.shards, part.durations
     cards = cards_of(context)
     meeting = meeting_of(context, (beside or part.folder).path)
     if meeting is not None:
         left = None if whole is None else frozenset(part.plan.ids)
-        meeting = replace(meeting, names=part.folder.path / NAMES_FILE, left=left)
+        names = part.folder.path / NAMES_FILE if alone else None
+        meeting = replace(meeting, names=names, left=left)
     # Of whose pieces some may run here.
     within = shards if meeting is None else part.plan.shards
-    files = {group.file for shard in within for group in shard.groups} | {one.file for one in owed}
+    files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
     options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
     options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, files))
     with (
@@ -253,7 +256,7 @@ def _watched(
     events: Sink | None,
     shared: bool,
     whole: Plan | None = None,
-    owed: Sequence[Retry] = (),
+    owed: Sequence[Owed] = (),
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
     here = {shard.index for shard in part.shards}
@@ -265,7 +268,7 @@ def _watched(
         expected_s=part.durations.tests,
         setup_s=part.durations.files,
         now=context.monotonic(),
-        others=others | {one.id: one.file for one in owed},
+        others=others | {one.test.id: one.test.file for one in owed},
     )
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)

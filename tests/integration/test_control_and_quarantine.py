@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -91,6 +92,18 @@ def test_a_run_in_which_nothing_fails_has_no_control(shop: Path) -> None:
     assert run([*WORDS, "--control", "cpu", "-k", "passes"]) == 0
     (folder,) = (shop / "runs").iterdir()
     assert not (folder / "control").exists()
+
+
+def test_a_control_that_was_cut_off_is_made_up_for_on_resume(shop: Path) -> None:
+    assert run([*WORDS, "--control", "cpu"]) == 1
+    (folder,) = (shop / "runs").iterdir()
+    before = results(shop)
+    shutil.rmtree(folder / "control")
+    assert run(["pytorch", "--resume", "latest"]) == 1
+    assert {name: one.upstream for name, one in results(shop).items()} == {
+        name: one.upstream for name, one in before.items()
+    }
+    assert any(one.upstream for one in before.values())
 
 
 def test_shards_that_run_by_themselves_bring_their_control_along(shop: Path) -> None:

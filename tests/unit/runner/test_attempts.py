@@ -70,6 +70,18 @@ def test_a_journal_that_its_worker_wrote_anew_is_guarded_anew_and_left_alone(tmp
     attempts.close()  # twice is no error
 
 
+def test_what_is_said_of_a_deleted_journal_takes_nothing_from_it(tmp_path: Path) -> None:
+    attempts = made(tmp_path)
+    attempt = attempts.begin(SHARD)
+    attempts.write(attempt, "end", id="a.py::x", outcome="passed")
+    attempt.journal.unlink()
+    attempts.write(attempt, "worker_lost", id="a.py::y", message="gone")
+    assert attempts.begin(SHARD).number == attempt.number + 1
+    attempts.close()
+    first = read_journals(tmp_path)[0]
+    assert [event["e"] for event in first.events] == ["resumed", "end", "worker_lost"]
+
+
 def test_a_journal_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
     heard = Heard()
     attempts = made(tmp_path, heard)

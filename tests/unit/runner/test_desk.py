@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ci.runner.cards import Card
@@ -89,6 +90,33 @@ def test_a_test_runs_again_on_a_card_it_has_not_failed_on(tmp_path: Path) -> Non
     assert found is not None
     assert [card.name for card in found[1]] == ["emulated:1"]
     assert desk.for_retry([again("emulated:0", cards=3)]) is None
+
+
+def test_a_test_that_no_card_is_left_for_costs_the_run_no_turn(tmp_path: Path) -> None:
+    host = Host(tmp_path, 2)
+    other = host.pool("other")
+    other.take(2)
+    pool = host.pool()
+    desk = host.desk(pool)
+    hopeless = again("emulated:0", "emulated:1")
+    for order in ([again("emulated:0"), hopeless], [hopeless, again("emulated:0")]):
+        host.now += 2
+        assert desk.for_retry(order) is None
+        assert list(tmp_path.glob("*.ticket"))
+
+
+def test_a_card_that_something_holds_for_ever_stays_leased(tmp_path: Path) -> None:
+    host = Host(tmp_path, 1)
+    pool = host.pool()
+    (card,) = pool.take(1)
+    (stuck,) = (os.dup(one) for one in pool.descriptors([card]))  # a process that nobody can end
+    host.desk(pool).abandon([card], "it hangs")
+    pool.close()
+    assert pool.is_out(card)
+    other = host.pool("other")
+    assert other.take(1) == []
+    os.close(stuck)
+    assert len(other.take(1)) == 1
 
 
 def test_a_retry_is_worth_waiting_for_only_where_a_card_may_come_free(tmp_path: Path) -> None:

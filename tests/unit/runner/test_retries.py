@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.retries import Again, Retries
+from ci.runner.retries import Again, Owed, Retries
 
 
 def fail(retries: Retries, name: str, card: str) -> None:
-    retries.failed(name, file=f"{name}.py", of=0, card=card)
+    retries.failed(name, file=f"{name}.py", of=0, card=card, cards=len(card.split("+")))
 
 
 def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
@@ -98,7 +98,7 @@ def test_a_test_of_several_cards_runs_again_on_as_many() -> None:
 
 def test_a_try_that_was_lost_costs_no_try_and_no_card() -> None:
     retries = Retries(most=1, budget=9)
-    retries.lost("a", file="a.py", of=0, card="one")
+    retries.lost("a", file="a.py", of=0)
     first = retries.take("one")
     assert first is not None
     assert first.attempt == 2
@@ -114,7 +114,7 @@ def test_a_try_that_was_lost_costs_no_try_and_no_card() -> None:
 def test_a_test_that_costs_every_worker_is_not_tried_for_ever() -> None:
     retries = Retries(most=2, budget=9)
     for _ in range(5):
-        retries.lost("a", file="a.py", of=0, card="one")
+        retries.lost("a", file="a.py", of=0)
         retries.take("one")
     assert retries.waiting == ()
     assert Retries(most=0, budget=9).take("one") is None
@@ -123,8 +123,35 @@ def test_a_test_that_costs_every_worker_is_not_tried_for_ever() -> None:
 def test_what_an_earlier_part_of_the_run_owed_is_run_again_once() -> None:
     retries = Retries(most=1, budget=9)
     owed = Again(id="a", file="a.py", of=0, attempt=2, avoid=frozenset({"one"}))
-    retries.owed([owed])
+    retries.owed([Owed(owed, failed=1, lost=0)])
     assert retries.take("one") is None
     assert retries.take("two") == owed
     retries.failed("a", file="a.py", of=0, card="two", attempt=2)
     assert retries.waiting == ()
+
+
+def test_a_test_that_failed_twice_before_has_one_try_less() -> None:
+    retries = Retries(most=2, budget=9)
+    owed = Again(id="a", file="a.py", of=0, attempt=3, avoid=frozenset({"one", "two"}))
+    retries.owed([Owed(owed, failed=2, lost=1)])
+    assert retries.take("three") == owed
+    retries.failed("a", file="a.py", of=0, card="three", attempt=3)
+    assert retries.waiting == ()
+
+
+def test_a_narrow_test_stays_narrow_whatever_it_ran_on() -> None:
+    retries = Retries(most=2, budget=9)
+    retries.failed("a", file="a.py", of=0, card="one")
+    assert retries.take("two+three") is not None
+    retries.failed("a", file="a.py", of=0, card="two+three", attempt=2)
+    found = retries.take("four")
+    assert found is not None
+    assert found.cards == 1
+
+
+def test_cards_with_which_no_worker_lives_are_tried_no_more() -> None:
+    retries = Retries(most=1, budget=9, any_card=True)
+    retries.failed("a", file="a.py", of=0, card="one+two", cards=2)
+    retries.bar(["three", "four"])
+    assert retries.take("three+four") is None
+    assert retries.take("one+two") is not None
