@@ -16,7 +16,6 @@ from ci.errors import EXIT_INCOMPLETE, MissingInputError
 from ci.hud.deliver import flush_run
 from ci.hud.endpoint import open_app
 from ci.hud.flush import Effects
-from ci.hud.server.serve import serve as serve_app
 
 app = typer.Typer(
     help="HUD: report results, and serve the pages of the embedded endpoint.", no_args_is_help=True
@@ -40,6 +39,8 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
+    from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415  # as in `open_app`
+
     settings = settings_from_context(ctx)
     hud = settings.model.hud
     application, store = open_app(settings, clock=time.time, warn=typer.echo)

@@ -6,17 +6,19 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import requests
-from fastapi import FastAPI
 
 from ci.config import Settings
 from ci.errors import SettingsError
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
-from ci.hud.server.app import SERVER_NAME, create_app, proof_of_token
-from ci.hud.server.serve import embedded
+from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.store import Store
 from ci.hud.token import embedded_token, find_token
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 EMBEDDED = "embedded"
 NONE = "none"
@@ -64,6 +66,8 @@ def open_endpoint(
         target = _target(settings, running + CALLBACK_PATH, lambda: token)
         yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
         return
+    from ci.hud.server.serve import embedded  # noqa: PLC0415  # as in `open_app`
+
     app, store = open_app(settings, clock=clock, warn=warn)
     with contextlib.closing(store), embedded(app) as url:
         yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
@@ -73,6 +77,9 @@ def open_app(
     settings: Settings, *, clock: Callable[[], float], warn: Callable[[str], None]
 ) -> tuple[FastAPI, Store]:
     """The embedded server's application, and its store, which the caller closes."""
+    # The framework takes a quarter of a second, which every verb would pay.
+    from ci.hud.server.app import create_app  # noqa: PLC0415
+
     token = embedded_token(settings.state_dir, warn=warn)
     store = Store(settings.state_dir / STORE_FILE)
     return create_app(store, token=token, repository=settings.model.report.repository, clock=clock), store

@@ -279,3 +279,14 @@ def test_a_query_of_the_endpoint_reaches_neither_output_nor_files(desk: Desk, tr
     for secret in ("s3cret", "t0ken"):
         assert secret not in out + err
         assert not any(secret.encode() in content for content in files)
+
+
+def test_a_verb_does_not_wait_for_what_only_others_need() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, ci.cli.app; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert {"torch", "numpy", "fastapi", "uvicorn", "redis", "re2"} & set(told.stdout.split()) <= {"re2"}

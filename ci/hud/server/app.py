@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import secrets
 import sqlite3
@@ -21,9 +19,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from ci.hud.callback import MAX_BYTES, Callback, explain
 from ci.hud.client import CALLBACK_PATH
 from ci.hud.server import pages
+from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.store import CallbackRefusedError, Store
 
-SERVER_NAME = "spyre-ci-hud"
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 PAGE_ROWS = 100
 
@@ -32,11 +30,6 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Nonce = Annotated[str, Query(max_length=128)]
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
-
-
-def proof_of_token(token: str, nonce: str) -> str:
-    """What shows that a server knows the token, without telling it."""
-    return hmac.new(token.encode(), f"{SERVER_NAME}:{nonce}".encode(), hashlib.sha256).hexdigest()
 
 
 def create_app(store: Store, *, token: str, repository: str, clock: Callable[[], float]) -> FastAPI:

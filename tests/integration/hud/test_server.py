@@ -14,7 +14,8 @@ import pytest
 import requests
 
 from ci.hud.callback import MAX_BYTES
-from ci.hud.server.app import create_app, proof_of_token
+from ci.hud.server.app import create_app
+from ci.hud.server.proof import proof_of_token
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
