@@ -11,16 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ci.report.verdict import SILENT, Try, Verdict
-from ci.runner.journal import OUTCOMES, Event
+from ci.runner.journal import OUTCOMES, Event, count_of, seconds_of, text_of
 
 # Why a piece was given out that says nothing against the tests in it.
 _NO_RETRY = frozenset({"plan", "stolen"})
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
 INTERRUPTED = "interrupted"
-# The year 5138, in seconds since the epoch: a time beyond it is a mistake that no calendar can show.
-MAX_SECONDS = 1e11
-# Nothing is tried so often; a greater number is a mistake, and would be as many tries that are missing.
-MAX_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +149,7 @@ class Replay:
 
     def take(self, event: Event) -> None:
         """Take the next event; kinds this version does not know are passed over."""
-        moment = _number(event.get("t"), self.ended_at)
+        moment = seconds_of(event.get("t"), self.ended_at)
         # A clock that is set back must not turn the order of a journal round.
         self.ended_at = max(moment, self.ended_at)
         self.started_at = self.ended_at if self.started_at is None else self.started_at
@@ -194,10 +190,10 @@ class Replay:
                 self._file_error(event)
 
     def _shard(self, event: Event) -> None:
-        self.card = _text(event.get("card")) or self.card
-        self.host = _text(event.get("host")) or self.host
-        self.fingerprint = _text(event.get("fingerprint")) or self.fingerprint
-        self.status = _text(event.get("status")) or self.status
+        self.card = text_of(event.get("card")) or self.card
+        self.host = text_of(event.get("host")) or self.host
+        self.fingerprint = text_of(event.get("fingerprint")) or self.fingerprint
+        self.status = text_of(event.get("status")) or self.status
 
     def _group(self, event: Event) -> None:
         if event["e"] == "group_start":
@@ -212,7 +208,7 @@ class Replay:
         self.groups.append(GroupTiming(file=file, setup_s=None, started_at=now, ended_at=now))
 
     def _group_ready(self, event: Event) -> None:
-        file, setup_s = _name(event["file"]), _number(event["setup_s"], 0.0)
+        file, setup_s = _name(event["file"]), seconds_of(event["setup_s"], 0.0)
         if not self.groups or self.groups[-1].file != file:
             self._end_group()
             now = self.ended_at
@@ -228,12 +224,12 @@ class Replay:
         name = _name(event["id"])
         if name in self._open:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
-        number = _count(event.get("try", 1))
+        number = count_of(event.get("try", 1))
         # A piece of a host that was lost is begun once more, which is no word on the tests in it.
         self._open[name] = self.ended_at, number, number > 1 and number != self._begun_time
 
     def _piece(self, event: Event) -> None:
-        self._begun_time = _count(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
+        self._begun_time = count_of(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
 
     def _end(self, event: Event) -> None:
         name, outcome = _name(event["id"]), event["outcome"]
@@ -244,18 +240,18 @@ class Replay:
             self._close(name, event, Verdict.INFRASTRUCTURE, message=said)
 
     def _crash(self, event: Event) -> None:
-        cause = _text(event.get("cause")) or "exit"
+        cause = text_of(event.get("cause")) or "exit"
         outcome = Verdict.HARDWARE if cause == Verdict.HARDWARE else Verdict.FAILED
         self._close(_name(event["id"]), event, outcome, cause=cause)
 
     def _worker_lost(self, event: Event) -> None:
         lost = list(self._open) if event.get("id") is None else [_name(event["id"])]
-        message = _text(event.get("message")) or "the worker was lost"
+        message = text_of(event.get("message")) or "the worker was lost"
         for name in lost:
             self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
 
     def _of_several(self, event: Event) -> None:
-        reason = _text(event.get("message")) or "no reason given"
+        reason = text_of(event.get("message")) or "no reason given"
         names = _names(event["ids"])
         if event["e"] == "resumed":
             self.unsure.update(dict.fromkeys(names, reason))
@@ -264,7 +260,7 @@ class Replay:
             self.no_retry.update(dict.fromkeys(names, reason))
             return
         if event["e"] == "elsewhere":
-            self.elsewhere.update(dict.fromkeys(names, _text(event.get("host")) or "another host"))
+            self.elsewhere.update(dict.fromkeys(names, text_of(event.get("host")) or "another host"))
             return
         for name in names:
             if name in self._open:
@@ -274,7 +270,7 @@ class Replay:
 
     def _file_error(self, event: Event) -> None:
         file = _name(event["file"])
-        message, detail = _text(event.get("message")), _text(event.get("detail"))
+        message, detail = text_of(event.get("message")), text_of(event.get("detail"))
         self.file_errors[file] = FileError(file=file, message=message, detail=detail, shard=self.shard)
 
     def _close(
@@ -288,19 +284,19 @@ class Replay:
     ) -> None:
         begun, number, again = self._open.pop(name, (None, 1, False))
         ran = 0.0 if begun is None else self.ended_at - begun
-        seconds = _number(event.get("seconds"), ran)
+        seconds = seconds_of(event.get("seconds"), ran)
         one = Try(
             outcome=outcome,
             seconds=seconds,
-            message=_text(event.get("message")) if message is None else message,
+            message=text_of(event.get("message")) if message is None else message,
             cause=cause,
-            detail=_text(event.get("detail")),
-            card=_text(event.get("card")) or self.card,
+            detail=text_of(event.get("detail")),
+            card=text_of(event.get("card")) or self.card,
             shard=self.shard,
             started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
             number=number,
             again=again,
-            leak=_text(event.get("leak")),
+            leak=text_of(event.get("leak")),
         )
         self.tries.setdefault(name, []).append(one)
 
@@ -349,18 +345,3 @@ def _names(value: Any) -> list[str]:
     if not isinstance(value, list):
         raise TypeError("ids is not a list")
     return [_name(one) for one in value]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    """How manieth; what is none is the first."""
-    good = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TRIES
-    return value if good else 1
-
-
-def _number(value: Any, otherwise: float) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_SECONDS
-    return float(value) if good else otherwise

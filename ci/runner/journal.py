@@ -41,6 +41,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci.runner.event_values import count_of, seconds_of, text_of
 from ci.runner.excerpts import Excerpts
 from ci.runner.journal_line import Event, Lines, line_of
 from test_selection.errors import MissingInputError
@@ -53,10 +54,13 @@ __all__ = [
     "Journal",
     "JournalWriter",
     "bring_to_disk",
+    "count_of",
     "journal_path",
     "next_attempt",
     "read_journal",
     "read_journals",
+    "seconds_of",
+    "text_of",
 ]
 
 # What pytest's message of a strict xfail that passed begins with.

@@ -48,7 +48,7 @@ class Leaks:
         new = [f"process {pid} ({name})" for pid, name in found.items() if pid not in self._known]
         self._known = set(found)
         alive = list(self._alive())
-        if len(alive) > 1 or len(self._known_threads) > 1:
+        if len(alive) > 1 or len(self._known_threads) > 1:  # hardly ever, and asked after every test
             new += [
                 f"thread {one.name[:_NAME_LIMIT]!r}" for one in alive if one.ident not in self._known_threads
             ]

@@ -51,11 +51,16 @@ class Patience:
             self._watch.give_up()
 
 
-def gone(child: Child, *, clock: Callable[[], float] = time.monotonic) -> bool:
+def gone(
+    child: Child,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> bool:
     """Whether a child that was killed ends within `KILL_S` seconds."""
     deadline = clock() + KILL_S
     while child.poll() is None:
         if clock() > deadline:
             return False
-        time.sleep(_POLL_S)
+        sleep(_POLL_S)
     return True

@@ -6,12 +6,11 @@ more is nowhere but in the journals, where that try is missing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ci.runner.journal import XPASS_STRICT, Event, Journal
+from ci.runner.journal import XPASS_STRICT, Event, Journal, count_of, seconds_of, text_of
 
 _BAD = frozenset({"failed", "hardware"})
 
@@ -101,13 +100,13 @@ def _read(events: Iterable[Event], tries: dict[str, _Tries]) -> None:
     for event in events:
         match event["e"]:
             case "shard_start":
-                card = _text(event.get("card"))
+                card = text_of(event.get("card"))
             case "no_retry":
                 for name in _names(event):
                     tries.setdefault(name, _Tries()).settled = True
             case "start":
                 for name in _names(event):
-                    begun[name] = _number(event.get("try"))
+                    begun[name] = count_of(event.get("try"))
                     one = tries.setdefault(name, _Tries())
                     one.last = max(one.last, begun[name])
             case "end" | "crash" | "worker_lost":
@@ -119,11 +118,13 @@ def _read(events: Iterable[Event], tries: dict[str, _Tries]) -> None:
 
 def _ended(event: Event, one: _Tries, number: int, card: str) -> None:
     lost = event["e"] == "worker_lost"
-    bad = event["e"] != "end" or _text(event.get("outcome")) in _BAD
+    bad = event["e"] != "end" or text_of(event.get("outcome")) in _BAD
     # What was to fail and passed is told apart already: another card says no more of it.
-    if _text(event.get("message")).startswith(XPASS_STRICT):
+    if text_of(event.get("message")).startswith(XPASS_STRICT):
         one.settled = True
-    one.ended(number, _seconds(event.get("t")), card=_text(event.get("card")) or card, bad=bad, lost=lost)
+    one.ended(
+        number, seconds_of(event.get("t"), 0.0), card=text_of(event.get("card")) or card, bad=bad, lost=lost
+    )
 
 
 def _names(event: Event) -> Iterator[str]:
@@ -131,15 +132,3 @@ def _names(event: Event) -> Iterator[str]:
     for name in [event.get("id"), *(ids if isinstance(ids, list) else ())]:
         if isinstance(name, str):
             yield name
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _seconds(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 1

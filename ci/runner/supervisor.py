@@ -186,8 +186,7 @@ class _Supervisor:
     def _fill(self) -> None:
         """Start a worker for each shard that has its turn and finds its cards free."""
         for shard, cards in self._desk.give_out():
-            self._dispatcher.begin(shard.index)
-            self._posts.append(self._post(shard, cards))
+            self._begin(shard, cards)
         if not self._desk.waiting or not self._posts:
             self._desk.release_free()  # nothing here needs them, or they are too few
 
@@ -197,10 +196,12 @@ class _Supervisor:
         if found is None:
             return self._desk.waits_to_retry(self._retries.waiting)
         one, cards = found
-        shard = self._work.shard_for(one.of)
+        self._begin(self._work.shard_for(one.of), cards)
+        return True
+
+    def _begin(self, shard: Shard, cards: Sequence[Card]) -> None:
         self._dispatcher.begin(shard.index)
         self._posts.append(self._post(shard, cards))
-        return True
 
     def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> Post:
         attempt, card = self._attempts.begin(shard), together(cards)
@@ -290,14 +291,11 @@ class _Supervisor:
             return
         for event in post.link.late_events():
             post.take_blame(event)  # what it found out when it ended the file of the shard before
-        if not post.checking and post.fault is not None:
+        if post.fault is not None:
             self._fault(post, post.fault)
             return
         if not post.checking and not post.checked and self._options.preflight_timeout_s:
             post.check()
-            return
-        if post.checking and post.fault is not None:
-            self._fault(post, post.fault)
             return
         if post.checking:
             self._pool.passed(post.cards)
@@ -443,10 +441,9 @@ class _Supervisor:
         self._retries.bar([card.name for card in lost.cards])
         if lost.killed_at is not None:
             self._desk.abandon(lost.cards, reason)
-        elif wide:  # of several cards nobody knows which it was, or whether it was one at all
-            self._desk.release(lost.cards)
         else:
-            self._pool.leave_out(lost.cards[0], reason)
+            if not wide:  # of several cards nobody knows which it was, or whether it was one at all
+                self._pool.leave_out(lost.cards[0], reason)
             self._desk.release(lost.cards)
         self._tell_lost(lost)
         self._end_shard(lost)

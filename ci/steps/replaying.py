@@ -13,9 +13,8 @@ from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for
-from ci.report.identity import read_identity, reproduce_command
-from ci.report.text import shell_line
 from ci.runner.journal import Event, Journal, read_journals
+from ci.steps.again import again_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.durations import Durations, read_durations
@@ -62,7 +61,7 @@ def replay_step(
     """
     plan, journals = read_plan(folder.plan), read_journals(folder.path)
     clock = RecordedClock(next((moment for moment, _, _ in in_order(journals)), 0.0))
-    view = view_for(context.console, context.environ, _again(folder))
+    view = view_for(context.console, context.environ, again_of(folder))
     state = _state(plan, journals, folder, clock.now)
     with open_events(clock) as sink:
         if sink is not None:
@@ -137,10 +136,3 @@ def _interrupted(journals: Iterable[Journal]) -> bool:
         for journal in last.values()
         for event in journal.events
     )
-
-
-def _again(folder: RunFolder) -> Callable[[str], str]:
-    if not folder.identity.is_file():
-        return lambda name: f"--id {shell_line([name])}"
-    identity = read_identity(folder.path)
-    return lambda name: reproduce_command(name, identity)

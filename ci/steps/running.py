@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +12,6 @@ from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
-from ci.live.words import Again
-from ci.report.identity import RunIdentity, read_identity, reproduce_command
-from ci.report.text import shell_line
 from ci.runner.cards import Card
 from ci.runner.child import default_start_method
 from ci.runner.claims.names import FILE as NAMES_FILE
@@ -29,6 +25,7 @@ from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
+from ci.steps.again import again_of
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
@@ -273,7 +270,7 @@ def _watched(
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ, _again(part.folder))
+    view = view_for(context.console, context.environ, again_of(part.folder))
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher
@@ -282,17 +279,6 @@ def _watched(
 def _planned(plan: Plan, shards: Collection[int]) -> int:
     """How many tests are planned for shards."""
     return sum(len(shard.ids) for shard in plan.shards if shard.index in shards)
-
-
-def _again(folder: RunFolder) -> Again:
-    """What gives the command that runs a test once more; of a bare plan that came alone, its id."""
-    if not folder.identity.is_file():
-        return lambda name: f"--id {shell_line([name])}"
-    return functools.partial(_command, read_identity(folder.path))
-
-
-def _command(identity: RunIdentity, name: str) -> str:
-    return reproduce_command(name, identity)
 
 
 def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:

@@ -81,7 +81,7 @@ def declared(*args: object) -> None:
     pass
 
 
-declared.__signature__ = inspect.signature(helper)  # type: ignore[attr-defined]
+declared.__signature__ = inspect.signature(helper)  # type: ignore[attr-defined]  # as decorators set it
 
 
 @functools.wraps(declared)

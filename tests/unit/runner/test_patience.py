@@ -42,16 +42,13 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-
-    def sleep(seconds: float) -> None:
-        made.now += seconds
-
-    monkeypatch.setattr("ci.runner.patience.time.sleep", sleep)
-    return made
+def clock() -> Clock:
+    return Clock()
 
 
 def watched(tmp_path: Path, clock: Clock) -> Watch:
@@ -96,7 +93,7 @@ def test_a_child_that_dies_of_being_asked_for_its_stacks_was_hanging(tmp_path: P
 
 
 def test_what_no_signal_ends_is_not_waited_for_for_ever(clock: Clock) -> None:
-    assert not gone(cast(Child, Stuck()), clock=clock)
+    assert not gone(cast(Child, Stuck()), clock=clock, sleep=clock.sleep)
     assert KILL_S < clock.now < KILL_S + 1
 
 
