@@ -11,7 +11,6 @@ from rich.console import Console
 from ci.config import load_settings
 from ci.errors import MissingInputError, SettingsError
 from ci.report.identity import RunIdentity, write_identity
-from ci.steps.collecting import without_job_secrets
 from ci.steps.context import Context
 from ci.steps.sharing import meeting_of
 
@@ -128,20 +127,3 @@ def test_a_password_file_that_cannot_be_read_is_told_of(beside: Path) -> None:
     (beside / "password").mkdir()
     with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
         meeting_of(context(beside, share="redis://host", share_password_file="password"), beside)
-
-
-def test_tests_are_not_told_of_the_share() -> None:
-    environ = {"SPYRE_CI_SHARE_PASSWORD": "x", "SPYRE_CI__RUN__SHARE": "redis://:x@h", "PATH": "/bin"}
-    assert without_job_secrets(environ) == {"PATH": "/bin"}
-
-
-def test_tests_are_given_no_token_of_the_job_and_nothing_that_steers_it() -> None:
-    names = [
-        "SPYRE_CI_HUD_TOKEN",
-        "GITHUB_TOKEN",
-        "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
-        "GITHUB_ENV",
-        "GITHUB_PATH",
-    ]
-    environ = {**dict.fromkeys(names, "x"), "GITHUB_ACTIONS": "true", "PATH": "/bin"}
-    assert without_job_secrets(environ) == {"GITHUB_ACTIONS": "true", "PATH": "/bin"}

@@ -1,0 +1,42 @@
+"""The environment tests are collected and run in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ci.config import load_settings
+from ci.runner.source import op_suite
+from ci.steps.collecting import without_job_secrets, worker_environment
+from ci.steps.context import Context
+
+
+@pytest.mark.parametrize(("given", "had"), [(None, "1"), ("0", "0")])
+def test_tensors_get_huge_pages_unless_the_user_says_otherwise(
+    given: str | None, had: str, tmp_path: Path
+) -> None:
+    environ = {} if given is None else {"THP_MEM_ALLOC_ENABLE": given}
+    context = Context(
+        settings=load_settings(path=None, environ={}, flags={}, cwd=tmp_path), environ=environ, clock=lambda: 1.0,
+        monotonic=lambda: 2.0, console=Console(quiet=True), cores=2,
+    )  # fmt: skip
+    assert worker_environment(context, op_suite("2.13.0"))["THP_MEM_ALLOC_ENABLE"] == had
+
+
+def test_tests_are_not_told_of_the_share() -> None:
+    environ = {"SPYRE_CI_SHARE_PASSWORD": "x", "SPYRE_CI__RUN__SHARE": "redis://:x@h", "PATH": "/bin"}
+    assert without_job_secrets(environ) == {"PATH": "/bin"}
+
+
+def test_tests_are_given_no_token_of_the_job_and_nothing_that_steers_it() -> None:
+    names = [
+        "SPYRE_CI_HUD_TOKEN",
+        "GITHUB_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+        "GITHUB_ENV",
+        "GITHUB_PATH",
+    ]
+    environ = {**dict.fromkeys(names, "x"), "GITHUB_ACTIONS": "true", "PATH": "/bin"}
+    assert without_job_secrets(environ) == {"GITHUB_ACTIONS": "true", "PATH": "/bin"}
