@@ -19,8 +19,8 @@ def test_tensors_get_huge_pages_unless_the_user_says_otherwise(
 ) -> None:
     environ = {} if given is None else {"THP_MEM_ALLOC_ENABLE": given}
     context = Context(
-        settings=load_settings(path=None, environ={}, flags={}, cwd=tmp_path), environ=environ, clock=lambda: 1.0,
-        monotonic=lambda: 2.0, console=Console(quiet=True), cores=2,
+        settings=load_settings(path=None, environ={}, flags={}, cwd=tmp_path), environ=environ,
+        clock=lambda: 1.0, monotonic=lambda: 2.0, console=Console(quiet=True), cores=2,
     )  # fmt: skip
     assert worker_environment(context, op_suite("2.13.0"))["THP_MEM_ALLOC_ENABLE"] == had
 
