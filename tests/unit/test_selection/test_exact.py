@@ -18,7 +18,7 @@ from test_selection.loads import FileLoad, file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.sharper import counted_bound, is_out_of_reach, on_grid, sharper_bound
-from test_selection.whole_tests import WholeTests
+from test_selection.whole_tests import WholeTests, fitting
 
 Files = Sequence[tuple[float, Sequence[float]]]
 
@@ -110,6 +110,21 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
         assert not counts_too_many(loads, shards, limit * (1 + 1e-9))
         assert not groups_too_many(loads, shards, limit * (1 + 1e-9))
         assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
+
+
+@settings(max_examples=150, deadline=None)
+@given(few_files, st.integers(1, 4))
+def test_tests_are_counted_by_a_running_sum_as_by_one_sum_each(files: Files, shards: int) -> None:
+    loads = loads_of(files)
+    reached = 1.01 * sum(load.whole_s for load in loads)
+    sizes = sorted(
+        (one + load.setup_s / fitting(load, reached) for load in loads for one in load.seconds), reverse=True
+    )
+    each = [
+        sum(sizes[count * shards - count : count * shards + 1])
+        for count in range(1, (len(sizes) - 1) // shards + 1)
+    ]
+    assert counted_bound(loads, shards, reached) == pytest.approx(max(each, default=0.0), rel=1e-8)
 
 
 @settings(max_examples=100, deadline=None)
