@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
@@ -314,6 +314,15 @@ _INCOMPLETE = {
 
 
 def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
+    last = max((one.number for one in tries if one.again), default=0)
+    # A lost worker is told of; a try without any end that had another ordered for its sake failed in a line
+    # that is damaged.
+    tries = [
+        replace(one, outcome=Verdict.FAILED, message=LOST)
+        if one.message == SILENT and one.number < last
+        else one
+        for one in tries
+    ]
     lost = lost_tries((one.number, one.again) for one in tries)
     if not lost:
         return tries

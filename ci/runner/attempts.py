@@ -13,6 +13,7 @@ from ci.errors import CommandError
 from ci.runner.journal import UNWRITABLE, JournalWriter
 from ci.runner.link import Attempt, new_attempt
 from ci.runner.resume import cannot_go_on
+from ci.runner.watch import read_file
 from test_selection.plan import Shard
 
 # More journals than this are not guarded against tests that delete them: open files are scarce.
@@ -95,13 +96,30 @@ class Attempts:
                 os.close(descriptor)
         self._guarded.clear()
 
+    def read(self, path: Path, start: int) -> bytes:
+        """What a journal holds from byte `start` on, also where a test has deleted it.
+
+        Else a worker that is lost before it has put it back would take what it told with it.
+        """
+        self.guard(path)
+        descriptor = self._guarded.get(path)
+        if descriptor is None:
+            return read_file(path, start)
+        return os.pread(descriptor, max(0, os.fstat(descriptor).st_size - start), start)
+
     def guard(self, path: Path) -> None:
         """Keep a journal open as it is now, so that it can be put back."""
-        if path not in self._guarded and len(self._guarded) >= MOST_GUARDED:
+        before = self._guarded.get(path)
+        if before is None and len(self._guarded) >= MOST_GUARDED:
             return
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if before is not None and path.stat().st_ino == os.fstat(before).st_ino:
+                return
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            if (before := self._guarded.pop(path, None)) is not None:
+            if before is not None and os.fstat(descriptor).st_size < os.fstat(before).st_size:
+                os.close(descriptor)  # it is just being put back
+                return
+            if before is not None:
                 os.close(before)
             self._guarded[path] = descriptor
 

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,8 @@ class Link:
         task: Mapping[str, Any],
         environ: Mapping[str, str],
         hand_on: Sequence[int] = (),
+        *,
+        read: Callable[[Path, int], bytes] = read_file,
     ) -> None:
         """Start the worker.
 
@@ -99,6 +101,7 @@ class Link:
             task: what it is told once; see `ci.runner.worker`.
             environ: its whole environment, the card's variables included.
             hand_on: file descriptors it keeps open, such as those that hold its cards' leases.
+            read: what a journal holds from a byte on.
 
         Raises:
             OSError: the process cannot be started.
@@ -119,7 +122,8 @@ class Link:
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
         self._orders = Sender(self.process.stdin.fileno())
         self._answers = Lines(self.process.stdout.fileno())
-        self._tail = _tail_of(attempt)
+        self._read = read
+        self._tail = self._tail_of(attempt)
         self._late: JournalTail | None = None
         # A worker that ended before it read its task is noticed as lost.
         self._orders.send(json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
@@ -141,7 +145,7 @@ class Link:
         """Have it work for another shard, in whose journal it writes from now on; read `events` first."""
         self.order(Order(do="shard", shard=attempt.as_json()))
         self._late = self._tail
-        self.attempt, self._tail = attempt, _tail_of(attempt)
+        self.attempt, self._tail = attempt, self._tail_of(attempt)
 
     def late_events(self) -> Sequence[Event]:
         """What it wrote to the journal of the shard before, as it ended that."""
@@ -186,6 +190,5 @@ class Link:
                 with contextlib.suppress(OSError):
                     stream.close()
 
-
-def _tail_of(attempt: Attempt) -> JournalTail:
-    return JournalTail(functools.partial(read_file, attempt.journal))
+    def _tail_of(self, attempt: Attempt) -> JournalTail:
+        return JournalTail(functools.partial(self._read, attempt.journal))

@@ -208,7 +208,8 @@ class _Supervisor:
         with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
             task = self._options.task(self._fingerprint, card.name)
             environ = {**self._options.environ, **card.environment}
-            link = Link(attempt, task, environ, hand_on=self._pool.descriptors(cards))
+            held = self._pool.descriptors(cards)
+            link = Link(attempt, task, environ, hand_on=held, read=self._attempts.read)
         return Post(cards=cards, link=link, shard=shard.index, heard=time.monotonic(), restarts=restarts)
 
     def _dispatch(self) -> None:

@@ -138,6 +138,21 @@ def test_journals_that_a_test_deletes_are_there_when_the_run_is_over(
     ]  # fmt: skip
 
 
+def test_a_lost_worker_costs_its_test_alone_where_its_journal_was_deleted_before(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_FOLDER", str(runner.run_dir))
+    names = ("0", "1_deletes_the_journals", "2_costs_its_worker", "3")
+    plan = make_plan(
+        {"test_costly.py": [f"test_costly.py::TestDeletesThenCosts::test_{name}" for name in names]}
+    )
+    runner.run(plan, restarts=1)
+    found = results(runner, plan)
+    assert [(found[name].verdict, found[name].attempts) for name in plan.ids] == [
+        (Verdict.PASSED, 1), (Verdict.PASSED, 1), (Verdict.INFRASTRUCTURE, 1), (Verdict.PASSED, 1),
+    ]  # fmt: skip
+
+
 def test_a_wide_test_is_not_tried_for_ever_where_no_worker_lives(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,15 @@ def test_a_retry_whose_first_journal_is_lost_is_never_a_silent_pass(piece: list[
     assert one.message == f"attempt 1: failed: {LOST}; attempt 2: passed"
 
 
+@pytest.mark.parametrize("outcome", ["passed", "hardware"])
+def test_a_retry_whose_first_try_has_a_damaged_end_is_never_a_silent_pass(outcome: str) -> None:
+    first = journal(START, e("start", A), e("shard_end", status="done"))
+    again = [e("piece", why="retry", attempt=2), e("start", A, **{"try": 2}), e("end", A, outcome=outcome)]
+    one = results(reconcile(PLAN, [first, journal(START, *again, *ran(B), DONE, attempt=2), WHOLE[1]]))[A]
+    assert one.verdict is (Verdict.FLAKY if outcome == "passed" else Verdict.HARDWARE)
+    assert one.message.startswith(f"attempt 1: failed: {LOST}; attempt 2")
+
+
 def test_what_was_taken_over_from_a_lost_host_may_have_run_before_and_is_not_flaky() -> None:
     piece = e("piece", file="a.py", why="stolen", attempt=2)
     over = [e("start", A, **{"try": 2}), e("end", A, outcome="passed")]

@@ -61,13 +61,38 @@ def test_deleted_journals_are_put_back_as_they_were(tmp_path: Path) -> None:
 def test_a_journal_that_its_worker_wrote_anew_is_guarded_anew_and_left_alone(tmp_path: Path) -> None:
     attempts = made(tmp_path)
     attempt = attempts.begin(SHARD)
+    anew = attempt.journal.read_bytes() + b"anew\n"
     attempt.journal.unlink()
-    attempt.journal.write_bytes(b"anew\n")
+    attempt.journal.write_bytes(anew[:10])
+    attempts.guard(attempt.journal)  # it is just being put back
+    attempt.journal.write_bytes(anew)
     attempts.guard(attempt.journal)
     attempt.journal.unlink()
     attempts.close()
-    assert attempt.journal.read_bytes() == b"anew\n"
+    assert attempt.journal.read_bytes() == anew
     attempts.close()  # twice is no error
+
+
+def test_a_journal_is_read_on_where_a_test_has_deleted_it_and_where_it_was_put_back(tmp_path: Path) -> None:
+    attempts = made(tmp_path)
+    path = attempts.begin(SHARD).journal
+    start = path.stat().st_size
+    with path.open("ab") as child:
+        child.write(b"one\n")
+        child.flush()
+        path.unlink()
+        child.write(b"two\n")
+        child.flush()
+        assert attempts.read(path, start) == b"one\ntwo\n"
+    path.parent.rmdir()
+    assert attempts.read(path, start + 4) == b"two\n"
+    path.parent.write_bytes(b"a file in the folder's place")
+    assert attempts.read(path, start + 4) == b"two\n"
+    path.parent.unlink()
+    path.parent.mkdir()
+    path.write_bytes(attempts.read(path, 0) + b"three\n")
+    assert attempts.read(path, start + 8) == b"three\n"
+    attempts.close()
 
 
 def test_what_is_said_of_a_deleted_journal_takes_nothing_from_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Tests that cost their worker, and one that costs every journal."""
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -43,6 +44,20 @@ class TestOnce(unittest.TestCase):
     def test_deletes_every_journal(self):
         for journal in Path(os.environ["RUN_FOLDER"], "journal").iterdir():
             journal.unlink()
+
+
+class TestDeletesThenCosts(unittest.TestCase):
+    def test_0(self):
+        pass
+
+    def test_1_deletes_the_journals(self):
+        shutil.rmtree(Path(os.environ["RUN_FOLDER"], "journal"))
+
+    def test_2_costs_its_worker(self):
+        end_the_worker()
+
+    def test_3(self):
+        pass
 
 
 class TestLeaks(unittest.TestCase):
