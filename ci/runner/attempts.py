@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.errors import CommandError
+from ci.runner.guard import put_back
 from ci.runner.journal import UNWRITABLE, JournalWriter
 from ci.runner.link import Attempt, new_attempt
 from ci.runner.resume import cannot_go_on
@@ -18,7 +19,6 @@ from test_selection.plan import Shard
 
 # More journals than this are not guarded against tests that delete them: open files are scarce.
 MOST_GUARDED = 256
-CHUNK = 1 << 20
 # Ids of a shard by what is to be said of them.
 Doubts = Mapping[int, Mapping[str, Sequence[str]]]
 
@@ -88,7 +88,7 @@ class Attempts:
         """Put back the journals that a test has deleted since; the worker guards only its own."""
         for path, descriptor in self._guarded.items():
             try:
-                _put_back(path, descriptor)
+                put_back(path, descriptor)
             except OSError as error:
                 said = {"e": "worker_lost", "id": None, "message": f"{path}: {error}"}
                 self._refused(-1, said)
@@ -139,17 +139,3 @@ def explained(run_dir: Path, what: str) -> Iterator[None]:
         raise CommandError(
             f"{what}: {error}", remedy=f"check the space and the rights of {run_dir}"
         ) from error
-
-
-def _put_back(path: Path, descriptor: int) -> None:
-    """Write a deleted file anew from what is still open of it; where the name is taken, leave it alone."""
-    if path.exists() or not os.fstat(descriptor).st_size:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as stream:
-        offset = 0
-        while data := os.pread(descriptor, CHUNK, offset):
-            stream.write(data)
-            offset += len(data)
-        stream.flush()
-        os.fsync(stream.fileno())

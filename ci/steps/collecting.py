@@ -31,6 +31,8 @@ WITHHELD = (
     "TWINE_*", "AWS_*",
 )  # fmt: skip
 
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
 
 def resolve_source(context: Context, where: str | None) -> Source:
     """The tests that are asked for: a PyTorch tree, or the embedded op suite.
@@ -83,10 +85,21 @@ def worker_environment(context: Context, source: Source) -> dict[str, str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         # Sets of text have the same order in every process, and so have the ids made from them.
         "PYTHONHASHSEED": "0",
-        # torch asks for huge pages for tensors from 2 MiB on: a tenth of the time of PyTorch's tests on a CPU
-        # is the kernel's, handing out small ones. Who says otherwise is heard.
-        "THP_MEM_ALLOC_ENABLE": context.environ.get("THP_MEM_ALLOC_ENABLE", "1"),
+        **_huge_pages(context.environ, HUGE_PAGES),
     }
+
+
+def _huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
+    """Have torch ask for huge pages for tensors from 2 MiB on, unless the user or the kernel says otherwise.
+
+    A tenth of the time of PyTorch's tests on a CPU is the kernel's, handing out small pages. Where it has no
+    huge ones torch would warn in every process, and where they are for everybody there is nothing to ask.
+    """
+    try:
+        offered = "[madvise]" in kernel.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        offered = False
+    return {"THP_MEM_ALLOC_ENABLE": "1"} if offered and "THP_MEM_ALLOC_ENABLE" not in environ else {}
 
 
 def collect_step(context: Context, source: Source, share: Share, folder: RunFolder) -> Collection:

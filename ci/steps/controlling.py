@@ -10,6 +10,7 @@ from ci.progress import bar
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.report.text import counted
+from ci.runner.guard import guarded
 from ci.runner.inventory import inventory
 from ci.runner.journal import Journal, read_journals
 from ci.runner.run_options import RunOptions
@@ -46,7 +47,8 @@ def control_step(context: Context, part: Part, options: RunOptions) -> bool:
         context.say(f"control: left out, as {device} is the device under test itself")
         return False
     try:
-        return _control(context, part, options)
+        with guarded(part.folder.path, context.say):
+            return _control(context, part, options)
     except SpyreCiError as error:
         # The run itself has ended, and its account is worth more than whose the failures are.
         context.say(f"control: ended early: {error}")

@@ -16,6 +16,7 @@ from ci.runner.cards import Card
 from ci.runner.child import default_start_method
 from ci.runner.claims.names import FILE as NAMES_FILE
 from ci.runner.forking import starts_processes
+from ci.runner.guard import guarded
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
@@ -188,6 +189,7 @@ def run_locked(
     options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
     options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, files))
     with (
+        guarded(part.folder.path, context.say),
         contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
         _watched(
             context, part, cards=cards, events=events, shared=meeting is not None, whole=whole, owed=owed

@@ -306,6 +306,22 @@ def test_a_worker_killed_in_the_middle_costs_one_test(shop: Shop) -> None:
     assert "died by SIGKILL" in out
 
 
+def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, tmp_path: Path) -> None:
+    tests = tmp_path / "deletes" / "test"
+    tests.mkdir(parents=True)
+    runs = shop.folder / "runs"
+    (tests / "test_a.py").write_text("def test_passes(): pass\n", encoding="utf-8")
+    (tests / "test_b.py").write_text(
+        "import pathlib, shutil\n\n\ndef test_deletes():\n"
+        f"    shutil.rmtree(next(pathlib.Path({str(runs)!r}).iterdir()))\n",
+        encoding="utf-8",
+    )
+    words = ("--pytorch-src", str(tests.parent), "--percent", "100", "--cards", "1")
+    code, out, err = shop.call("pytorch", *words)
+    assert (code, adds_up(shop.runs[0])["verdicts"]["passed"]) == (0, 2), err
+    assert f"a test deleted files of {shop.runs[0]}; they were put back: catalog.jsonl.gz" in out + err
+
+
 def test_an_endpoint_that_is_down_keeps_the_report_and_the_exit_code(shop: Shop) -> None:
     environ = {
         "SPYRE_CI__REPORT__ENDPOINT": "http://127.0.0.1:9/",

@@ -5,24 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from ci.config import load_settings
-from ci.runner.source import op_suite
-from ci.steps.collecting import without_job_secrets, worker_environment
-from ci.steps.context import Context
+from ci.steps.collecting import _huge_pages, without_job_secrets
 
 
-@pytest.mark.parametrize(("given", "had"), [(None, "1"), ("0", "0")])
-def test_tensors_get_huge_pages_unless_the_user_says_otherwise(
-    given: str | None, had: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kernel", "environ", "added"),
+    [
+        ("always [madvise] never\n", {}, {"THP_MEM_ALLOC_ENABLE": "1"}),
+        ("always [madvise] never\n", {"THP_MEM_ALLOC_ENABLE": "0"}, {}),
+        ("[always] madvise never\n", {}, {}),
+        ("always madvise [never]\n", {}, {}),
+        (None, {}, {}),
+    ],
+)
+def test_tensors_get_huge_pages_where_the_kernel_has_them_for_who_asks(
+    kernel: str | None, environ: dict[str, str], added: dict[str, str], tmp_path: Path
 ) -> None:
-    environ = {} if given is None else {"THP_MEM_ALLOC_ENABLE": given}
-    context = Context(
-        settings=load_settings(path=None, environ={}, flags={}, cwd=tmp_path), environ=environ,
-        clock=lambda: 1.0, monotonic=lambda: 2.0, console=Console(quiet=True), cores=2,
-    )  # fmt: skip
-    assert worker_environment(context, op_suite("2.13.0"))["THP_MEM_ALLOC_ENABLE"] == had
+    told = tmp_path / "enabled"
+    if kernel is not None:
+        told.write_text(kernel, encoding="ascii")
+    assert _huge_pages(environ, told) == added
 
 
 def test_tests_are_not_told_of_the_share() -> None:
