@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from ci.runner.attempts import Attempts
@@ -12,6 +13,7 @@ from ci.runner.work import Work
 
 NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
 IN_ORDER = "it is not run again: it runs after other tests of its file (in_order), and not alone"
+BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
 
 
 class _Facts(TypedDict):
@@ -26,20 +28,30 @@ class Tries:
 
     def __init__(self, retries: Retries, work: Work, attempts: Attempts) -> None:
         self._retries, self._work, self._attempts = retries, work, attempts
+        # Tests that ended their process: what runs after them in a given order misses what they left.
+        self._broke: set[str] = set()
 
     def learn(self, post: Post, event: Event) -> None:
         """Have a test run again where an event of a post's journal says that it failed."""
         bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
+        if event.get("e") == "crash":
+            self._broke.add(event["id"])
         # One that was to fail and passed has been told apart already: another card says no more of it.
         if not bad or str(event.get("message")).startswith(XPASS_STRICT):
             return
-        if self._work.follows(event["id"]) and self._retries.most:
-            self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=IN_ORDER)
+        before = self._work.before(event["id"])
+        if before and self._retries.most:
+            self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=self._in_order(before))
         else:
             self._failed(post, event["id"])
 
+    def _in_order(self, before: Sequence[str]) -> str:
+        broke = next((name for name in reversed(before) if name in self._broke), None)
+        return IN_ORDER if broke is None else f"{IN_ORDER}; {BROKEN.format(broke)}"
+
     def lost(self, post: Post, name: str) -> None:
         """A test ran when its worker was lost; where that hung, it may have been the card's doing."""
+        self._broke.add(name)
         if post.killed_at is not None:
             self._failed(post, name)
         else:

@@ -110,13 +110,14 @@ class Work:
         """How many cards a test needs at once."""
         return self._groups[name][0].cards
 
-    def follows(self, name: str) -> bool:
-        """Whether a test runs after another in a given order, so that alone it would be another test."""
+    def before(self, name: str) -> tuple[str, ...]:
+        """The tests a test runs after in a given order, so that alone it would be another test."""
         group = self._groups[name][1]
         if not group.chains:
-            return False
+            return ()
         place = group.ids.index(name)
-        return any(first < place < first + count for first, count in group.chains)
+        chains = (first for first, count in group.chains if first <= place < first + count)
+        return tuple(group.ids[next(chains, place) : place])
 
     def order(self, job: Job) -> Order:
         """What a worker is told of a job."""

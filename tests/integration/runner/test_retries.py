@@ -103,6 +103,17 @@ def test_a_test_that_follows_others_is_not_run_again_alone(runner: Runner) -> No
     assert "in_order" in told["message"]
 
 
+def test_a_test_that_follows_one_that_crashed_says_so_where_it_fails(runner: Runner) -> None:
+    ids = [f"{RETRIES}{name}" for name in ("crashes_once", "passes", "always_fails")]
+    plan = make_plan({"test_retries.py": ids})
+    shard = plan.shards[0]
+    plan = replace(plan, shards=(replace(shard, groups=(replace(shard.groups[0], chains=((0, 3),)),)),))
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
+    found = results(runner, plan)
+    assert [found[name].verdict for name in ids] == [Verdict.FLAKY, Verdict.PASSED, Verdict.FAILED]
+    assert f"it ran in a new process, since {ids[0]} before it had ended theirs" in found[ids[2]].message
+
+
 def test_more_failures_than_may_be_run_again_are_told(runner: Runner) -> None:
     ids = [f"{RETRIES}{name}" for name in ("always_fails", "fails_once")]
     plan = make_plan({"test_retries.py": ids})
