@@ -44,7 +44,7 @@ class Post:
         row: how many tests have failed in a row.
         suspect: whether so many did that the card may be dead.
         killed_at: when it was killed, in monotonic seconds.
-        stuck: whether a process of it cannot be ended.
+        stuck: whether a process that has its card open cannot be ended.
     """
 
     cards: Sequence[Card]
@@ -166,7 +166,10 @@ class Post:
     def take_blame(self, event: Event) -> None:
         """Note where it is the card's fault."""
         said = event.get("e")
-        checked = said == "card_check" and not event["ok"] and event["why"] == "order"
+        checked = said == "card_check" and not event["ok"]
+        never_ends = checked and not event.get("ended", True)
+        # A check after a crash is told of once more, with the crash; its process has the card all the same.
+        checked = checked and (event["why"] == "order" or never_ends)
         if (
             not checked
             and said != "card_fault"
@@ -174,4 +177,4 @@ class Post:
         ):
             return
         self.fault, self.certain = str(event["message"]), bool(event.get("ras"))
-        self.stuck = self.stuck or self.fault.startswith(NEVER_ENDS)
+        self.stuck = self.stuck or never_ends or self.fault.startswith(NEVER_ENDS)

@@ -316,7 +316,10 @@ class _Supervisor:
         cards = at_fault(post.cards, reason)
         # Of several it is not known which it was: each is watched, and none is benched beyond this run.
         out = [self._pool.strike(card, reason, certain=post.certain, known=len(cards) == 1) for card in cards]
-        return any(out)
+        if post.stuck:  # another check of a card that somebody has open for ever might never end either
+            for card in post.cards:
+                self._pool.leave_out(card, reason)
+        return post.stuck or any(out)
 
     def _drop(self, post: Post) -> None:
         """Do without a card: its worker ends, and what is left of its shard is for others."""

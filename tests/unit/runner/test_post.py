@@ -1,0 +1,46 @@
+"""What a post makes of its journal where its card failed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, cast
+
+import pytest
+
+from ci.runner.cards import Card
+from ci.runner.link import Link
+from ci.runner.post import Post
+from ci.runner.preflight import Finding
+
+SICK = Finding(ok=False, seconds=31.0, message="took longer than 30 s")
+STUCK = Finding(ok=False, seconds=61.0, message="took longer than 30 s; it cannot be ended", ended=False)
+
+
+def post() -> Post:
+    return Post(cards=[Card(name="spyre:0", environment={})], link=cast("Link", None), shard=0, heard=0.0)
+
+
+def check(found: Finding, why: str) -> dict[str, Any]:
+    return {"e": "card_check", "why": why, **asdict(found)}
+
+
+@pytest.mark.parametrize("why", ["order", "crash"])
+def test_a_card_that_a_check_has_open_for_ever_is_at_fault_and_stuck(why: str) -> None:
+    one = post()
+    one.take(check(STUCK, why))
+    assert (one.fault, one.stuck) == (STUCK.message, True)
+    # What the crash says after it changes nothing.
+    one.take({"e": "crash", "id": "a", "cause": "hardware", "message": "the card failed its check after it"})
+    assert one.stuck
+
+
+def test_a_check_that_fails_and_ends_leaves_nothing_behind() -> None:
+    one = post()
+    one.take(check(SICK, "crash"))
+    assert (one.fault, one.stuck) == (None, False)
+    one.take(check(SICK, "order"))
+    assert (one.fault, one.stuck) == (SICK.message, False)
+    told = check(SICK, "order")
+    del told["ended"]  # by a worker of an earlier version
+    one.take(told)
+    assert not one.stuck
