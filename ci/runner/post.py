@@ -155,6 +155,12 @@ class Post:
         self.row, self.suspect = 0, False
         self.link.order(Order(do="check"))
 
+    def in_vain(self, event: Event) -> list[str]:
+        """The ids of a retry that an event says were not run, for their file cannot be had or lacks them."""
+        if event.get("e") != "not_run" or self.job is None or self.job.why != "retry":
+            return []
+        return [name for name in event["ids"] if name in self.job.piece.ids]
+
     def _count(self, event: Event) -> None:
         outcome = event.get("outcome")
         # An expected failure may be the card's as well as the test's; what was skipped, and what ended with

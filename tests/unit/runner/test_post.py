@@ -8,12 +8,17 @@ from typing import Any, cast
 import pytest
 
 from ci.runner.cards import Card
+from ci.runner.dispatch import Job
 from ci.runner.link import Link
+from ci.runner.messages import Why
 from ci.runner.post import Post
 from ci.runner.preflight import Finding
+from test_selection.steal import Piece
 
 SICK = Finding(ok=False, seconds=31.0, message="took longer than 30 s")
 STUCK = Finding(ok=False, seconds=61.0, message="took longer than 30 s; it cannot be ended", ended=False)
+
+PIECE = Piece(file="a.py", ids=("a",), expected_s=1.0)
 
 
 def post() -> Post:
@@ -44,3 +49,13 @@ def test_a_check_that_fails_and_ends_leaves_nothing_behind() -> None:
     del told["ended"]  # by a worker of an earlier version
     one.take(told)
     assert not one.stuck
+
+
+@pytest.mark.parametrize(("why", "found"), [("retry", ["a"]), ("plan", []), ("stolen", [])])
+def test_a_retry_that_is_not_run_is_told_from_what_was_never_begun(why: Why, found: list[str]) -> None:
+    one = post()
+    event = {"e": "not_run", "ids": ["a", "b"], "message": "setting up a.py: no such file"}
+    assert one.in_vain(event) == []
+    one.job = Job(piece=PIECE, of=0, why=why, attempt=2)
+    assert one.in_vain(event) == found
+    assert one.in_vain({"e": "no_retry", "ids": ["a"], "message": "no other card"}) == []
