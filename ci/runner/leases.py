@@ -26,6 +26,7 @@ _TEMPORARY = Path("/tmp")  # noqa: S108  # a folder of locks that every user may
 FOLDER_NAME = "spyre-ci-cards"
 _EVERYBODY = 0o777
 _LEASE_BYTES = 4096
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def shared_folder(locks: Path = _LOCKS, temporary: Path = _TEMPORARY) -> Path:
@@ -126,6 +127,27 @@ class Leases:
         """The descriptor that holds a card, to be handed on to its worker."""
         return self._held.get(card)
 
+    def is_taken(self, card: str) -> bool:
+        """Whether another run has a card now; False where that cannot be found out.
+
+        Who asks for the card in this very moment is told that it is taken, and asks again.
+        """
+        if card in self._held:
+            return False
+        try:
+            descriptor = os.open(self._path(card), _FLAGS)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return False
+
     def holder(self, card: str) -> Holder | None:
         """Who holds a card as far as its lease file says; None where it does not."""
         try:
@@ -191,13 +213,12 @@ def lock_file(path: Path) -> int | None:
 
 
 def _open(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
         # Made and opened apart: Linux refuses to create what is another user's already (protected_regular).
         with contextlib.suppress(FileNotFoundError):
-            return os.open(path, flags)
+            return os.open(path, _FLAGS)
         with contextlib.suppress(FileExistsError):
-            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
             os.fchmod(descriptor, 0o666)
             return descriptor
 

@@ -231,20 +231,22 @@ class CardPool:
         return tuple(f"{name} ({why})" for name, why in self._out.items())
 
     def blockers(self) -> str:
-        """Who holds the cards that are neither ours nor out; empty where nobody else can."""
+        """Which cards are another run's, or for one that came first; empty where none is.
+
+        What this run has let go of and nobody has taken since is to blame for nothing.
+        """
         if self._leases is None:
             return ""
-        others = list(filter(self._wanted, self._cards))
         ahead = self._ahead()
-        held = [f"{card.name} is {self._whose(card, ahead)}" for card in others[:_SHOWN]]
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        return "; ".join(held) + more
+        whose = ((card.name, self._whose(card, ahead)) for card in filter(self._wanted, self._cards))
+        held = [f"{name} is {said}" for name, said in whose if said]
+        more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+        return "; ".join(held[:_SHOWN]) + more
 
     def _whose(self, card: Card, ahead: Mapping[str, Ticket]) -> str:
-        holder = self._leases.holder(card.name) if self._leases is not None else None
-        if holder is None and card.name in ahead:
-            return f"for {ahead[card.name]}"
-        return f"held by {holder or 'a run that has not said which'}"
+        if self._leases is not None and self._leases.is_taken(card.name):
+            return f"held by {self._leases.holder(card.name) or 'a run that has not said which'}"
+        return f"for {ahead[card.name]}" if card.name in ahead else ""
 
     def tell_waiting(self, now: float) -> None:
         """Say now and then who is waited for.
@@ -252,6 +254,7 @@ class CardPool:
         Args:
             now: monotonic seconds.
         """
-        if self._told_at is None or now - self._told_at >= SAY_EVERY_S:
+        due = self._told_at is None or now - self._told_at >= SAY_EVERY_S
+        if due and (blockers := self.blockers()):  # else one came free just now, and is asked for next
             self._told_at = now
-            self._say(f"waiting for a card: {self.blockers()}")
+            self._say(f"waiting for a card: {blockers}")

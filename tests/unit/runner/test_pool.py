@@ -286,3 +286,27 @@ def test_without_leases_all_cards_are_ones_own(host: Host) -> None:
     assert not pool.hopeful
     assert pool.descriptors(host.cards) == ()
     assert pool.blockers() == ""
+
+
+def test_a_card_that_nobody_holds_is_blamed_on_nobody(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    taken = one.take(2)
+    one.release(taken[1])
+    assert one.blockers() == ""
+    assert "emulated:0 is held by run one" in two.blockers()
+    assert "emulated:1" not in two.blockers()
+    # What a run wrote that is dead by now is no word on who holds it.
+    (host.folder / "emulated:2.lease").write_text('{"pid": 1, "run": "dead", "user": "x", "since": 1}')
+    assert one.blockers() == ""
+    one.close()
+    two.tell_waiting(0.0)
+    assert host.said == []
+
+
+def test_who_holds_a_card_and_has_not_said_so_is_told_of(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    one.take(1)
+    (host.folder / "emulated:0.lease").write_text("")
+    assert two.blockers() == "emulated:0 is held by a run that has not said which"
+    one.take(2)
+    assert two.blockers().count("is held by") == 3
