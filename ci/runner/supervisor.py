@@ -82,6 +82,7 @@ def run_plan(
     Raises:
         UsageError: a shard needs more cards than there are.
         CommandError: a worker cannot be started, or the share does not answer.
+        FileSystemError: no card can be leased, and nothing ran yet.
         SpyreCiError: the share cannot be joined; see `Meeting.join`.
     """
     pool = cards if isinstance(cards, CardPool) else CardPool(cards)
@@ -150,6 +151,7 @@ class _Supervisor:
         try:
             with noted() as interrupts:
                 while not interrupts:
+                    self._pool.keep(time.monotonic())
                     self._exchange()
                     self._fill()
                     self._dispatch()
@@ -158,6 +160,8 @@ class _Supervisor:
                     self._listen_to_all()
                 if interrupts:
                     self._stop()
+                elif self._pool.trouble is not None and not self._attempts.journals:
+                    raise self._pool.trouble  # else what ran is reported, and the rest with this reason
                 self._leave_the_neighbours()
                 if not interrupts:
                     self._give_up_the_rest()
