@@ -230,7 +230,7 @@ def _told(path: Path) -> Iterator[None]:
             raise DiskFullError(
                 f"leases of cards cannot be kept here: {error.strerror}",
                 where=path,
-                remedy="free space there, of which each file needs some (df, df -i), or name another folder "
+                remedy="free space and inodes there (df, df -i), or name another folder "
                 "for all who run tests on this host with run.leases",
             ) from error
         raise FileSystemError(

@@ -86,6 +86,8 @@ class CardPool:
                 break
             if card.name not in barred and self._wanted(card, avoid) and self._take(card):
                 taken.append(card)
+        if self._held and (refused := self.trouble) is not None:  # where nothing works, it is the run's end
+            self._say_once(refused.what, f"no more cards for now: {refused.where}: {refused.what}")
         if len(taken) >= least:
             self._wait_no_more()
             return taken
@@ -128,7 +130,6 @@ class CardPool:
             return self._leases.take(card.name)
         except FileSystemError as error:
             self._refused[card.name] = error
-            self._say_once(error.what, f"no more cards for now: {error}")
             return False
 
     @property

@@ -184,7 +184,7 @@ def test_a_place_without_space_for_leases_is_told_as_a_full_disk_is(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     monkeypatch.setattr("ci.runner.leases.lock_file", full)
-    with pytest.raises(DiskFullError, match="free space there") as caught:
+    with pytest.raises(DiskFullError, match="free space and inodes") as caught:
         leases(tmp_path).take("emulated:0")
     assert caught.value.exit_code == EXIT_INCOMPLETE
     assert "readable" not in str(caught.value)

@@ -328,6 +328,7 @@ def test_a_lease_that_cannot_be_taken_is_no_card_now_and_is_told_once(tmp_path: 
         assert pool.take(1) == []
     assert [line for line in host.said if line.startswith("no more cards for now: ")] == host.said
     assert len(host.said) == 1
+    assert "\n" not in host.said[0]
     assert isinstance(pool.trouble, FileSystemError)
     assert "leases of cards cannot be kept here" in pool.blockers()
     # It may come to be had, yet nothing says that it is worth waiting for.
@@ -349,6 +350,15 @@ def test_a_run_that_can_lease_some_cards_takes_those(host: Host) -> None:
     assert names(pool.take(3)) == ["emulated:0", "emulated:2"]
     assert pool.trouble is not None
     assert not pool.hopeful
+
+
+def test_a_run_without_a_card_does_not_tell_of_trouble_it_ends_with(tmp_path: Path) -> None:
+    host = Host(tmp_path / "l", 3)
+    pool = host.pool()
+    lose(host.folder)
+    assert pool.take(3) == []
+    assert pool.trouble is not None
+    assert host.said == []
 
 
 def test_leases_are_looked_after_now_and_then(host: Host) -> None:
