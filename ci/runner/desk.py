@@ -116,7 +116,7 @@ class Desk:
 
     def waits_to_retry(self, tests: Sequence[Again]) -> bool:
         """Whether a card that another run holds is worth waiting for, to run one of these tests again."""
-        may = any(self._pool.may_have(one.cards, avoid=one.avoid) for one in tests)
+        may = any(self._pool.may_have(one.cards, avoid=one.avoid, leasable=True) for one in tests)
         return bool(tests) and self._wait(min(RETRY_WAIT_S, self._lease_timeout_s), may=may)
 
     def _wait(self, limit_s: float, *, may: bool) -> bool:

@@ -91,9 +91,9 @@ class HealthFiles:
             BadFileError: the file is not what its name promises.
         """
         path = self.path(card)
-        if not path.exists():
-            return Health()
         try:
+            if not path.exists():
+                return Health()
             return current(_health(read_json(path, KIND)), now, self.rules)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _bad(path, str(error)) from error

@@ -11,7 +11,8 @@ Events, by their key `e` (`t` is seconds since the epoch):
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
   with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
-- `card_check`: why (order, crash), ok, seconds, message, detail, ras: a card was checked
+- `card_check`: why (order, crash), ok, seconds, message, detail, ras, ended (whether the process that did it
+  has ended): a card was checked
 - `card_fault`: message, ras, detail: a card failed while a file was set up, which costs no test anything
 - `card_lost`: card, message: a card is not used any more
 - `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure

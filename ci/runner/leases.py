@@ -3,11 +3,20 @@
 The kernel keeps the locks (flock), so nobody renews one and a holder that dies frees its cards. The
 descriptor is handed on to the card's worker: a card whose supervisor was killed is free when its worker
 has ended, too, and not before. What a lease file says is for people and for messages.
+
+A lock on a file that was deleted keeps nobody out: who comes later locks a file of the same name. So each
+run looks every second whether its files are still there (`Leases.keep`) and locks new ones where not, and
+one that sees the folder deleted makes it again and takes no card for some seconds, in which the others lock
+theirs. Two cases are not safe: a run that begins in the second after the folder was deleted cannot know
+that there was one, and one that is stopped does not look. Then two runs may have one card, and the first
+says so as soon as it looks. A lease that was locked anew is not the worker's, too: where the supervisor is
+killed then, the card is free though its worker may live for a moment.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import getpass
 import json
@@ -18,7 +27,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ci.errors import FileSystemError
+from ci.errors import DiskFullError, FileSystemError
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")
@@ -26,6 +35,9 @@ _TEMPORARY = Path("/tmp")  # noqa: S108  # a folder of locks that every user may
 FOLDER_NAME = "spyre-ci-cards"
 _EVERYBODY = 0o777
 _LEASE_BYTES = 4096
+# So long the runs of a host have to lock their cards anew where the folder was deleted.
+SETTLE_S = 5.0
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def shared_folder(locks: Path = _LOCKS, temporary: Path = _TEMPORARY) -> Path:
@@ -76,19 +88,30 @@ class Leases:
         self.folder = folder
         self._run, self._clock = run, clock
         self._held: dict[str, int] = {}
+        # Locked anew, so that their workers do not hold them.
+        self._renewed: set[str] = set()
+        self._moved_at: float | None = None
         with _told(folder):
             _make_folder(folder)
+            self._identity = _identity(folder)
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise PermissionError(13, os.strerror(13), str(folder))
 
     def take(self, card: str) -> bool:
-        """Hold a card from now on, if nobody does.
+        """Hold a card from now on, if nobody does, nor may in a folder that was deleted.
 
         Raises:
             FileSystemError: its lease file cannot be used.
         """
         if card in self._held:
             return False
+        with _told(self.folder):
+            self._see_folder()
+        if self._moved_at is not None and abs(self._clock() - self._moved_at) < SETTLE_S:
+            return False
+        return self._lock(card)
+
+    def _lock(self, card: str) -> bool:
         path = self._path(card)
         with _told(path):
             descriptor = lock_file(path)
@@ -101,10 +124,44 @@ class Leases:
                 os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
         return True
 
+    def keep(self) -> list[str]:
+        """Lock the cards of this run anew whose lease files were deleted; what people should know of it.
+
+        What cannot be done now is for the next call.
+        """
+        with contextlib.suppress(OSError):
+            self._see_folder()
+        said = []
+        if self._moved_at is not None:
+            said.append(
+                f"the folder of leases {self.folder} was deleted and is made again; "
+                f"no card is taken there for {SETTLE_S:g} s, in which other runs lock theirs anew"
+            )
+        for card, descriptor in list(self._held.items()):
+            if _names(self._path(card), descriptor):
+                continue
+            with contextlib.suppress(FileSystemError):
+                if self._lock(card):
+                    os.close(descriptor)
+                    self._renewed.add(card)
+                elif (holder := self.holder(card)) is not None:
+                    said.append(
+                        f"card {card} is used by two runs: its lease was deleted, and {holder} has it"
+                    )
+        return said
+
+    def _see_folder(self) -> None:
+        """Notice that the folder is not the one it was, and make it where it is gone."""
+        if (now := _identity(self.folder)) == self._identity and now is not None:
+            return
+        _make_folder(self.folder)
+        self._identity, self._moved_at = _identity(self.folder), self._clock()
+
     def release(self, card: str) -> None:
         """Let go of a card; of one that is not held, nothing happens."""
         if (descriptor := self._held.pop(card, None)) is None:
             return
+        self._renewed.discard(card)
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
         # Not by closing alone: what a test started and left may have the descriptor, too.
@@ -113,8 +170,11 @@ class Leases:
         os.close(descriptor)
 
     def abandon(self, card: str) -> None:
-        """Close the lease and leave the lock to who has the descriptor, too, and cannot be ended."""
-        if (descriptor := self._held.pop(card, None)) is not None:
+        """Close the lease and leave the lock to who has the descriptor, too, and cannot be ended.
+
+        One that was locked anew nobody else has: it stays open until this process ends.
+        """
+        if (descriptor := self._held.pop(card, None)) is not None and card not in self._renewed:
             os.close(descriptor)
 
     def release_all(self) -> None:
@@ -125,6 +185,27 @@ class Leases:
     def descriptor(self, card: str) -> int | None:
         """The descriptor that holds a card, to be handed on to its worker."""
         return self._held.get(card)
+
+    def is_taken(self, card: str) -> bool:
+        """Whether another run has a card now; False where that cannot be found out.
+
+        Who asks for the card in this very moment is told that it is taken, and asks again.
+        """
+        if card in self._held:
+            return False
+        try:
+            descriptor = os.open(self._path(card), _FLAGS)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return False
 
     def holder(self, card: str) -> Holder | None:
         """Who holds a card as far as its lease file says; None where it does not."""
@@ -145,6 +226,13 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFullError(
+                f"leases of cards cannot be kept here: {error.strerror}",
+                where=path,
+                remedy="free space and inodes there (df, df -i), or name another folder "
+                "for all who run tests on this host with run.leases",
+            ) from error
         raise FileSystemError(
             f"leases of cards cannot be kept here: {error.strerror or error}",
             where=path,
@@ -165,6 +253,25 @@ def _make_folder(folder: Path) -> None:
         return
     # Not sticky: a card's file of strikes is replaced by whoever holds the card, whosever it was.
     folder.chmod(_EVERYBODY)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another of its name; None where there is none."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _names(path: Path, descriptor: int) -> bool:
+    """Whether an open file is the one of this name; so it is where nobody can say."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def lock_file(path: Path) -> int | None:
@@ -191,13 +298,12 @@ def lock_file(path: Path) -> int | None:
 
 
 def _open(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
         # Made and opened apart: Linux refuses to create what is another user's already (protected_regular).
         with contextlib.suppress(FileNotFoundError):
-            return os.open(path, flags)
+            return os.open(path, _FLAGS)
         with contextlib.suppress(FileExistsError):
-            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
             os.fchmod(descriptor, 0o666)
             return descriptor
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ci.errors import BadFileError, SpyreCiError
+from ci.errors import BadFileError, FileSystemError, SpyreCiError
 from ci.runner.cards import Card
 from ci.runner.health import Health, HealthFiles, Rules, strike, struck
 from ci.runner.leases import Leases
@@ -15,6 +15,8 @@ from ci.runner.tickets import Ticket, Tickets
 
 # A line on who is waited for is said anew after so many seconds, so that a log shows life.
 SAY_EVERY_S = 60.0
+# How often it is looked whether leases are still there, in seconds.
+KEEP_S = 1.0
 _SHOWN = 4
 
 
@@ -61,6 +63,10 @@ class CardPool:
         self._well: set[str] = set()
         self._unreadable: set[str] = set()
         self._told_at: float | None = None
+        self._kept_at: float | None = None
+        # The cards whose leases could not be taken when they were last asked for, with the reason.
+        self._refused: dict[str, FileSystemError] = {}
+        self._said: set[str] = set()
 
     def take(self, most: int, *, least: int = 1, avoid: Collection[str] = ()) -> list[Card]:
         """Cards that are free now: as many as there are up to `most`, or none if fewer than `least`.
@@ -69,14 +75,19 @@ class CardPool:
 
         Nobody holds a part of what it needs while it waits for the rest: two runs would wait for each other.
         Who does not get the least it needs is before all runs that ask later.
+
+        A card whose lease cannot be taken is not free now; `trouble` says why.
         """
         taken: list[Card] = []
+        self._refused.clear()
         barred = self._ahead()
         for card in self._cards:
             if len(self._held) >= self.size or len(taken) >= most:
                 break
             if card.name not in barred and self._wanted(card, avoid) and self._take(card):
                 taken.append(card)
+        if self._held and (refused := self.trouble) is not None:  # where nothing works, it is the run's end
+            self._say_once(refused.what, f"no more cards for now: {refused.where}: {refused.what}")
         if len(taken) >= least:
             self._wait_no_more()
             return taken
@@ -104,13 +115,44 @@ class CardPool:
 
     def _take(self, card: Card) -> bool:
         # Benched cards are not even leased; what a lease brought is looked at once more under the lock.
-        if self._benched(card) or (self._leases is not None and not self._leases.take(card.name)):
+        if self._benched(card) or not self._lease(card):
             return False
         self._held.add(card.name)
         if self._benched(card):
             self.release(card)
             return False
         return True
+
+    def _lease(self, card: Card) -> bool:
+        if self._leases is None:
+            return True
+        try:
+            return self._leases.take(card.name)
+        except FileSystemError as error:
+            self._refused[card.name] = error
+            return False
+
+    @property
+    def trouble(self) -> FileSystemError | None:
+        """Why the lease of a card could not be taken when one was last asked for; None where all could."""
+        return next(iter(self._refused.values()), None)
+
+    def keep(self, now: float) -> None:
+        """See now and then that no lease is lost with its file.
+
+        Args:
+            now: monotonic seconds.
+        """
+        if self._leases is None or (self._kept_at is not None and now - self._kept_at < KEEP_S):
+            return
+        self._kept_at = now
+        for said in self._leases.keep():
+            self._say_once(said, said)
+
+    def _say_once(self, what: str, said: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._say(said)
 
     def _benched(self, card: Card) -> bool:
         until = self._known(card).benched_until
@@ -218,12 +260,19 @@ class CardPool:
 
     @property
     def hopeful(self) -> bool:
-        """Whether another card may come free: one that is neither held nor out."""
-        return self.may_have(1)
+        """Whether another card may come free: one that is neither held nor out, and can be leased."""
+        return self.may_have(1, leasable=True)
 
-    def may_have(self, count: int, *, avoid: Collection[str] = ()) -> bool:
-        """Whether so many cards may come free that are not called as those to `avoid`."""
-        return min(self.size, sum(self._wanted(card, avoid) for card in self._cards)) >= count
+    def may_have(self, count: int, *, avoid: Collection[str] = (), leasable: bool = False) -> bool:
+        """Whether so many cards may come free that are not called as those to `avoid`.
+
+        Args:
+            count: how many.
+            avoid: names of cards.
+            leasable: whether only those count that could be leased when they were last asked for.
+        """
+        besides = {*avoid, *self._refused} if leasable else avoid
+        return min(self.size, sum(self._wanted(card, besides) for card in self._cards)) >= count
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -231,20 +280,23 @@ class CardPool:
         return tuple(f"{name} ({why})" for name, why in self._out.items())
 
     def blockers(self) -> str:
-        """Who holds the cards that are neither ours nor out; empty where nobody else can."""
+        """Which cards are another run's, for one that came first, or cannot be leased; empty where none is.
+
+        What this run has let go of and nobody has taken since is to blame for nothing.
+        """
         if self._leases is None:
             return ""
-        others = list(filter(self._wanted, self._cards))
         ahead = self._ahead()
-        held = [f"{card.name} is {self._whose(card, ahead)}" for card in others[:_SHOWN]]
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        return "; ".join(held) + more
+        whose = ((card.name, self._whose(card, ahead)) for card in filter(self._wanted, self._cards))
+        held = [f"{name} is {said}" for name, said in whose if said]
+        more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+        held = ["; ".join(held[:_SHOWN]) + more] if held else []
+        return "; ".join([*held, *([f"{self.trouble.where}: {self.trouble.what}"] if self.trouble else [])])
 
     def _whose(self, card: Card, ahead: Mapping[str, Ticket]) -> str:
-        holder = self._leases.holder(card.name) if self._leases is not None else None
-        if holder is None and card.name in ahead:
-            return f"for {ahead[card.name]}"
-        return f"held by {holder or 'a run that has not said which'}"
+        if self._leases is not None and self._leases.is_taken(card.name):
+            return f"held by {self._leases.holder(card.name) or 'a run that has not said which'}"
+        return f"for {ahead[card.name]}" if card.name in ahead else ""
 
     def tell_waiting(self, now: float) -> None:
         """Say now and then who is waited for.
@@ -252,6 +304,7 @@ class CardPool:
         Args:
             now: monotonic seconds.
         """
-        if self._told_at is None or now - self._told_at >= SAY_EVERY_S:
+        due = self._told_at is None or now - self._told_at >= SAY_EVERY_S
+        if due and (blockers := self.blockers()):  # else one came free just now, and is asked for next
             self._told_at = now
-            self._say(f"waiting for a card: {self.blockers()}")
+            self._say(f"waiting for a card: {blockers}")

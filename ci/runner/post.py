@@ -44,7 +44,7 @@ class Post:
         row: how many tests have failed in a row.
         suspect: whether so many did that the card may be dead.
         killed_at: when it was killed, in monotonic seconds.
-        stuck: whether a process of it cannot be ended.
+        stuck: whether a process that has its card open cannot be ended.
     """
 
     cards: Sequence[Card]
@@ -155,6 +155,12 @@ class Post:
         self.row, self.suspect = 0, False
         self.link.order(Order(do="check"))
 
+    def in_vain(self, event: Event) -> list[str]:
+        """The ids of a retry that an event says were not run, for their file cannot be had or lacks them."""
+        if event.get("e") != "not_run" or self.job is None or self.job.why != "retry":
+            return []
+        return [name for name in event["ids"] if name in self.job.piece.ids]
+
     def _count(self, event: Event) -> None:
         outcome = event.get("outcome")
         # An expected failure may be the card's as well as the test's; what was skipped, and what ended with
@@ -166,7 +172,10 @@ class Post:
     def take_blame(self, event: Event) -> None:
         """Note where it is the card's fault."""
         said = event.get("e")
-        checked = said == "card_check" and not event["ok"] and event["why"] == "order"
+        checked = said == "card_check" and not event["ok"]
+        never_ends = checked and not event.get("ended", True)
+        # A check after a crash is told of once more, with the crash; its process has the card all the same.
+        checked = checked and (event["why"] == "order" or never_ends)
         if (
             not checked
             and said != "card_fault"
@@ -174,4 +183,4 @@ class Post:
         ):
             return
         self.fault, self.certain = str(event["message"]), bool(event.get("ras"))
-        self.stuck = self.stuck or self.fault.startswith(NEVER_ENDS)
+        self.stuck = self.stuck or never_ends or self.fault.startswith(NEVER_ENDS)

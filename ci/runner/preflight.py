@@ -38,6 +38,7 @@ class Finding:
         message: why the card does not work, on one line.
         detail: the end of what the process printed.
         ras: the card's own word for it; empty where it said nothing.
+        ended: whether the process that did it has ended; one that never does keeps the card open.
     """
 
     ok: bool
@@ -45,6 +46,7 @@ class Finding:
     message: str = ""
     detail: str = ""
     ras: str = ""
+    ended: bool = True
 
     @property
     def busy(self) -> bool:
@@ -61,6 +63,8 @@ def until_free(
 ) -> Finding:
     """Check, and check again for a while where a process that was killed may still hold the card.
 
+    One that cannot be ended is waited for in vain, and each check after it may be one more of them.
+
     Args:
         once: checks the card.
         grace_s: how long a card may take to be let go, in seconds.
@@ -68,7 +72,7 @@ def until_free(
         pause: waits so many seconds.
     """
     deadline = clock() + grace_s
-    while (found := once()).busy and clock() < deadline:
+    while (found := once()).busy and found.ended and clock() < deadline:
         pause(BUSY_PAUSE_S)
     return found
 
@@ -111,6 +115,7 @@ def check(
         + ("" if ended else "; its process cannot be ended"),
         detail=detail,
         ras="" if event is None else str(event),
+        ended=ended,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-TOO_MANY = "it is not run again: as many tests as may be (run.retry_budget) were run again before it"
+TOO_MANY = "as many tests as may be (run.retry_budget) were run again before it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ def run_plan(
     Raises:
         UsageError: a shard needs more cards than there are.
         CommandError: a worker cannot be started, or the share does not answer.
+        FileSystemError: no card can be leased, and nothing ran yet.
         SpyreCiError: the share cannot be joined; see `Meeting.join`.
     """
     pool = cards if isinstance(cards, CardPool) else CardPool(cards)
@@ -150,6 +151,7 @@ class _Supervisor:
         try:
             with noted() as interrupts:
                 while not interrupts:
+                    self._pool.keep(time.monotonic())
                     self._exchange()
                     self._fill()
                     self._dispatch()
@@ -158,6 +160,8 @@ class _Supervisor:
                     self._listen_to_all()
                 if interrupts:
                     self._stop()
+                elif self._pool.trouble is not None and not self._attempts.journals:
+                    raise self._pool.trouble  # else what ran is reported, and the rest with this reason
                 self._leave_the_neighbours()
                 if not interrupts:
                     self._give_up_the_rest()
@@ -317,7 +321,10 @@ class _Supervisor:
         cards = at_fault(post.cards, reason)
         # Of several it is not known which it was: each is watched, and none is benched beyond this run.
         out = [self._pool.strike(card, reason, certain=post.certain, known=len(cards) == 1) for card in cards]
-        return any(out)
+        if post.stuck:  # another check of a card that somebody has open for ever might never end either
+            for card in post.cards:
+                self._pool.leave_out(card, reason)
+        return post.stuck or any(out)
 
     def _drop(self, post: Post) -> None:
         """Do without a card: its worker ends, and what is left of its shard is for others."""
@@ -397,6 +404,8 @@ class _Supervisor:
             post.heard = time.monotonic()
             post.take(event)
             self._tries.learn(post, event)
+            if ids := post.in_vain(event):  # else its failure would stand there as if nobody had tried
+                self._attempts.write(post.attempt, "no_retry", ids=ids, message=event["message"])
             if event.get("e") == "shard_end":
                 self._attempts.guard(post.attempt.journal)
             self._listen(post.attempt.shard, event)

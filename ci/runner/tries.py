@@ -11,8 +11,8 @@ from ci.runner.post import Post
 from ci.runner.retries import TOO_MANY, Again, Retries
 from ci.runner.work import Work
 
-NO_OTHER_CARD = "it is not run again: there is no other card than those it failed on"
-IN_ORDER = "it is not run again: it runs after other tests of its file (in_order), and not alone"
+NO_OTHER_CARD = "there is no other card than those it failed on"
+IN_ORDER = "it runs after other tests of its file (in_order), and not alone"
 BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
 
 

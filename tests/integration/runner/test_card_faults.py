@@ -57,7 +57,9 @@ class Ward:
             say=self.said.append,
         )
 
-    def run(self, *, static: bool = True, wanted: int | None = None) -> Account:
+    def run(
+        self, *, static: bool = True, wanted: int | None = None, preflight_timeout_s: float = 30
+    ) -> Account:
         pool = self.pool(wanted)
         self.runner.run(
             self.plan,
@@ -65,7 +67,7 @@ class Ward:
             device="spyre",
             static=static,
             retries=1,
-            preflight_timeout_s=30,
+            preflight_timeout_s=preflight_timeout_s,
             test_timeout_s=5,
         )
         pool.close()
@@ -155,6 +157,27 @@ def test_a_card_that_hangs_and_is_dead_after_it_is_found_out_by_its_check(ward: 
     assert "the card failed its check after it" in hit.message
     assert {one.verdict for one in account.results if one.id != hit.id} == GOOD
     assert ward.lost() == [SICK]
+
+
+def test_a_card_whose_check_cannot_be_ended_is_given_up_at_once(
+    ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a process in a driver's uninterruptible sleep; it can be ended here, and is said not to be."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        f"if os.environ.get('SPYRE_CI_CARD') == '{SICK}':\n"
+        "    import ci.runner.preflight\n"
+        "    ci.runner.preflight.gone = lambda child: False\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(ward.runner, "path", f"{tmp_path}:{ward.runner.path}")
+    ward.sicken(f"{SICK}=hang:1", for_good=False)
+    account = ward.run(preflight_timeout_s=5)
+    assert set(verdicts(account).values()) == GOOD
+    assert ward.lost() == [SICK]
+    (check,) = [one for one in ward.runner.named("card_check") if not one["ok"]]
+    assert check["ended"] is False
+    assert any(f"card {SICK} is left out: took longer than 5 s" in line for line in ward.said)
 
 
 def test_a_card_that_dies_without_a_word_is_checked_after_failures_in_a_row(ward: Ward) -> None:

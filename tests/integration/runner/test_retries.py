@@ -13,6 +13,7 @@ from ci.report.reconcile import reconcile
 from ci.report.verdict import Result, Verdict
 from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.journal import read_journals
+from ci.runner.pending import pending_retries
 from ci.runner.pool import CardPool
 from test_selection.plan import Plan
 
@@ -79,6 +80,35 @@ def test_the_other_card_may_be_one_that_the_run_has_not_had_yet(runner: Runner) 
     assert (found.verdict, found.attempts) == (Verdict.FLAKY, 2)
     assert [event["card"] for event in runner.named("shard_start")] == list(names)
     assert runner.named("no_retry") == []
+
+
+CHANGES = """
+import pathlib, unittest
+
+class TestOnce(unittest.TestCase):
+    def test_changes(self):
+        path = pathlib.Path(__file__)
+        path.write_text(path.read_text().replace({!r}, {!r}))
+        self.fail("boom")
+"""
+
+
+def test_a_retry_that_cannot_be_made_says_why_and_is_owed_no_more(runner: Runner) -> None:
+    changes = {
+        "test_renamed.py": ("test_changes", "test_renamed"),
+        "test_broken.py": ("import pathlib", "import nothing_of_the_name"),
+    }
+    for file, change in changes.items():
+        (runner.tree / "test" / file).write_text(CHANGES.format(*change), encoding="utf-8")
+    plan = make_plan({file: [f"{file}::TestOnce::test_changes"] for file in changes})
+    runner.run(plan, retries=1)
+    gone, broken = results(runner, plan).values()
+    assert {(one.verdict, one.attempts) for one in (gone, broken)} == {(Verdict.FAILED, 1)}
+    assert gone.message.endswith("; not run again: the file no longer holds this test; collect again")
+    assert broken.message.endswith(
+        "; not run again: ModuleNotFoundError: No module named 'nothing_of_the_name'"
+    )
+    assert pending_retries(read_journals(runner.run_dir), 1) == []
 
 
 def test_a_test_lost_with_its_worker_has_all_its_tries_left(runner: Runner) -> None:

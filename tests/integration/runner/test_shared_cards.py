@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE
+from ci.errors import EXIT_INCOMPLETE, FileSystemError
 from ci.report.reconcile import reconcile
+from ci.runner.cards import Card
 from ci.runner.journal import read_journals
 from ci.runner.leases import Leases
+from ci.runner.pool import CardPool
 from test_selection.plan import Plan, write_plan
 
 from .small_runs import Runner, make_plan
@@ -186,6 +190,79 @@ def test_a_host_whose_cards_are_all_sick_ends_as_incomplete_and_says_why(host: H
     assert "card emulated:0 is left out: benched until" in ended.text
     assert "RAS::PCI::PCIeFailure" in ended.text
     assert host.verdicts("one", plan) == {"not_run"}
+
+
+def lost(folder: Path) -> None:
+    """The folder of leases is not to be had any more."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.touch()
+
+
+def test_trouble_with_leases_ends_no_run_that_works(runner: Runner, tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = tmp_path / "leases"
+    assert Leases(folder, run="other", clock=time.time).take("cpu:1")
+    plan = make_plan({"test_retries.py": SLOW[:2]}, {"test_retries.py": SLOW[2:4]})
+
+    def listen(_: int, event: Mapping[str, Any]) -> None:
+        if event.get("e") == "start" and folder.is_dir():
+            lost(folder)
+
+    runner.run(plan, pool=cpu_pool(folder, say=said.append), lease_timeout_s=30, listen=listen)
+    assert set(runner.outcomes().values()) == {"passed"}
+    assert sum("no more cards for now: " in line for line in said) == 1
+
+
+def test_what_trouble_with_leases_leaves_undone_says_so(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_NOTES", str(tmp_path))
+    folder = tmp_path / "leases"
+    plan = make_plan({"test_retries.py": ["test_retries.py::TestRetries::test_always_fails"]})
+
+    def listen(_: int, event: Mapping[str, Any]) -> None:
+        if event.get("e") == "start":
+            lost(folder)
+
+    pool = cpu_pool(folder, wanted=1)
+    runner.run(plan, pool=pool, device="spyre", retries=1, lease_timeout_s=30, listen=listen)
+    (found,) = reconcile(plan, read_journals(runner.run_dir)).results
+    assert (found.verdict.value, found.attempts) == ("failed", 1)
+    assert "not run again: there is no other card" in found.message
+    assert "leases of cards cannot be kept here: " in found.message
+
+
+def test_a_run_that_gets_no_card_for_trouble_with_leases_ends_with_it(runner: Runner, tmp_path: Path) -> None:
+    pool = cpu_pool(tmp_path / "leases")
+    lost(tmp_path / "leases")
+    with pytest.raises(FileSystemError, match=r"run\.leases"):
+        runner.run(make_plan({"test_retries.py": SLOW[:1]}), pool=pool, lease_timeout_s=30)
+
+
+def test_a_folder_of_leases_that_is_deleted_is_made_again(runner: Runner, tmp_path: Path) -> None:
+    folder = tmp_path / "leases"
+    tried: list[bool] = []
+
+    def listen(_: int, event: Mapping[str, Any]) -> None:
+        if (event.get("e"), event.get("id")) == ("start", SLOW[0]):
+            shutil.rmtree(folder)
+        if (event.get("e"), event.get("id")) == ("end", SLOW[-1]):
+            tried.append(Leases(folder, run="new", clock=time.time).take("cpu:0"))
+
+    runner.run(make_plan({"test_retries.py": SLOW}), pool=cpu_pool(folder), listen=listen)
+    assert set(runner.outcomes().values()) == {"passed"}
+    assert tried == [False]
+
+
+def cpu_pool(folder: Path, *, wanted: int | None = None, say: Callable[[str], None] = print) -> CardPool:
+    return CardPool(
+        [Card(name=f"cpu:{number}", environment={}) for number in range(2)],
+        wanted=wanted,
+        leases=Leases(folder, run="r", clock=time.time),
+        run="r",
+        clock=time.time,
+        say=say,
+    )
 
 
 def wide(plan: Plan) -> Plan:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import LOST, Result, Verdict
 from ci.runner.journal import OUTCOMES, Event, Journal
+from ci.runner.retries import TOO_MANY
+from ci.runner.tries import IN_ORDER, NO_OTHER_CARD
 
 from .any_journals import PLAN, A, B, C, D, journals_of
 
@@ -194,6 +196,14 @@ def test_a_failure_that_was_not_run_again_says_why() -> None:
     assert one[A].message == "boom; not run again: no other card is left"
     assert one[B].message == ""
     assert account.torn == 0
+
+
+@pytest.mark.parametrize("reason", [IN_ORDER, NO_OTHER_CARD, TOO_MANY])
+def test_why_a_failure_was_not_run_again_is_said_without_a_stutter(reason: str) -> None:
+    given = {"e": "no_retry", "ids": [A], "message": reason}
+    one = results(reconcile(PLAN, [journal(START, *ran(A, "failed", message="boom"), given, DONE)]))[A]
+    assert one.message == f"boom; not run again: {reason}"
+    assert one.message.count("run again: ") == 1
 
 
 def test_the_running_test_of_an_interrupted_journal_is_not_run() -> None:

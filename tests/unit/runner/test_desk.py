@@ -130,3 +130,22 @@ def test_a_retry_is_worth_waiting_for_only_where_a_card_may_come_free(tmp_path: 
     assert not desk.waits_to_retry([])
     host.now = 61
     assert not desk.waits_to_retry([again("emulated:0")])
+
+
+def test_nobody_waits_for_cards_that_cannot_be_leased(tmp_path: Path) -> None:
+    host = Host(tmp_path / "l", 2)
+    pool = host.pool()
+    desk = host.desk(pool, 1)
+    host.folder.rmdir()
+    host.folder.touch()
+    assert given(desk) == []
+    assert not desk.waits()
+    host.now += 2
+    assert desk.for_retry([again("emulated:0")]) is None
+    assert not desk.waits_to_retry([again("emulated:0")])
+    host.folder.unlink()
+    host.now += 2
+    assert desk.for_retry([again("emulated:0")]) is None
+    assert desk.waits_to_retry([again("emulated:0")])
+    host.now += 6
+    assert desk.for_retry([again("emulated:0")]) is not None

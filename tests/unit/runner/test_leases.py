@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from ci.errors import FileSystemError
-from ci.runner.leases import Leases, shared_folder
+from ci.errors import EXIT_INCOMPLETE, DiskFullError, FileSystemError
+from ci.runner.leases import SETTLE_S, Leases, shared_folder
 
 
 def leases(folder: Path, run: str = "nightly", now: float = 1_000.0) -> Leases:
@@ -113,3 +115,77 @@ def test_the_shared_folder_is_the_same_for_every_user(tmp_path: Path) -> None:
     assert shared_folder(locks, temporary) == temporary / "spyre-ci-cards"
     locks.chmod(0o1777)
     assert shared_folder(locks, temporary) == locks / "spyre-ci-cards"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_folder_that_is_deleted_costs_no_run_its_cards(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "below" / "l", Clock()
+    one, two = (Leases(folder, run=name, clock=clock) for name in ("a", "b"))
+    assert one.take("emulated:0")
+    assert one.keep() == []
+    shutil.rmtree(tmp_path / "below")
+    # Who notices it first makes the folder again, and leaves the others their time.
+    assert not two.take("emulated:1")
+    assert not two.take("emulated:0")
+    assert "was deleted and is made again" in one.keep()[0]
+    assert "run a (process" in str(two.holder("emulated:0"))
+    clock.now += SETTLE_S
+    assert not two.take("emulated:0")
+    assert two.take("emulated:1")
+    one.release("emulated:0")
+    assert two.take("emulated:0")
+
+
+def test_a_lease_file_that_is_deleted_costs_no_run_its_card(tmp_path: Path) -> None:
+    one, two = leases(tmp_path, "a"), leases(tmp_path, "b")
+    one.take("emulated:0")
+    (tmp_path / "emulated:0.lease").unlink()
+    assert one.keep() == []
+    assert not two.take("emulated:0")
+
+
+def test_two_runs_that_have_one_card_are_told_so(tmp_path: Path) -> None:
+    one, two = leases(tmp_path, "a"), leases(tmp_path, "b")
+    one.take("emulated:0")
+    (tmp_path / "emulated:0.lease").unlink()
+    assert two.take("emulated:0")
+    (said,) = one.keep()
+    assert said.startswith("card emulated:0 is used by two runs: its lease was deleted, and run b (process")
+    two.release("emulated:0")
+    assert one.keep() == []
+    assert not two.take("emulated:0")
+
+
+def test_a_lease_that_was_locked_anew_stays_where_a_process_cannot_be_ended(tmp_path: Path) -> None:
+    one, two = leases(tmp_path, "a"), leases(tmp_path, "b")
+    one.take("emulated:0")
+    (tmp_path / "emulated:0.lease").unlink()
+    one.keep()
+    descriptor = one.descriptor("emulated:0")
+    assert descriptor is not None
+    one.abandon("emulated:0")
+    one.release_all()
+    assert not two.take("emulated:0")
+    os.close(descriptor)
+    assert two.take("emulated:0")
+
+
+def test_a_place_without_space_for_leases_is_told_as_a_full_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("ci.runner.leases.lock_file", full)
+    with pytest.raises(DiskFullError, match="free space and inodes") as caught:
+        leases(tmp_path).take("emulated:0")
+    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert "readable" not in str(caught.value)
+    assert "run.leases" in str(caught.value)

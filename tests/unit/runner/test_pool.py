@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.errors import FileSystemError
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
-from ci.runner.leases import Leases
-from ci.runner.pool import CardPool
+from ci.runner.leases import SETTLE_S, Leases
+from ci.runner.pool import KEEP_S, CardPool
 
 RULES = Rules(strikes=2, bench_s=100)
 
@@ -286,3 +288,90 @@ def test_without_leases_all_cards_are_ones_own(host: Host) -> None:
     assert not pool.hopeful
     assert pool.descriptors(host.cards) == ()
     assert pool.blockers() == ""
+
+
+def test_a_card_that_nobody_holds_is_blamed_on_nobody(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    taken = one.take(2)
+    one.release(taken[1])
+    assert one.blockers() == ""
+    assert "emulated:0 is held by run one" in two.blockers()
+    assert "emulated:1" not in two.blockers()
+    # What a run wrote that is dead by now is no word on who holds it.
+    (host.folder / "emulated:2.lease").write_text('{"pid": 1, "run": "dead", "user": "x", "since": 1}')
+    assert one.blockers() == ""
+    one.close()
+    two.tell_waiting(0.0)
+    assert host.said == []
+
+
+def test_who_holds_a_card_and_has_not_said_so_is_told_of(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    one.take(1)
+    (host.folder / "emulated:0.lease").write_text("")
+    assert two.blockers() == "emulated:0 is held by a run that has not said which"
+    one.take(2)
+    assert two.blockers().count("is held by") == 3
+
+
+def lose(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.touch()
+
+
+def test_a_lease_that_cannot_be_taken_is_no_card_now_and_is_told_once(tmp_path: Path) -> None:
+    host = Host(tmp_path / "l", 3)
+    pool = host.pool()
+    (held,) = pool.take(1)
+    lose(host.folder)
+    for _ in range(2):
+        assert pool.take(1) == []
+    assert [line for line in host.said if line.startswith("no more cards for now: ")] == host.said
+    assert len(host.said) == 1
+    assert "\n" not in host.said[0]
+    assert isinstance(pool.trouble, FileSystemError)
+    assert "leases of cards cannot be kept here" in pool.blockers()
+    # It may come to be had, yet nothing says that it is worth waiting for.
+    assert pool.may_have(2)
+    assert not pool.hopeful
+    host.folder.unlink()
+    pool.keep(0.0)
+    assert pool.take(1) == []  # others lock theirs anew first
+    assert "cannot be kept" not in pool.blockers()
+    assert pool.may_have(1, leasable=True)
+    host.now += SETTLE_S
+    assert len(pool.take(3)) == 2
+    pool.release(held)
+
+
+def test_a_run_that_can_lease_some_cards_takes_those(host: Host) -> None:
+    (host.folder / "emulated:1.lease").mkdir()
+    pool = host.pool()
+    assert names(pool.take(3)) == ["emulated:0", "emulated:2"]
+    assert pool.trouble is not None
+    assert not pool.hopeful
+
+
+def test_a_run_without_a_card_does_not_tell_of_trouble_it_ends_with(tmp_path: Path) -> None:
+    host = Host(tmp_path / "l", 3)
+    pool = host.pool()
+    lose(host.folder)
+    assert pool.take(3) == []
+    assert pool.trouble is not None
+    assert host.said == []
+
+
+def test_leases_are_looked_after_now_and_then(host: Host) -> None:
+    one, two = host.pool("one"), host.pool("two")
+    one.take(1)
+    one.keep(0.0)
+    (host.folder / "emulated:0.lease").unlink()
+    one.keep(KEEP_S / 2)
+    assert names(two.take(1)) == ["emulated:0"]
+    for moment in (KEEP_S, 2 * KEEP_S, 3 * KEEP_S):
+        one.keep(moment)
+    assert len(host.said) == 1
+    assert host.said[0].startswith("card emulated:0 is used by two runs: ")
+    two.close()
+    one.keep(4 * KEEP_S)
+    assert "emulated:0" not in names(two.take(3))
