@@ -209,8 +209,7 @@ def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wante
     failed = tuple(
         result.id
         for result in read_results(folder.path / RESULTS_FILE)
-        if result.verdict in _LOOK_AGAIN
-        and (not globs or any(glob.search(result.id.partition("::")[0]) for glob in globs))
+        if result.verdict in _LOOK_AGAIN and (not globs or any(glob.search(result.file) for glob in globs))
     )
     if context.settings.origins.get("device.name") != "flag" and (device := read_device(folder)):
         context = context.on_device(device)

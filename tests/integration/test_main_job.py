@@ -149,6 +149,15 @@ def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
     assert shop.pytorch("--last-failed", "nowhere")[0] == 2
 
 
+def test_a_file_whose_name_ids_encode_is_run_again_by_id_and_by_run(shop: Shop) -> None:
+    shutil.copy(shop.tree / "test" / "test_outcomes.py", shop.tree / "test" / "test_p%q.py")
+    assert shop.pytorch("--percent", "100", "--files", "test_p%q.py")[0] == 1
+    assert shop.pytorch("--last-failed", "latest", "--files", "test_p*")[0] == 1
+    assert [adds_up(run)["planned"] for run in shop.runs][1] == 4
+    code, out, _ = shop.pytorch("--id", "test_p%25q.py::TestOutcomes::test_fails")
+    assert code == 1, out
+
+
 def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
     shop.pytorch("--percent", "100", "--files", "sub/*")
     code, out, _ = shop.pytorch("--last-failed", "latest")

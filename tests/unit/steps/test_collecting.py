@@ -8,9 +8,12 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
+from ci.runner.collect import find_files
 from ci.runner.source import op_suite
-from ci.steps.collecting import without_job_secrets, worker_environment
+from ci.steps.collecting import wanted_files, without_job_secrets, worker_environment
 from ci.steps.context import Context
+from ci.steps.share import Share
+from test_selection.ids import canonical_id
 
 
 @pytest.mark.parametrize(("given", "had"), [(None, "1"), ("0", "0")])
@@ -40,3 +43,16 @@ def test_tests_are_given_no_token_of_the_job_and_nothing_that_steers_it() -> Non
     ]
     environ = {**dict.fromkeys(names, "x"), "GITHUB_ACTIONS": "true", "PATH": "/bin"}
     assert without_job_secrets(environ) == {"GITHUB_ACTIONS": "true", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    "file", ["test_p%q.py", "test_a:b#2.py", "test_a\nb.py", "test_[b]*.py", "sub/test_?.py"]
+)
+def test_a_test_that_is_named_by_its_id_is_looked_for_in_its_own_file_alone(
+    file: str, tmp_path: Path
+) -> None:
+    for name in (file, "test_b.py", "test_p%25q.py", "sub/test_c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    ids = tuple(canonical_id(file, "T", name, {"k": "::x"}) for name in ("a", "b"))
+    assert find_files(tmp_path, wanted_files(Share(stage=None, percent=100, ids=ids))) == [file]
