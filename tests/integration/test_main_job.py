@@ -158,6 +158,24 @@ def test_a_file_whose_name_ids_encode_is_run_again_by_id_and_by_run(shop: Shop) 
     assert code == 1, out
 
 
+def test_files_whose_names_are_no_utf_8_go_through_the_whole_job_beside_good_ones(shop: Shop) -> None:
+    test = shop.tree / "test"
+    shutil.copy(test / "test_outcomes.py", test / os.fsdecode(b"test_o\xff.py"))
+    (test / os.fsdecode(b"test_o\xfe.py")).write_text("raise RuntimeError(__file__)\n", encoding="utf-8")
+    words = ("--percent", "100", "--retries", "0", "--cards", "1", "--files", "test_o*.py")
+    code, out, err = shop.pytorch(*words, "--json", "--events", "events.jsonl")
+    assert (code, "Traceback" in err) == (3, False), err
+    assert json.loads(out) == adds_up(shop.runs[0])
+    assert [one["file"] for one in shop.summary()["collect_errors"]] == ["test_o\udcfe.py"]
+    assert shop.summary()["verdicts"]["failed"] == 8
+    page = {"summary.md": "RuntimeError", "report.html": "RuntimeError", "junit/0.xml": "test_o%ED%B3%BF.py"}
+    for name, said in page.items():
+        assert said in (shop.runs[0] / name).read_text(encoding="utf-8")
+    # A second time from the cache, by the id alone.
+    assert shop.pytorch("--id", "test_o%ED%B3%BF.py::TestOutcomes::test_fails")[0] == 1
+    assert shop.call("replay", "latest")[0] == 0
+
+
 def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
     shop.pytorch("--percent", "100", "--files", "sub/*")
     code, out, _ = shop.pytorch("--last-failed", "latest")
