@@ -97,9 +97,10 @@ def wanted_files(share: Share) -> list[str]:
     Raises:
         UsageError: an id is none.
     """
-    if not share.ids:
+    if not share.one_by_one:
         return list(share.files)
-    return [glob.escape(file) for file in dict.fromkeys(map(file_of, share.ids))]
+    named = dict.fromkeys([*map(file_of, share.ids), *share.whole_files])
+    return [glob.escape(file) for file in named]
 
 
 def collect_step(context: Context, source: Source, share: Share, folder: RunFolder) -> Collection:

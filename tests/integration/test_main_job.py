@@ -149,6 +149,27 @@ def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
     assert shop.pytorch("--last-failed", "nowhere")[0] == 2
 
 
+def test_a_file_that_could_not_be_collected_is_run_again_beside_what_failed(shop: Shop) -> None:
+    test = shop.tree / "test"
+    mended = (test / "test_outcomes.py").read_text(encoding="utf-8")
+    (test / "test_broken.py").write_text("import nosuchthing\n", encoding="utf-8")
+    words = ("--percent", "100", "--retries", "0", "--files")
+    assert shop.pytorch(*words, "test_broken.py,sub/*")[0] == 3
+    code, out, _ = shop.pytorch("--last-failed", "latest")
+    assert code == 3
+    assert "again: all tests of 1 file that could not be collected (test_broken.py)" in out
+    assert shop.pytorch(*words, "test_broken.py,test_outcomes.py")[0] == 3
+    (test / "test_broken.py").write_text(mended, encoding="utf-8")
+    # A pattern of which nothing is run again is no mistake.
+    code, _, _ = shop.pytorch("--last-failed", "latest", "--files", "test_broken.py,test_outcomes.py,sub/*")
+    assert code == 1
+    first, second = adds_up(shop.runs[0]), adds_up(shop.runs[-1])
+    assert first["collect_errors"]
+    assert not second["collect_errors"]
+    assert second["planned"] == 4 + 9
+    assert second["verdicts"]["failed"] == 8
+
+
 def test_a_file_whose_name_ids_encode_is_run_again_by_id_and_by_run(shop: Shop) -> None:
     shutil.copy(shop.tree / "test" / "test_outcomes.py", shop.tree / "test" / "test_p%q.py")
     assert shop.pytorch("--percent", "100", "--files", "test_p%q.py")[0] == 1

@@ -56,3 +56,5 @@ def test_a_test_that_is_named_by_its_id_is_looked_for_in_its_own_file_alone(
         (tmp_path / name).touch()
     ids = tuple(canonical_id(file, "T", name, {"k": "::x"}) for name in ("a", "b"))
     assert find_files(tmp_path, wanted_files(Share(stage=None, percent=100, ids=ids))) == [file]
+    share = Share(stage=None, percent=100, ids=("test_b.py::T::a",), whole_files=(file,))
+    assert find_files(tmp_path, wanted_files(share)) == sorted([file, "test_b.py"])
