@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from test_selection.ids import file_of
+
 SHOWN = 3
 
 
@@ -101,10 +103,10 @@ def difference_json(difference: Difference) -> dict[str, Any]:
 
 
 def by_file(ids: Iterable[str]) -> dict[str, list[str]]:
-    """Ids by the file they start with."""
+    """Ids by the file they are of, as it is called on disk."""
     found: dict[str, list[str]] = {}
     for name in ids:
-        found.setdefault(name.partition("::")[0], []).append(name)
+        found.setdefault(file_of(name), []).append(name)
     return found
 
 
@@ -116,6 +118,7 @@ def few(ids: Sequence[str]) -> str:
 def _part(title: str, ids: Sequence[str]) -> list[str]:
     if not ids:
         return []
+    # For people a file is called as in its ids, which hold no control characters.
     counts = Counter(name.partition("::")[0] for name in ids)
     files = (
         f"  {count:>9,} {file}" for file, count in sorted(counts.items(), key=lambda row: (-row[1], row))

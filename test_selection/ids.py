@@ -63,6 +63,26 @@ def parse_id(text: str) -> IdParts:
     return file, "::".join(classes), template, params
 
 
+def file_of(text: str) -> str:
+    """The test file of a canonical id, as it is called on disk; of a million ids, quicker than `parse_id`.
+
+    Raises:
+        UsageError: `text` begins with no file as canonical ids have it.
+    """
+    file, sign, _ = text.partition("::")
+    if not sign:
+        raise _not_an_id(text)
+    try:
+        return _decode(file)
+    except UnicodeDecodeError as error:
+        raise _not_an_id(text) from error
+
+
+def encode_file(file: str) -> str:
+    """What the canonical ids of a test file begin with, up to their first `::`."""
+    return _encode(file, _UNSAFE_NAME)
+
+
 def resolve_clashes(ids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Make ids unique: the second of a kind gets `#2`, the third `#3`, in the order given.
 

@@ -66,6 +66,7 @@ def make_selection(
     keyword: str | None = None,
     suite: Suites | None = None,
     only_ids: Collection[str] | None = None,
+    whole_files: Collection[str] = (),
     durations: Durations | None = None,
     lock: Lock | None = None,
     lock_source: str = "made for this selection",
@@ -92,6 +93,7 @@ def make_selection(
         keyword: an expression as pytest's `-k` takes it.
         suite: narrows to its files and declares expectations.
         only_ids: canonical ids; these and no others.
+        whole_files: names of files whose tests are all taken beside `only_ids`.
         durations: what was measured, for estimates.
         lock: everybody's place; None makes one of this catalog.
         lock_source: which lock it is, for people.
@@ -106,10 +108,10 @@ def make_selection(
     rows, unmatched = restrict(catalog.tests, files, keyword, known_files=catalog.files)
     if unmatched:
         raise _no_file(unmatched, catalog)
-    missing = _missing(catalog, only_ids)
+    missing = _missing(catalog, only_ids, whole_files)
     if only_ids is not None:
-        named = set(only_ids)
-        rows = [test for test in rows if test.id in named]
+        named, whole = set(only_ids), set(whole_files)
+        rows = [test for test in rows if test.id in named or test.file in whole]
     scope = apply_scope(replace(catalog, tests=rows), rules)
     inside, out = scope.in_scope, Counter(scope.out)
     if suite is not None:
@@ -135,7 +137,9 @@ def make_selection(
         selected_s=None if times is None else sum(times[test.id] for test in chosen),
         out_of_scope=dict(out),
         expectations=_expectations(suite, chosen),
-        collect_errors=_errors(catalog, rules, files, suite, only_ids) if percent > 0 else {},
+        collect_errors=_errors(catalog, rules, files, suite, _named(only_ids, whole_files))
+        if percent > 0
+        else {},
         missing=missing,
         ladder=note,
     )
@@ -230,13 +234,14 @@ def _no_file(unmatched: Sequence[str], catalog: Catalog) -> UsageError:
     )
 
 
-def _missing(catalog: Catalog, only_ids: Collection[str] | None) -> list[str]:
+def _missing(catalog: Catalog, only_ids: Collection[str] | None, whole_files: Collection[str]) -> list[str]:
     """The ids asked for one by one that the catalog lacks; a file that failed to collect has none."""
     if only_ids is None:
         return []
     known = {test.id for test in catalog.tests}
     missing = sorted(set(only_ids) - known)
-    if missing and len(missing) == len(set(only_ids)) and not _files_of(missing) & {*catalog.collect_errors}:
+    lost = missing and len(missing) == len(set(only_ids)) and not whole_files
+    if lost and not _files_of(missing) & {*catalog.collect_errors}:
         raise UsageError(
             f"none of the {len(missing)} named tests is in the catalog, such as {missing[0]!r}",
             remedy="collect the same files, device and PyTorch version they came from",
@@ -248,6 +253,11 @@ def _files_of(ids: Iterable[str]) -> set[str]:
     return {parse_id(name)[0] for name in ids}
 
 
+def _named(only_ids: Collection[str] | None, whole_files: Collection[str]) -> set[str] | None:
+    """The files of tests that are named; None where none are."""
+    return None if only_ids is None else _files_of(only_ids) | {*whole_files}
+
+
 def _expectations(suite: Suites | None, tests: Iterable[CatalogTest]) -> Mapping[str, Expectation]:
     return {} if suite is None else expectations(suite, tests)
 
@@ -257,10 +267,9 @@ def _errors(
     rules: Rules,
     files: Sequence[str],
     suite: Suites | None,
-    only_ids: Collection[str] | None,
+    named: Collection[str] | None,
 ) -> dict[str, str]:
     patterns = [file_pattern(text) for text in files]
-    named = None if only_ids is None else _files_of(only_ids)
     return {
         name: error
         for name, error in catalog.collect_errors.items()

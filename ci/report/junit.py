@@ -21,6 +21,7 @@ from ci.report.reconcile import Account
 from ci.report.text import clean, iso_utc, one_line, plain, tail
 from ci.report.verdict import Result, Verdict
 from test_selection.files import atomic_writer
+from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
 
@@ -83,7 +84,7 @@ def junit_suite(cases: ShardCases, run: str) -> junitparser.TestSuite:
 
 def split_id(name: str, file: str) -> tuple[str, str]:
     """Class (empty for a plain function) and name with parameters, of a canonical id of `file`."""
-    rest = name.removeprefix(f"{file}::")
+    rest = name.removeprefix(f"{encode_file(file)}::")
     head, bracket, parameters = rest.partition("[")
     owner, _, template = head.rpartition("::")
     return owner, template + bracket + parameters

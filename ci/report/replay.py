@@ -12,6 +12,7 @@ from typing import Any
 
 from ci.report.verdict import SILENT, Try, Verdict
 from ci.runner.journal import OUTCOMES, Event, count_of, seconds_of, text_of
+from test_selection.ids import encode_file
 
 # Why a piece was given out that says nothing against the tests in it.
 _NO_RETRY = frozenset({"plan", "stolen"})
@@ -129,7 +130,7 @@ class Replay:
         if not all(name in ids for name in self.told):
             return False
         left = self.files
-        return not left or left <= {name.partition("::")[0] for name in ids}
+        return not left or set(map(encode_file, left)) <= {name.partition("::")[0] for name in ids}
 
     @property
     def timeline(self) -> ShardTimeline | None:

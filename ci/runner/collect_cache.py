@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -83,7 +84,8 @@ class CollectCache:
             write_json(self._path(file), KIND, {**record, "hashes": hashes})
 
     def _path(self, file: str) -> Path:
-        name = hashlib.sha256(f"{self.key}\0{file}\0{self._hash(self.tests / file)}".encode()).hexdigest()
+        parts = (self.key.encode(), os.fsencode(file), self._hash(self.tests / file).encode())
+        name = hashlib.sha256(b"\0".join(parts)).hexdigest()
         return self.folder / name[:2] / f"{name}.json.gz"
 
     def _hash(self, path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import lzma
+import os
 import shutil
 import tarfile
 import tempfile
@@ -83,7 +84,9 @@ def _tree(root: Path, where: str) -> Source:
             remedy="name the folder that holds test/ and version.txt",
         )
     version_file = root / "version.txt"
-    version = version_file.read_text(encoding="utf-8").strip() if version_file.is_file() else ""
+    version = (
+        version_file.read_text(encoding="utf-8", errors="replace").strip() if version_file.is_file() else ""
+    )
     return Source(where=where, tests=tests, version=version, sha=_sha(root, tests, version))
 
 
@@ -100,7 +103,7 @@ def _content_sha(folder: Path, version: str) -> str:
     """A hash of every Python file's path and content, so that two machines name the same tree the same."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(os.fsencode(path.relative_to(folder)) + b"\0")
         try:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         except OSError as error:  # a broken link, say: collecting tells of that file, if it is one of tests
@@ -110,7 +113,8 @@ def _content_sha(folder: Path, version: str) -> str:
 
 def _unpack(archive: Path, cache: Path) -> Path:
     stat = archive.stat()
-    key = hashlib.sha256(f"{archive}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()[:16]
+    state = os.fsencode(archive) + f"\0{stat.st_size}\0{stat.st_mtime_ns}".encode()
+    key = hashlib.sha256(state).hexdigest()[:16]
     folder = cache / f"archive-{key}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -21,6 +22,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
 from test_selection.catalog import write_catalog
+from test_selection.ids import file_of
 from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
 
 # Of the job's environment, what tests have no business with: tokens, and the files by which GitHub is told
@@ -85,11 +87,11 @@ def worker_environment(context: Context, source: Source) -> dict[str, str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         # Sets of text have the same order in every process, and so have the ids made from them.
         "PYTHONHASHSEED": "0",
-        **_huge_pages(context.environ, HUGE_PAGES),
+        **huge_pages(context.environ, HUGE_PAGES),
     }
 
 
-def _huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
+def huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
     """Have torch ask for huge pages for tensors from 2 MiB on, unless the user or the kernel says otherwise.
 
     A tenth of the time of PyTorch's tests on a CPU is the kernel's, handing out small pages. Where it has no
@@ -102,16 +104,28 @@ def _huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
     return {"THP_MEM_ALLOC_ENABLE": "1"} if offered and "THP_MEM_ALLOC_ENABLE" not in environ else {}
 
 
+def wanted_files(share: Share) -> list[str]:
+    """Globs of the files that hold what is wanted: those of the ids where tests are named one by one.
+
+    Raises:
+        UsageError: an id is none.
+    """
+    if not share.one_by_one:
+        return list(share.files)
+    named = dict.fromkeys([*map(file_of, share.ids), *share.whole_files])
+    return [glob.escape(file) for file in named]
+
+
 def collect_step(context: Context, source: Source, share: Share, folder: RunFolder) -> Collection:
     """Collect the wanted files and write the catalog.
 
     Raises:
         MissingInputError: a glob that matches no file.
+        UsageError: what is named one by one is no canonical id.
         CommandError: the collecting process could not work.
     """
     settings = context.settings.model
-    wanted = [name.partition("::")[0] for name in share.ids] if share.ids else share.files
-    files = find_files(source.tests, wanted)
+    files = find_files(source.tests, wanted_files(share))
     environ = worker_environment(context, source)
     options = CollectOptions(
         device=settings.device.name,

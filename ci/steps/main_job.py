@@ -8,14 +8,14 @@ from pathlib import Path
 from ci.errors import EXIT_OK
 from ci.live.sink import Sink
 from ci.report.identity import RunIdentity, write_identity
-from ci.report.results import RESULTS_FILE, read_results
-from ci.report.verdict import Verdict
+from ci.report.results import RESULTS_FILE
 from ci.runner.installed import installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
+from ci.steps.last_failed import SecondLook, second_look
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
 from ci.steps.planning import plan_step
@@ -27,17 +27,14 @@ from ci.steps.share import Share, share_of
 from test_selection.files import read_json
 from test_selection.plan import Plan
 from test_selection.selection import Selection
-from test_selection.stage import file_pattern
-
-# What a second look is worth: everything that did not simply pass, skip or fail as declared.
-_LOOK_AGAIN = frozenset(
-    {Verdict.FAILED, Verdict.FLAKY, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the user asked for on the command line; None where the settings decide."""
+    """What the user asked for on the command line; None where the settings decide.
+
+    `whole_files` is nobody's flag: what a past run could not collect, beside the `ids` of its tests.
+    """
 
     source: str | None = None
     stage: int | None = None
@@ -46,6 +43,7 @@ class Wanted:
     files: tuple[str, ...] = ()
     keyword: str | None = None
     ids: tuple[str, ...] = ()
+    whole_files: tuple[str, ...] = ()
     lane: str | None = None
     last_failed: str | None = None
     relock: bool = False
@@ -68,10 +66,11 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
         SpyreCiError: something the user can mend, before any test ran.
     """
     if wanted.last_failed is not None:
-        context, wanted = _again(context, wanted, wanted.last_failed)
-        if not wanted.ids:
-            context.say(f"nothing to run again: every test of {wanted.last_failed} passed")
-            return Outcome(exit_code=EXIT_OK)
+        context, wanted, look = _again(context, wanted, wanted.last_failed)
+        for line in look.said:
+            context.say(line)
+        if not wanted.ids and not wanted.whole_files:
+            return Outcome(exit_code=look.exit_code)
     share = share_of(
         context,
         stage=wanted.stage,
@@ -79,6 +78,7 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
         files=wanted.files,
         keyword=wanted.keyword,
         ids=wanted.ids,
+        whole_files=wanted.whole_files,
         lane=wanted.lane,
         by=wanted.by,
     )
@@ -201,23 +201,20 @@ def _reproduce(source: Source, device: str) -> tuple[str, ...]:
     return (*words, "--device", device)
 
 
-def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted]:
+def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted, SecondLook]:
     """What did not pass in a past run, on its device and from its source unless others are asked for."""
     runs = context.runs
     folder = find_run(runs, named, holding=RESULTS_FILE)
-    globs = [file_pattern(text) for text in wanted.files]
-    failed = tuple(
-        result.id
-        for result in read_results(folder.path / RESULTS_FILE)
-        if result.verdict in _LOOK_AGAIN
-        and (not globs or any(glob.search(result.id.partition("::")[0]) for glob in globs))
-    )
+    look = second_look(folder, named, wanted.files)
     if context.settings.origins.get("device.name") != "flag" and (device := read_device(folder)):
         context = context.on_device(device)
     source = wanted.source
     if source is None and folder.source.is_file():
         source = read_source(folder)[0]
-    return context, replace(wanted, source=source, ids=wanted.ids + failed)
+    # Of what is run again the files are chosen; a pattern none of them matches is no mistake.
+    files = wanted.files if wanted.ids else ()
+    ids = wanted.ids + look.ids
+    return context, replace(wanted, source=source, files=files, ids=ids, whole_files=look.files), look
 
 
 def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:

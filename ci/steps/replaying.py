@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for
+from ci.runner.event_values import seconds_of, text_of
 from ci.runner.journal import Event, Journal, read_journals
 from ci.steps.again import again_of
 from ci.steps.context import Context
@@ -77,7 +79,8 @@ def replay_step(
 def in_order(journals: Iterable[Journal]) -> Iterator[tuple[float, int, Event]]:
     """The events of all journals by time: the moment, the shard, the event; a journal's own order stands.
 
-    A clock that was set back in the middle of a journal does not take its later events forward.
+    A clock that was set back in the middle of a journal does not take its later events forward, and an event
+    without a time that can be is as late as the one before it; those a journal begins with, as the next one.
     """
     rows = (_timed(number, journal) for number, journal in enumerate(journals))
     merged = heapq.merge(*rows, key=lambda row: row[:2])
@@ -85,9 +88,10 @@ def in_order(journals: Iterable[Journal]) -> Iterator[tuple[float, int, Event]]:
 
 
 def _timed(number: int, journal: Journal) -> Iterator[tuple[float, int, int, Event]]:
-    latest = 0.0
+    known = (seconds_of(event.get("t"), -1.0) for event in journal.events)
+    latest = next((moment for moment in known if moment >= 0), 0.0)
     for event in journal.events:
-        latest = max(latest, float(event.get("t", 0.0)))
+        latest = max(latest, seconds_of(event.get("t"), latest))
         yield latest, number, journal.shard, event
 
 
@@ -100,7 +104,8 @@ def _play(
 ) -> None:
     for moment, shard, event in events:
         clock.now = max(clock.now, moment - LONGEST_GAP_S)
-        while moment - clock.now > TICK_S:
+        # Counted before: at times too great for their floats, adding half a second would change nothing.
+        for _ in range(math.ceil((moment - clock.now) / TICK_S) - 1):
             pace(TICK_S)
             clock.now += TICK_S
             watcher.tick()
@@ -116,10 +121,11 @@ def _pace(speed: float, sleep: Callable[[float], object], seconds: float) -> Non
 
 def _state(plan: Plan, journals: Iterable[Journal], folder: RunFolder, now: float) -> State:
     starts = [event for journal in journals for event in journal.events if event["e"] == "shard_start"]
+    cards = {text_of(event.get("card")) for event in starts}
     durations = read_durations(folder.durations) if folder.durations.is_file() else Durations()
     return State(
         plan.shards,
-        cards=sorted({str(event["card"]) for event in starts}),
+        cards=sorted(filter(None, cards)),
         expected_s=durations.tests,
         setup_s=durations.files,
         now=now,

@@ -57,14 +57,14 @@ def select_step(
     if relocking:
         refuse_part(share, context.settings.model.pytorch.files)
         places = relock(context, what)
-    elif share.percent > 0 and not share.ids:
+    elif share.percent > 0 and not share.one_by_one:
         places = find_lock(context, what)
         beside = out.with_name(LADDER_FILE)
         # A lock made for one run never becomes the kept one unasked.
         if places.fresh and beside.resolve() != lock_path(context):
             write_lock(beside, places.lock)
     selection = choose(context, what, share, places=places)
-    if not share.ids:  # what is named one by one runs, whatever the lane
+    if not share.one_by_one:  # what is named one by one runs, whatever the lane
         seconds = lane_seconds(places, durations)
         selection = hold_to_lane(
             context, selection, catalog, lane=share.lane, seconds=seconds, rules=what.rules
@@ -120,7 +120,8 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         files=share.files,
         keyword=share.keyword,
         suite=Decider(suites) if suites else None,
-        only_ids=share.ids or None,
+        only_ids=share.ids if share.one_by_one else None,
+        whole_files=share.whole_files,
         durations=what.durations,
         lock=None if places is None else places.lock,
         lock_source="" if places is None else places.source,
@@ -153,7 +154,11 @@ def refuse_part(share: Share, files: Sequence[str]) -> None:
     Raises:
         UsageError: --files, -k or --id was given.
     """
-    flags = {"--files": share.files != tuple(files), "-k": share.keyword is not None, "--id": bool(share.ids)}
+    flags = {
+        "--files": share.files != tuple(files),
+        "-k": share.keyword is not None,
+        "--id": share.one_by_one,
+    }
     if given := [flag for flag, is_given in flags.items() if is_given]:
         raise UsageError(
             f"--relock is given with {', '.join(given)}, which leaves tests out",

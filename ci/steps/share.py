@@ -22,6 +22,7 @@ class Share:
         files: globs of test files.
         keyword: an expression of pytest's `-k`.
         ids: canonical ids; when given, these and no others.
+        whole_files: names of files whose tests are all taken, beside those of `ids`.
         lane: whose limits hold for what is not named by id.
     """
 
@@ -31,7 +32,13 @@ class Share:
     files: tuple[str, ...] = ()
     keyword: str | None = None
     ids: tuple[str, ...] = ()
+    whole_files: tuple[str, ...] = ()
     lane: str = DEFAULT_LANE
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether tests are named, by id or by whole files, so that no share of them is taken."""
+        return bool(self.ids or self.whole_files)
 
     @property
     def label(self) -> str:
@@ -47,6 +54,7 @@ def share_of(
     files: Sequence[str],
     keyword: str | None,
     ids: Sequence[str],
+    whole_files: Sequence[str] = (),
     lane: str | None = None,
     by: str | None = None,
 ) -> Share:
@@ -66,10 +74,17 @@ def share_of(
         )
     if percent is not None and not 0 <= percent <= 100:  # noqa: PLR2004  # per cent
         raise UsageError(f"--percent is {percent:g}", remedy="give a number from 0 to 100")
-    if ids:
+    if ids or whole_files:
         if stage is not None or percent is not None:
             context.say("tests that are named one by one all run, whatever --stage or --percent says")
-        return Share(stage=None, percent=100, files=tuple(files), keyword=keyword, ids=tuple(ids))
+        return Share(
+            stage=None,
+            percent=100,
+            files=tuple(files),
+            keyword=keyword,
+            ids=tuple(ids),
+            whole_files=tuple(whole_files),
+        )
     globs = tuple(files) or tuple(model.pytorch.files)
     if percent is not None:
         return Share(

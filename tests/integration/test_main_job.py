@@ -149,6 +149,54 @@ def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
     assert shop.pytorch("--last-failed", "nowhere")[0] == 2
 
 
+def test_a_file_that_could_not_be_collected_is_run_again_beside_what_failed(shop: Shop) -> None:
+    test = shop.tree / "test"
+    mended = (test / "test_outcomes.py").read_text(encoding="utf-8")
+    (test / "test_broken.py").write_text("import nosuchthing\n", encoding="utf-8")
+    words = ("--percent", "100", "--retries", "0", "--files")
+    assert shop.pytorch(*words, "test_broken.py,sub/*")[0] == 3
+    code, out, _ = shop.pytorch("--last-failed", "latest")
+    assert code == 3
+    assert "again: all tests of 1 file that could not be collected (test_broken.py)" in out
+    assert shop.pytorch(*words, "test_broken.py,test_outcomes.py")[0] == 3
+    (test / "test_broken.py").write_text(mended, encoding="utf-8")
+    # A pattern of which nothing is run again is no mistake.
+    code, _, _ = shop.pytorch("--last-failed", "latest", "--files", "test_broken.py,test_outcomes.py,sub/*")
+    assert code == 1
+    first, second = adds_up(shop.runs[0]), adds_up(shop.runs[-1])
+    assert first["collect_errors"]
+    assert not second["collect_errors"]
+    assert second["planned"] == 4 + 9
+    assert second["verdicts"]["failed"] == 8
+
+
+def test_a_file_whose_name_ids_encode_is_run_again_by_id_and_by_run(shop: Shop) -> None:
+    shutil.copy(shop.tree / "test" / "test_outcomes.py", shop.tree / "test" / "test_p%q.py")
+    assert shop.pytorch("--percent", "100", "--files", "test_p%q.py")[0] == 1
+    assert shop.pytorch("--last-failed", "latest", "--files", "test_p*")[0] == 1
+    assert [adds_up(run)["planned"] for run in shop.runs][1] == 4
+    code, out, _ = shop.pytorch("--id", "test_p%25q.py::TestOutcomes::test_fails")
+    assert code == 1, out
+
+
+def test_files_whose_names_are_no_utf_8_go_through_the_whole_job_beside_good_ones(shop: Shop) -> None:
+    test = shop.tree / "test"
+    shutil.copy(test / "test_outcomes.py", test / os.fsdecode(b"test_o\xff.py"))
+    (test / os.fsdecode(b"test_o\xfe.py")).write_text("raise RuntimeError(__file__)\n", encoding="utf-8")
+    words = ("--percent", "100", "--retries", "0", "--cards", "1", "--files", "test_o*.py")
+    code, out, err = shop.pytorch(*words, "--json", "--events", "events.jsonl")
+    assert (code, "Traceback" in err) == (3, False), err
+    assert json.loads(out) == adds_up(shop.runs[0])
+    assert [one["file"] for one in shop.summary()["collect_errors"]] == ["test_o\udcfe.py"]
+    assert shop.summary()["verdicts"]["failed"] == 8
+    page = {"summary.md": "RuntimeError", "report.html": "RuntimeError", "junit/0.xml": "test_o%ED%B3%BF.py"}
+    for name, said in page.items():
+        assert said in (shop.runs[0] / name).read_text(encoding="utf-8")
+    # A second time from the cache, by the id alone.
+    assert shop.pytorch("--id", "test_o%ED%B3%BF.py::TestOutcomes::test_fails")[0] == 1
+    assert shop.call("replay", "latest")[0] == 0
+
+
 def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
     shop.pytorch("--percent", "100", "--files", "sub/*")
     code, out, _ = shop.pytorch("--last-failed", "latest")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ci.report.junit import ShardCases, junit_suite, shard_cases, split_id, write_junit
 from ci.report.reconcile import Account
 from ci.report.verdict import Result, Verdict
+from test_selection.ids import canonical_id
 
 from .conftest import ADD, CARD, CRASH, FLAKY, HOSTILE_ID, LOST, PLAIN, XFAIL, Golden, identity
 
@@ -134,6 +135,10 @@ def test_a_shard_nobody_ran_tests_on_still_has_its_file(account: Account) -> Non
 )
 def test_an_id_splits_into_class_and_name(name: str, split: tuple[str, str]) -> None:
     assert split_id(name, "a.py") == split
+
+
+def test_an_id_splits_behind_the_name_of_its_file_as_ids_have_it() -> None:
+    assert split_id(canonical_id("a%b.py", "T", "x", {}), "a%b.py") == ("T", "x")
 
 
 @given(

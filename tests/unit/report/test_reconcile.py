@@ -16,8 +16,9 @@ from ci.report.verdict import LOST, Result, Verdict
 from ci.runner.journal import OUTCOMES, Event, Journal
 from ci.runner.retries import TOO_MANY
 from ci.runner.tries import IN_ORDER, NO_OTHER_CARD
+from test_selection.ids import canonical_id
 
-from .any_journals import PLAN, A, B, C, D, journals_of
+from .any_journals import PLAN, A, B, C, D, journals_of, make_plan
 
 
 def journal(*events: Event, shard: int = 0, attempt: int = 1, torn: int = 0) -> Journal:
@@ -146,6 +147,15 @@ def test_a_journal_of_ones_own_whose_first_line_is_torn_counts_and_is_told() -> 
         ("journal/0-1.jsonl has lost its first line, which says of what plan it is; "
          "all it tells of is planned, so it counts"),
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["a.py", "a%b.py", "a:b#c.py", "a\nb\udcff.py"])
+def test_a_journal_without_its_first_line_is_known_by_its_file_whatever_that_is_called(file: str) -> None:
+    name = canonical_id(file, "T", "test", {})
+    headless = journal(e("group_start", file=file), *ran(name), DONE, torn=1)
+    account = reconcile(make_plan({file: [name]}), [headless])
+    assert results(account)[name].verdict is Verdict.PASSED
+    assert account.foreign == ()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def test_what_was_put_is_got_while_nothing_changes(tree: Path) -> None:
     found = cache(tree).get("test_a.py")
     assert found is not None
     assert found["modules"] == RECORD["modules"]
+
+
+def test_a_file_whose_name_is_no_utf_8_is_kept_by_itself(tree: Path) -> None:
+    first, second = (os.fsdecode(name) for name in (b"test_\xff.py", b"test_\xfe.py"))
+    for name in (first, second):
+        (tree / "test" / name).touch()
+    cache(tree).put(first, {**RECORD, "file": first})
+    found = cache(tree).get(first)
+    assert found is not None
+    assert found["file"] == first
+    assert cache(tree).get(second) is None
 
 
 @pytest.mark.parametrize("changed", ["test_a.py", "helper.py"])

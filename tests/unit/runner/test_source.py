@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -48,6 +49,22 @@ def test_a_tree_without_git_is_named_by_version_and_content(tmp_path: Path) -> N
     assert one.sha.startswith("2.6.0a0+sha256.")
     (tmp_path / "two" / "test" / "test_a.py").write_text("changed\n", encoding="utf-8")
     assert fetch(str(tmp_path / "two"), tmp_path).sha != one.sha
+
+
+def test_names_that_are_no_utf_8_are_part_of_what_names_a_tree(tmp_path: Path) -> None:
+    root = make_tree(tmp_path / "one")
+    seen = {fetch(str(root), tmp_path / "cache").sha}
+    for name in (b"test_\xff.py", b"test_\xfe.py"):
+        path = Path(os.fsdecode(os.fsencode(root / "test") + b"/" + name))
+        path.touch()
+        seen.add(fetch(str(root), tmp_path / "cache").sha)
+        path.unlink()
+    assert len(seen) == 3
+
+
+def test_an_archive_whose_name_is_no_utf_8_is_unpacked(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / os.fsdecode(b"\xff.tar"), {"pt/test/test_a.py": b""})
+    assert fetch(str(archive), tmp_path / "cache").tests.name == "test"
 
 
 def test_a_broken_link_in_a_tree_is_a_state_of_its_own(tmp_path: Path) -> None:

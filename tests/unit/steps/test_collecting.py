@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from ci.steps.collecting import _huge_pages, without_job_secrets
+from ci.config import load_settings
+from ci.runner.collect import find_files
+from ci.runner.source import op_suite
+from ci.steps import collecting
+from ci.steps.collecting import huge_pages, wanted_files, without_job_secrets, worker_environment
+from ci.steps.context import Context
+from ci.steps.share import Share
+from test_selection.ids import canonical_id
 
 
 @pytest.mark.parametrize(
@@ -19,13 +27,25 @@ from ci.steps.collecting import _huge_pages, without_job_secrets
         (None, {}, {}),
     ],
 )
-def test_tensors_get_huge_pages_where_the_kernel_has_them_for_who_asks(
+def test_tensors_gethuge_pages_where_the_kernel_has_them_for_who_asks(
     kernel: str | None, environ: dict[str, str], added: dict[str, str], tmp_path: Path
 ) -> None:
     told = tmp_path / "enabled"
     if kernel is not None:
         told.write_text(kernel, encoding="ascii")
-    assert _huge_pages(environ, told) == added
+    assert huge_pages(environ, told) == added
+
+
+def test_workers_are_told_of_huge_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = tmp_path / "enabled"
+    told.write_text("always [madvise] never\n", encoding="ascii")
+    monkeypatch.setattr(collecting, "HUGE_PAGES", told)
+    settings = load_settings(path=None, environ={}, flags={}, cwd=tmp_path)
+    context = Context(
+        settings=settings, environ={}, clock=lambda: 1.0, monotonic=lambda: 2.0, console=Console(quiet=True),
+        cores=2,
+    )  # fmt: skip
+    assert worker_environment(context, op_suite("2.13.0"))["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
 def test_tests_are_not_told_of_the_share() -> None:
@@ -43,3 +63,18 @@ def test_tests_are_given_no_token_of_the_job_and_nothing_that_steers_it() -> Non
     ]
     environ = {**dict.fromkeys(names, "x"), "GITHUB_ACTIONS": "true", "PATH": "/bin"}
     assert without_job_secrets(environ) == {"GITHUB_ACTIONS": "true", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    "file", ["test_p%q.py", "test_a:b#2.py", "test_a\nb.py", "test_[b]*.py", "sub/test_?.py"]
+)
+def test_a_test_that_is_named_by_its_id_is_looked_for_in_its_own_file_alone(
+    file: str, tmp_path: Path
+) -> None:
+    for name in (file, "test_b.py", "test_p%25q.py", "sub/test_c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    ids = tuple(canonical_id(file, "T", name, {"k": "::x"}) for name in ("a", "b"))
+    assert find_files(tmp_path, wanted_files(Share(stage=None, percent=100, ids=ids))) == [file]
+    share = Share(stage=None, percent=100, ids=("test_b.py::T::a",), whole_files=(file,))
+    assert find_files(tmp_path, wanted_files(share)) == sorted([file, "test_b.py"])

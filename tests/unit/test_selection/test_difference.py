@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.difference import Side, compare, difference_json, difference_lines
+from test_selection.ids import canonical_id
 
+ODD = canonical_id("test_%\n.py", "T", "one", {})
 names = st.sets(st.integers(0, 30).map(lambda number: f"test_{number % 3}.py::test_{number}"))
 
 
@@ -68,3 +70,9 @@ def test_the_lines_count_by_file_and_name_the_first_ids() -> None:
             {"share": "stage 1", "moved_in": {"x.py": ["x.py::2"]}, "moved_out": {"x.py": ["x.py::1"]}}
         ],
     }
+
+
+def test_machines_are_told_what_a_file_is_called_on_disk_and_people_what_ids_call_it() -> None:
+    found = compare(Side(name="a", known=[]), Side(name="b", known=[ODD]))
+    assert difference_json(found)["came"] == {"test_%\n.py": [ODD]}
+    assert difference_lines(found)[-1].endswith("1 test_%25%0A.py")

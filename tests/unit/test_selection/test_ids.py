@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.errors import UsageError
-from test_selection.ids import canonical_id, parse_id, resolve_clashes
+from test_selection.ids import canonical_id, encode_file, file_of, parse_id, resolve_clashes
 
 # Characters that carry meaning in an id come up often, the rest of Unicode now and then.
 text = st.text(
@@ -53,6 +53,19 @@ def test_cut_values_stay_apart_from_each_other_and_from_their_own_look() -> None
 @given(parts)
 def test_parts_come_back_whole(one: tuple[str, str, str, dict[str, str]]) -> None:
     assert parse_id(canonical_id(*one)) == one
+
+
+@given(parts)
+def test_the_file_alone_comes_back_as_with_all_parts(one: tuple[str, str, str, dict[str, str]]) -> None:
+    made = canonical_id(*one)
+    assert file_of(made) == parse_id(made)[0]
+    assert made.startswith(f"{encode_file(one[0])}::")
+
+
+@pytest.mark.parametrize("bad", ["", "test_x.py", "%FF::t"])
+def test_what_begins_with_no_file_is_refused(bad: str) -> None:
+    with pytest.raises(UsageError, match="is not a canonical id"):
+        file_of(bad)
 
 
 @given(parts, parts)

@@ -168,6 +168,18 @@ def test_an_id_of_a_file_that_no_longer_collects_brings_the_files_error(rules: R
     assert selection.collect_errors == {"broken.py": "ImportError: x"}
 
 
+def test_whole_files_are_taken_beside_ids_with_their_errors(rules: Rules) -> None:
+    whole = ["test_a.py", "broken.py"]
+    selection = make_selection(
+        CATALOG, rules, stage=None, percent=100, only_ids=["test_b.py::test_z"], whole_files=whole
+    )
+    assert selection.ids == [test.id for test in CATALOG.tests if test.file == "test_a.py"]
+    assert selection.missing == ["test_b.py::test_z"]
+    assert selection.collect_errors == {"broken.py": "ImportError: x"}
+    alone = make_selection(CATALOG, rules, stage=None, percent=100, only_ids=(), whole_files=whole[1:])
+    assert (alone.ids, alone.collect_errors) == ([], {"broken.py": "ImportError: x"})
+
+
 def test_ids_of_another_catalog_are_refused(rules: Rules) -> None:
     with pytest.raises(UsageError, match="none of the 1 named tests is in the catalog") as caught:
         make_selection(CATALOG, rules, stage=None, percent=5, only_ids=["other.py::test_z"])
