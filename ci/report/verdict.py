@@ -315,6 +315,8 @@ _INCOMPLETE = {
 
 def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
     last = max((one.number for one in tries if one.again), default=0)
+    if not last:
+        return tries
     # A lost worker is told of; a try without any end that had another ordered for its sake failed in a line
     # that is damaged.
     tries = [

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ci.errors import CommandError
-from ci.runner.guard import put_back
+from ci.runner.guard import MOST_GUARDED, put_back
 from ci.runner.journal import UNWRITABLE, JournalWriter
 from ci.runner.link import Attempt, new_attempt
 from ci.runner.resume import cannot_go_on
 from ci.runner.watch import read_file
 from test_selection.plan import Shard
 
-# More journals than this are not guarded against tests that delete them: open files are scarce.
-MOST_GUARDED = 256
 # Ids of a shard by what is to be said of them.
 Doubts = Mapping[int, Mapping[str, Sequence[str]]]
 
@@ -113,7 +111,7 @@ class Attempts:
         if before is None and len(self._guarded) >= MOST_GUARDED:
             return
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if before is not None and path.stat().st_ino == os.fstat(before).st_ino:
+            if before is not None and os.path.samestat(path.stat(), os.fstat(before)):
                 return
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             if before is not None and os.fstat(descriptor).st_size < os.fstat(before).st_size:

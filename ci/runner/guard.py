@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 CHUNK = 1 << 20
 # More files than this are not guarded: open ones are scarce.
-MOST = 256
+MOST_GUARDED = 256
 SHOWN = 5
 
 
@@ -25,7 +26,7 @@ def guarded(run_dir: Path, say: Callable[[str], None]) -> Iterator[None]:
         say: told which were put back, or why they were not.
     """
     with contextlib.ExitStack() as stack:
-        files = [path for path in _files(run_dir) if not path.name.startswith(".")][:MOST]
+        files = itertools.islice(_files(run_dir), MOST_GUARDED)
         held = {path: stack.enter_context(path.open("rb")) for path in files}
         try:
             yield
@@ -38,7 +39,8 @@ def _files(run_dir: Path) -> Iterator[Path]:
     # Not locks, whose names begin with a dot: who holds one has it open, and a new one would be another.
     for folder in (run_dir, run_dir / "journal"):
         if folder.is_dir():
-            yield from (path for path in sorted(folder.iterdir()) if path.is_file())
+            found = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
+            yield from (path for path in found if path.is_file())
 
 
 def _put_all_back(run_dir: Path, held: Mapping[Path, int]) -> Iterator[str]:

@@ -290,8 +290,8 @@ class CardPool:
         whose = ((card.name, self._whose(card, ahead)) for card in filter(self._wanted, self._cards))
         held = [f"{name} is {said}" for name, said in whose if said]
         more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
-        held = ["; ".join(held[:_SHOWN]) + more] if held else []
-        return "; ".join([*held, *([f"{self.trouble.where}: {self.trouble.what}"] if self.trouble else [])])
+        trouble = "" if self.trouble is None else f"{self.trouble.where}: {self.trouble.what}"
+        return "; ".join(filter(None, ["; ".join(held[:_SHOWN]) + more, trouble]))
 
     def _whose(self, card: Card, ahead: Mapping[str, Ticket]) -> str:
         if self._leases is not None and self._leases.is_taken(card.name):

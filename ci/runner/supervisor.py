@@ -404,8 +404,6 @@ class _Supervisor:
             post.heard = time.monotonic()
             post.take(event)
             self._tries.learn(post, event)
-            if ids := post.in_vain(event):  # else its failure would stand there as if nobody had tried
-                self._attempts.write(post.attempt, "no_retry", ids=ids, message=event["message"])
             if event.get("e") == "shard_end":
                 self._attempts.guard(post.attempt.journal)
             self._listen(post.attempt.shard, event)

@@ -33,6 +33,8 @@ class Tries:
 
     def learn(self, post: Post, event: Event) -> None:
         """Have a test run again where an event of a post's journal says that it failed."""
+        if ids := post.in_vain(event):  # else its failure would stand there as if nobody had tried
+            self._attempts.write(post.attempt, "no_retry", ids=ids, message=event["message"])
         bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
         if event.get("e") == "crash":
             self._broke.add(event["id"])

@@ -14,8 +14,7 @@ from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for
-from ci.runner.event_values import seconds_of, text_of
-from ci.runner.journal import Event, Journal, read_journals
+from ci.runner.journal import Event, Journal, read_journals, seconds_of, text_of
 from ci.steps.again import again_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
