@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -59,6 +59,7 @@ def _whole_or_digits(value: Any) -> Any:
 Count = Annotated[int, Field(ge=0, le=MAX_WHOLE), BeforeValidator(_whole)]
 Identifier = Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(_whole_or_digits)]
 Attempt = Annotated[int, Field(ge=1, le=2**32 - 1), BeforeValidator(_whole_or_digits)]
+Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=8192)]
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_checked_time)]
@@ -125,7 +126,11 @@ class Repository(_Part):
 
 
 class RunDetails(BaseModel):
-    """What HUD's contract has no field for; it travels in the payload, which the relay hands on unread."""
+    """What HUD's contract has no field for; it travels in the payload, which the relay hands on unread.
+
+    Counts are of tests: those in scope, of the selection, that ran, and that passed; seconds are those the
+    same tests take one after the other, but `first_failure_seconds`: from the start to the first failure.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -139,6 +144,19 @@ class RunDetails(BaseModel):
     exit_code: Count | None = None
     verdicts: dict[Annotated[str, Field(max_length=64)], Count] = Field(default_factory=dict, max_length=64)
     quarantined: Count = 0
+    cards: Count | None = None
+    in_scope: Count | None = None
+    selected: Count | None = None
+    ran: Count | None = None
+    passed: Count | None = None
+    in_scope_seconds: Seconds | None = None
+    selected_seconds: Seconds | None = None
+    ran_seconds: Seconds | None = None
+    passed_seconds: Seconds | None = None
+    first_failure_seconds: Seconds | None = None
+
+    # What stays in the job's `environment` alone; every other field is a column of its own in the store.
+    NO_COLUMNS: ClassVar[frozenset[str]] = frozenset({"verdicts", "quarantined"})
 
 
 class ClientPayload(_Part):

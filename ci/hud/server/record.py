@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ci.hud.callback import Callback, Workflow, parse_time
+from ci.hud.callback import Callback, RunDetails, Workflow, parse_time
+from ci.hud.identity import job_number
 
 Row = dict[str, str | int | float]
 
@@ -32,6 +33,7 @@ def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float |
         "check_run_id": str(workflow.check_run_id),
         "run_id": str(workflow.run_id),
         "run_attempt": workflow.run_attempt,
+        "job_id": job_number(workflow.check_run_id),
     }
     if callback.event_type:
         row["event_type"] = callback.event_type
@@ -45,6 +47,15 @@ def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float |
     if workflow.status == "completed":
         row.update(_completed(workflow))
     return row
+
+
+def detail_of(callback: Callback) -> Row | None:
+    """The defined columns of `job_detail`; None where the job says nothing of itself."""
+    details = callback.payload.spyre_ci
+    if details is None:
+        return None
+    told = details.model_dump(exclude_defaults=True, exclude=set(RunDetails.NO_COLUMNS))
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _completed(workflow: Workflow) -> Row:

@@ -62,6 +62,138 @@ CREATE TABLE callback_state (
 ) WITHOUT ROWID
 """
 
+# What HUD's contract has no column for: what a job says of itself under `payload.spyre_ci`. Empty or NULL
+# where a job does not say; seconds are those of tests, one after the other.
+DETAILS = """
+CREATE TABLE job_detail (
+    dynamoKey TEXT PRIMARY KEY,
+    run TEXT NOT NULL DEFAULT '',
+    lane TEXT NOT NULL DEFAULT '',
+    provider TEXT NOT NULL DEFAULT '',
+    device TEXT NOT NULL DEFAULT '',
+    pytorch TEXT NOT NULL DEFAULT '',
+    stage INTEGER,
+    percent REAL,
+    exit_code INTEGER,
+    cards INTEGER,
+    in_scope INTEGER,
+    selected INTEGER,
+    ran INTEGER,
+    passed INTEGER,
+    in_scope_seconds REAL,
+    selected_seconds REAL,
+    ran_seconds REAL,
+    passed_seconds REAL,
+    first_failure_seconds REAL
+) WITHOUT ROWID
+"""
+
+# Keys as in PyTorch's own uploads; child elements as JSON, '' where there is none. `test_key` is the hash of
+# `test_id` and `place` (see ci.hud.identity): one index serves a test's history and tells a row sent twice.
+TESTS = """
+CREATE TABLE test_run (
+    id INTEGER PRIMARY KEY,
+    workflow_id INTEGER NOT NULL,
+    workflow_run_attempt INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    invoking_file TEXT NOT NULL,
+    file TEXT NOT NULL,
+    classname TEXT NOT NULL,
+    name TEXT NOT NULL,
+    line INTEGER,
+    time REAL NOT NULL,
+    failure TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT '',
+    skipped TEXT NOT NULL DEFAULT '',
+    rerun TEXT NOT NULL DEFAULT '',
+    system_out TEXT NOT NULL DEFAULT '',
+    system_err TEXT NOT NULL DEFAULT '',
+    properties TEXT NOT NULL DEFAULT '',
+    test_id TEXT NOT NULL,
+    test_key INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    verdict TEXT NOT NULL,
+    cause TEXT NOT NULL DEFAULT '',
+    card TEXT NOT NULL DEFAULT '',
+    attempts INTEGER NOT NULL DEFAULT 1,
+    message TEXT NOT NULL DEFAULT '',
+    upload_id INTEGER NOT NULL
+)
+"""
+
+SUMMARIES = """
+CREATE TABLE test_run_summary (
+    workflow_id INTEGER NOT NULL,
+    workflow_run_attempt INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    invoking_file TEXT NOT NULL,
+    file TEXT NOT NULL,
+    classname TEXT NOT NULL,
+    tests INTEGER NOT NULL,
+    errors INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    successes INTEGER NOT NULL,
+    time REAL NOT NULL,
+    PRIMARY KEY (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname)
+) WITHOUT ROWID
+"""
+
+# Made of the rows in the transaction that brings them: pages never count rows one by one.
+CARDS = """
+CREATE TABLE job_card (
+    workflow_id INTEGER NOT NULL,
+    workflow_run_attempt INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    card TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    tests INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    PRIMARY KEY (workflow_id, workflow_run_attempt, job_id, card, verdict)
+) WITHOUT ROWID
+"""
+
+VERDICTS = """
+CREATE VIEW job_verdict AS
+SELECT workflow_id, workflow_run_attempt, job_id, verdict, sum(tests) AS tests, sum(seconds) AS seconds
+FROM job_card GROUP BY workflow_id, workflow_run_attempt, job_id, verdict
+"""
+
+FAILED = """
+CREATE VIEW failed_test_runs AS SELECT * FROM test_run WHERE failure != '' OR error != '' OR rerun != ''
+"""
+
+# `sent` and `stored` are compared after each upload; the same bytes sent twice change nothing.
+UPLOADS = """
+CREATE TABLE upload (
+    id INTEGER PRIMARY KEY,
+    workflow_id INTEGER NOT NULL,
+    workflow_run_attempt INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    sent INTEGER NOT NULL,
+    stored INTEGER NOT NULL,
+    at REAL NOT NULL,
+    UNIQUE (workflow_id, workflow_run_attempt, job_id, kind, name)
+)
+"""
+
+# The same meaning, asked for each row by an index and not of a window over all of them; with the numbers that
+# rows of tests have.
+JOBS_RANKED_2 = """
+CREATE VIEW crcr_workflow_job_ranked AS
+SELECT j.*, CAST(j.run_id AS BIGINT) AS workflow_id, j.run_attempt AS workflow_run_attempt,
+    EXISTS (
+        SELECT 1 FROM crcr_workflow_job AS k
+        WHERE k.delivery_id = j.delivery_id AND k.run_id = j.run_id AND k.job_name = j.job_name
+            AND k.workflow_name = j.workflow_name AND k.downstream_repo = j.downstream_repo
+            AND k.run_attempt > j.run_attempt
+    ) AS superseded
+FROM crcr_workflow_job AS j
+"""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         JOBS,
@@ -70,5 +202,22 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         JOBS_RANKED,
         STATES,
         "CREATE INDEX state_age ON callback_state (at)",
+    ),
+    (
+        # Not 0: rows of before have no tests, and 0 would be everybody's.
+        "ALTER TABLE crcr_workflow_job ADD COLUMN job_id INTEGER NOT NULL DEFAULT -1",
+        "CREATE INDEX job_number ON crcr_workflow_job (job_id)",
+        "CREATE INDEX job_attempts ON crcr_workflow_job (delivery_id, run_id, job_name, run_attempt)",
+        DETAILS,
+        TESTS,
+        "CREATE UNIQUE INDEX test_history ON test_run (test_key, workflow_id, workflow_run_attempt, job_id)",
+        "CREATE INDEX test_job ON test_run (workflow_id, workflow_run_attempt, job_id, verdict)",
+        SUMMARIES,
+        CARDS,
+        VERDICTS,
+        FAILED,
+        UPLOADS,
+        "DROP VIEW crcr_workflow_job_ranked",
+        JOBS_RANKED_2,
     ),
 )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ci.errors import BadFileError
 from ci.hud.callback import Callback
-from ci.hud.server.record import Row, row_of
+from ci.hud.server.database import SqliteDatabase, connect
+from ci.hud.server.record import Row, detail_of, row_of
 from ci.hud.server.schema import MIGRATIONS
 
 STATE_KEPT_S = 3 * 24 * 3600
-BUSY_TIMEOUT_S = 15.0
 # Which state a status needs before it and leaves behind; anything else is no transition.
 TRANSITIONS = {"in_progress": ("DISPATCHED", "IN_PROGRESS"), "completed": ("IN_PROGRESS", "COMPLETED")}
 
@@ -38,7 +38,8 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = threading.Lock()
-        self._writer = _connect(path)
+        self.database = SqliteDatabase(path)
+        self._writer = connect(path)
         try:
             # FULL: what was answered 200 survives a loss of power, not only of the process.
             self._writer.execute("PRAGMA journal_mode=WAL")
@@ -87,42 +88,41 @@ class Store:
             raise CallbackRefusedError(f"{callback.event_type} callbacks must have status 'completed'")
         with self._transaction() as connection:
             metrics = {} if callback.nightly else _advance(connection, callback, repository, at)
-            _merge(connection, row_of(callback, repository=repository, metrics=metrics), at)
+            row = row_of(callback, repository=repository, metrics=metrics)
+            merge(connection, "crcr_workflow_job", row, at=at)
+            if (detail := detail_of(callback)) is not None:
+                merge(connection, "job_detail", {"dynamoKey": row["dynamoKey"], **detail})
 
     def jobs(self, *, limit: int, offset: int = 0) -> list[dict[str, Any]]:
         """The latest attempt of each job, the newest start first."""
-        return self._read(
+        return self.database.rows(
             "SELECT * FROM crcr_workflow_job_ranked WHERE NOT superseded "
-            "ORDER BY started_at DESC, id DESC LIMIT ? OFFSET ?",
-            (limit, offset),
+            "ORDER BY started_at DESC, id DESC LIMIT :limit OFFSET :offset",
+            {"limit": limit, "offset": offset},
         )
 
     def count_jobs(self) -> int:
         """How many jobs there are, superseded attempts left out."""
-        rows = self._read("SELECT count(*) AS number FROM crcr_workflow_job_ranked WHERE NOT superseded", ())
+        rows = self.database.rows(
+            "SELECT count(*) AS number FROM crcr_workflow_job_ranked WHERE NOT superseded"
+        )
         return int(rows[0]["number"])
 
     def job(self, number: int) -> dict[str, Any] | None:
         """One row, or None."""
-        rows = self._read("SELECT * FROM crcr_workflow_job_ranked WHERE id = ?", (number,))
+        rows = self.database.rows(
+            "SELECT * FROM crcr_workflow_job_ranked WHERE id = :number", {"number": number}
+        )
         return rows[0] if rows else None
 
     def attempts(self, job: dict[str, Any]) -> list[dict[str, Any]]:
         """Every attempt of the job `job` is one of, in order."""
-        return self._read(
-            "SELECT * FROM crcr_workflow_job_ranked WHERE downstream_repo = ? AND delivery_id = ? "
-            "AND workflow_name = ? AND job_name = ? AND run_id = ? ORDER BY run_attempt, id",
-            tuple(
-                job[name]
-                for name in ("downstream_repo", "delivery_id", "workflow_name", "job_name", "run_id")
-            ),
+        names = ("downstream_repo", "delivery_id", "workflow_name", "job_name", "run_id")
+        same = " AND ".join(f"{name} = :{name}" for name in names)
+        return self.database.rows(
+            f"SELECT * FROM crcr_workflow_job_ranked WHERE {same} ORDER BY run_attempt, id",  # noqa: S608  # our names
+            {name: job[name] for name in names},
         )
-
-    def _read(self, query: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
-        # A connection of its own: readers neither wait for the writer nor see half of a transaction.
-        with closing(_connect(self.path)) as connection:
-            connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(query, values)]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -150,11 +150,6 @@ class Store:
                 for statement in statements:
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    # Transactions are begun by hand (isolation_level None); the writer is guarded by a lock of ours.
-    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
 
 def _dispatch_key(delivery_id: str, repository: str) -> str:
@@ -192,14 +187,24 @@ def _state(connection: sqlite3.Connection, key: str) -> tuple[str, float] | None
     return None if row is None else (str(row[0]), float(row[1]))
 
 
-def _merge(connection: sqlite3.Connection, row: Row, at: float) -> None:
-    # Column names come from `row_of`, never from a client; values are bound.
-    names = [*row, "_inserted_at"]
-    updates = ", ".join(f"{name} = excluded.{name}" for name in names if name != "dynamoKey")
-    marks = ", ".join("?" * (len(names) - 1))
+def merge(connection: sqlite3.Connection, table: str, row: Row, *, at: float | None = None) -> None:
+    """Write the defined columns of a row; those it does not define stay as they are.
+
+    Args:
+        connection: in a transaction.
+        table: one whose key is `dynamoKey`.
+        row: column names come from this package, never from a client; values are bound.
+        at: seconds since the epoch, where the table notes when.
+    """
+    names = [*row, *(["_inserted_at"] if at is not None else [])]
+    marks = ["?" for _ in row]
+    values: list[str | int | float | None] = list(row.values())
+    if at is not None:
+        marks.append("strftime('%Y-%m-%dT%H:%M:%fZ', ?, 'unixepoch')")
+        values.append(at)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names)
     connection.execute(
-        f"INSERT INTO crcr_workflow_job ({', '.join(names)}) "  # noqa: S608  # see above
-        f"VALUES ({marks}, strftime('%Y-%m-%dT%H:%M:%fZ', ?, 'unixepoch')) "
+        f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(marks)}) "  # noqa: S608  # see above
         f"ON CONFLICT (dynamoKey) DO UPDATE SET {updates}",
-        (*row.values(), at),
+        values,
     )

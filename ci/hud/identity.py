@@ -1,0 +1,39 @@
+"""The numbers a report's parts are known by, one function each for the client and the server; pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+# HUD's rows name a job by a whole number that passes through JavaScript.
+JOB_BITS = 53
+KEY_BITS = 63
+
+
+def job_number(check_run_id: str | int) -> int:
+    """The whole number from 1 that rows of tests name a job by.
+
+    GitHub's `job.check_run_id` is one already; anything else is hashed, so that both sides find the same.
+
+    Args:
+        check_run_id: as the job's callback has it.
+    """
+    text = str(check_run_id)
+    if re.fullmatch(r"[1-9][0-9]{0,15}", text) and int(text) < 2**JOB_BITS:
+        return int(text)
+    return _hashed(text, JOB_BITS)
+
+
+def test_key(test_id: str, place: int) -> int:
+    """The whole number from 1, below 2**63, that a test is known by across runs.
+
+    Args:
+        test_id: the canonical id, or `file::class::name` where a runner knows none.
+        place: 0, or how many rows of the same id stand before it in one job.
+    """
+    return _hashed(f"{place}:{test_id}" if place else test_id, KEY_BITS)
+
+
+def _hashed(text: str, bits: int) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> (64 - bits)) or 1

@@ -1,0 +1,57 @@
+"""Asking a store: the one query language of the pages and the read API, whatever keeps the rows.
+
+Queries are SQL that SQLite and ClickHouse both read, with `:name` for values. So they keep to joins, CASE,
+WITH, `count`, `sum`, `avg`, `min`, `max`, `coalesce`, `row_number() OVER`, LIKE, IN and `date(column)`; a
+condition is summed as `sum(CASE WHEN … THEN 1 ELSE 0 END)`; times are compared as text of the form the rows
+have; JSON is read in Python.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+BUSY_TIMEOUT_S = 15.0
+Value = str | int | float | None
+Row = dict[str, Any]
+
+
+class Database(Protocol):
+    """What answers queries."""
+
+    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        """The rows of a query, in its order.
+
+        Times come as the text `2026-11-22T04:05:06.000007Z`, empty where there is none.
+
+        Args:
+            query: SQL as the module says.
+            values: of its `:name`s.
+        """
+
+
+class SqliteDatabase:
+    """The store's file, asked through a connection of its own for each query.
+
+    So readers neither wait for the writer nor see half of a transaction.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        """See Database."""
+        with closing(connect(self._path)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(query, dict(values or {}))]
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection whose transactions are begun by hand, for any thread."""
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
