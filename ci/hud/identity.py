@@ -10,26 +10,28 @@ JOB_BITS = 53
 KEY_BITS = 63
 
 
-def job_number(check_run_id: str | int) -> int:
+def job_number(check_run_id: str | int, *, repository: str) -> int:
     """The whole number from 1 that rows of tests name a job by.
 
-    GitHub's `job.check_run_id` is one already; anything else is hashed, so that both sides find the same.
+    GitHub's `job.check_run_id` is one already, alone in the world; anything else is hashed with the
+    repository, so that both sides find the same and no two back ends share it.
 
     Args:
         check_run_id: as the job's callback has it.
+        repository: owner/name of the downstream repository.
     """
     text = str(check_run_id)
     if re.fullmatch(r"[1-9][0-9]{0,15}", text) and int(text) < 2**JOB_BITS:
         return int(text)
-    return _hashed(text, JOB_BITS)
+    return _hashed(f"{repository}/{text}", JOB_BITS)
 
 
-def test_key(test_id: str, place: int) -> int:
+def key_of_test(test_id: str, place: int = 0) -> int:
     """The whole number from 1, below 2**63, that a test is known by across runs.
 
     Args:
         test_id: the canonical id, or `file::class::name` where a runner knows none.
-        place: 0, or how many rows of the same id stand before it in one job.
+        place: how many rows of the same id stand before it in one file.
     """
     return _hashed(f"{place}:{test_id}" if place else test_id, KEY_BITS)
 

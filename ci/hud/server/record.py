@@ -33,7 +33,7 @@ def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float |
         "check_run_id": str(workflow.check_run_id),
         "run_id": str(workflow.run_id),
         "run_attempt": workflow.run_attempt,
-        "job_id": job_number(workflow.check_run_id),
+        "job_id": job_number(workflow.check_run_id, repository=repository),
     }
     if callback.event_type:
         row["event_type"] = callback.event_type

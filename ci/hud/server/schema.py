@@ -89,7 +89,7 @@ CREATE TABLE job_detail (
 """
 
 # Keys as in PyTorch's own uploads; child elements as JSON, '' where there is none. `test_key` is the hash of
-# `test_id` and `place` (see ci.hud.identity): one index serves a test's history and tells a row sent twice.
+# `test_id` and `place` (see ci.hud.identity), whose index serves a test's history.
 TESTS = """
 CREATE TABLE test_run (
     id INTEGER PRIMARY KEY,
@@ -163,7 +163,8 @@ FAILED = """
 CREATE VIEW failed_test_runs AS SELECT * FROM test_run WHERE failure != '' OR error != '' OR rerun != ''
 """
 
-# `sent` and `stored` are compared after each upload; the same bytes sent twice change nothing.
+# One file of rows. Its rows belong to it: the same bytes sent again change nothing, others under its name
+# take their place. `stored` is counted in the tables once the rows are there; `done` is 0 until it is `sent`.
 UPLOADS = """
 CREATE TABLE upload (
     id INTEGER PRIMARY KEY,
@@ -174,7 +175,8 @@ CREATE TABLE upload (
     name TEXT NOT NULL,
     sha256 TEXT NOT NULL,
     sent INTEGER NOT NULL,
-    stored INTEGER NOT NULL,
+    stored INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
     at REAL NOT NULL,
     UNIQUE (workflow_id, workflow_run_attempt, job_id, kind, name)
 )
@@ -210,7 +212,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX job_attempts ON crcr_workflow_job (delivery_id, run_id, job_name, run_attempt)",
         DETAILS,
         TESTS,
-        "CREATE UNIQUE INDEX test_history ON test_run (test_key, workflow_id, workflow_run_attempt, job_id)",
+        "CREATE INDEX test_history ON test_run (test_key, workflow_id)",
         "CREATE INDEX test_job ON test_run (workflow_id, workflow_run_attempt, job_id, verdict)",
         SUMMARIES,
         CARDS,
