@@ -12,7 +12,6 @@ from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -20,7 +19,10 @@ from ci.hud.callback import MAX_BYTES, Callback, explain
 from ci.hud.client import CALLBACK_PATH
 from ci.hud.server import pages
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
+from ci.hud.server.row_store import SqliteRowStore
 from ci.hud.server.store import CallbackRefusedError, Store
+from ci.hud.server.upload_route import BEARER, add_uploads
+from ci.hud.server.uploads import Uploads
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 PAGE_ROWS = 100
@@ -29,7 +31,6 @@ JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Nonce = Annotated[str, Query(max_length=128)]
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
 def create_app(store: Store, *, token: str, repository: str, clock: Callable[[], float]) -> FastAPI:
@@ -45,6 +46,8 @@ def create_app(store: Store, *, token: str, repository: str, clock: Callable[[],
     app = FastAPI(title="spyre-ci HUD", docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_answers(app)
     _add_callback(app, store, token, repository, clock)
+    uploads = Uploads(store, SqliteRowStore(store.transaction))
+    add_uploads(app, uploads, vouch=_vouch(token, repository), clock=clock, folder=store.path.parent)
     _add_reading(app, store, token)
     _describe_callback(app)
     return app
@@ -53,12 +56,17 @@ def create_app(store: Store, *, token: str, repository: str, clock: Callable[[],
 def _add_callback(
     app: FastAPI, store: Store, token: str, repository: str, clock: Callable[[], float]
 ) -> None:
-    @app.post(CALLBACK_PATH, responses=_callback_answers(), openapi_extra=_callback_body())
-    async def callback(request: Request, credentials: Credentials) -> JSONResponse:
+    vouch = _vouch(token, repository)
+
+    @app.post(
+        CALLBACK_PATH,
+        responses=_callback_answers(),
+        openapi_extra=_callback_body(),
+        dependencies=[Depends(BEARER)],
+    )
+    async def callback(request: Request) -> JSONResponse:
         """Take a job's report, as the Cross-Repository CI Relay does."""
-        given = credentials.credentials if credentials is not None else ""
-        if not secrets.compare_digest(given.encode("utf-8", "replace"), token.encode()):
-            raise HTTPException(401, "missing or wrong bearer token", {"WWW-Authenticate": "Bearer"})
+        vouch(request)
         report = _parse(await _read_body(request))
         try:
             await run_in_threadpool(store.record, report, repository=repository, at=clock())
@@ -99,6 +107,17 @@ def _add_reading(app: FastAPI, store: Store, token: str) -> None:
             raise HTTPException(404, "there is no such run")
         nonce = secrets.token_urlsafe(16)
         return _html(pages.run(job, attempts=store.attempts(job), nonce=nonce), nonce)
+
+
+def _vouch(token: str, repository: str) -> Callable[[Request], str]:
+    def vouch(request: Request) -> str:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        given = given.strip() if scheme.lower() == "bearer" else ""
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+            raise HTTPException(401, "missing or wrong bearer token", {"WWW-Authenticate": "Bearer"})
+        return repository
+
+    return vouch
 
 
 async def _read_body(request: Request) -> bytes:

@@ -164,10 +164,10 @@ CREATE VIEW failed_test_runs AS SELECT * FROM test_run WHERE failure != '' OR er
 """
 
 # One file of rows. Its rows belong to it: the same bytes sent again change nothing, others under its name
-# take their place. `stored` is counted in the tables once the rows are there; `done` is 0 until it is `sent`.
+# take their place, once all of them are there: until then `done` is 0. `stored` is counted in the tables.
 UPLOADS = """
 CREATE TABLE upload (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     workflow_id INTEGER NOT NULL,
     workflow_run_attempt INTEGER NOT NULL,
     job_id INTEGER NOT NULL,
@@ -178,7 +178,7 @@ CREATE TABLE upload (
     stored INTEGER NOT NULL DEFAULT 0,
     done INTEGER NOT NULL DEFAULT 0,
     at REAL NOT NULL,
-    UNIQUE (workflow_id, workflow_run_attempt, job_id, kind, name)
+    UNIQUE (workflow_id, workflow_run_attempt, job_id, kind, name, done)
 )
 """
 

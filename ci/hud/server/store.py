@@ -66,7 +66,7 @@ class Store:
             repository: the downstream one.
             at: seconds since the epoch.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO callback_state VALUES (?, 'DISPATCHED', ?) ON CONFLICT (key) DO NOTHING",
                 (_dispatch_key(delivery_id, repository), at),
@@ -86,7 +86,7 @@ class Store:
         """
         if callback.nightly and callback.workflow.status != "completed":
             raise CallbackRefusedError(f"{callback.event_type} callbacks must have status 'completed'")
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             metrics = {} if callback.nightly else _advance(connection, callback, repository, at)
             row = row_of(callback, repository=repository, metrics=metrics)
             merge(connection, "crcr_workflow_job", row, at=at)
@@ -125,7 +125,8 @@ class Store:
         )
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on the one writer; what is raised in the block takes all of it back."""
         with self._lock:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -138,7 +139,7 @@ class Store:
                 raise
 
     def _migrate(self) -> None:
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version > len(MIGRATIONS):
                 raise BadFileError(

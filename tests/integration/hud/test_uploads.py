@@ -1,0 +1,120 @@
+"""Files of rows over real HTTP: what real runners write, sent twice, broken, or somebody else's."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from ci.hud.identity import job_number
+from ci.hud.server.app import create_app
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+
+pytestmark = pytest.mark.integration
+
+TOKEN = "s3cret-token"
+AUTH = {"Authorization": f"Bearer {TOKEN}"}
+REPOSITORY = "torch-spyre/torch-spyre"
+TIMEOUT = 20
+TESTS = """
+import pytest, unittest
+
+def test_passes(): pass
+def test_fails(): assert 1 == 2, "one is not two"
+@pytest.mark.skip(reason="no card")
+def test_skips(): pass
+@pytest.mark.xfail(reason="known")
+def test_xfails(): assert False
+@pytest.fixture
+def broken(): raise RuntimeError("no fixture")
+def test_errors(broken): pass
+class TestA(unittest.TestCase):
+    def test_method(self): pass
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "hud.sqlite")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def url(store: Store, payload: dict[str, Any]) -> Iterator[str]:
+    with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 2000.0)) as base:
+        answer = requests.post(f"{base}/github/callback", json=payload, headers=AUTH, timeout=TIMEOUT)
+        assert answer.status_code == 200
+        yield base
+
+
+def send(url: str, kind: str, body: bytes, **changed: Any) -> requests.Response:
+    query = {
+        "workflow_id": 4242,
+        "workflow_run_attempt": 1,
+        "job_id": job_number("4242-1", repository=REPOSITORY),
+        "name": "1.xml",
+        **changed,
+    }
+    return requests.post(f"{url}/api/upload/{kind}", params=query, data=body, headers=AUTH, timeout=TIMEOUT)
+
+
+def verdicts(store: Store) -> dict[str, str]:
+    return {row["name"]: row["verdict"] for row in store.database.rows("SELECT name, verdict FROM test_run")}
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "2"], ["-o", "junit_family=xunit1"]])
+def test_what_pytest_writes_becomes_rows(url: str, store: Store, tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "test_some.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml=j.xml", *options]
+    subprocess.run([*command, "test_some.py"], cwd=tmp_path, check=False, timeout=120, capture_output=True)
+    answer = send(url, "junit", (tmp_path / "j.xml").read_bytes())
+    assert answer.json() == {"ok": True, "sent": 6, "stored": 6, "unchanged": ""}
+    assert verdicts(store) == {
+        "test_passes": "passed",
+        "test_fails": "failed",
+        "test_skips": "skipped",
+        "test_xfails": "xfailed",
+        "test_errors": "failed",
+        "test_method": "passed",
+    }
+    (failure,) = store.database.rows("SELECT * FROM test_run WHERE name = 'test_fails'")
+    assert "one is not two" in failure["message"]
+    assert (failure["invoking_file"], failure["file"]) == ("test_some", "test_some.py")
+    assert {row["tests"] for row in store.database.rows("SELECT * FROM test_run_summary")} == {5, 1}
+
+
+def test_the_same_file_twice_changes_nothing(url: str, store: Store) -> None:
+    body = b'<testsuite><testcase classname="a" name="b" time="1"/></testsuite>'
+    assert send(url, "junit", gzip.compress(body, mtime=0)).json()["stored"] == 1
+    answer = send(url, "junit", gzip.compress(body, mtime=0))
+    assert answer.json() == {"ok": True, "sent": 1, "stored": 1, "unchanged": "the same file is here"}
+    assert store.database.rows("SELECT sum(tests) AS tests FROM job_card") == [{"tests": 1}]
+
+
+def test_another_file_of_the_name_takes_its_place_once_it_is_whole(url: str, store: Store) -> None:
+    assert send(url, "junit", b'<testsuite><testcase name="old"/></testsuite>').status_code == 200
+    cut = send(url, "junit", b'<testsuite><testcase name="new"/>')
+    assert (cut.status_code, "is no whole XML after 1 test cases" in cut.text) == (400, True)
+    assert verdicts(store) == {"old": "passed"}
+    assert send(url, "junit", b'<testsuite><testcase name="new"/></testsuite>').status_code == 200
+    assert verdicts(store) == {"new": "passed"}
+    assert store.database.rows("SELECT sum(tests) AS tests FROM test_run_summary") == [{"tests": 1}]
+
+
+def test_nobody_sends_rows_of_a_job_that_was_not_reported_or_is_anothers(url: str, store: Store) -> None:
+    body = b'<testsuite><testcase name="a"/></testsuite>'
+    assert send(url, "junit", body, workflow_id=1).status_code == 404
+    with store.transaction() as connection:
+        connection.execute("UPDATE crcr_workflow_job SET downstream_repo = 'some/other'")
+    assert send(url, "junit", body).status_code == 403
+    unknown = requests.post(f"{url}/api/upload/junit", data=body, timeout=TIMEOUT)
+    assert unknown.status_code == 401
+    assert verdicts(store) == {}
