@@ -33,7 +33,7 @@ Whole = Annotated[int, Field(ge=0, le=MAX_WHOLE, strict=True)]
 Number = Annotated[int, Field(ge=1, le=MAX_WHOLE, strict=True)]
 Text = Annotated[str, Field(max_length=8192)]
 LongText = Annotated[str, Field(max_length=1024 * 1024)]
-Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False, strict=True)]
 
 
 @with_config(ConfigDict(extra="ignore"))

@@ -1,0 +1,285 @@
+"""HUD's rows of tests: the layout, and the traps of it that are closed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.errors import BadFileError
+from ci.hud.junit_rows import junit_rows
+from ci.hud.row_files import object_name, read_rows, unpacked, write_rows
+from ci.hud.row_verdict import told
+from ci.hud.rows import Job, failed_rows, file_of_class, invoking_file, seconds, summary_rows
+
+JOB = Job(workflow_id=4242, workflow_run_attempt=2, job_id=77)
+
+
+def rows_of(xml: str) -> list[dict[str, Any]]:
+    return list(junit_rows(io.BytesIO(xml.encode()), JOB, name="j.xml"))
+
+
+def row_of(
+    inside: str, attributes: str = 'classname="TestA" name="test_b" file="sub/test_a.py"'
+) -> dict[str, Any]:
+    (row,) = rows_of(
+        f"<testsuites><testsuite><testcase {attributes}>{inside}</testcase></testsuite></testsuites>"
+    )
+    return row
+
+
+def test_a_row_has_the_upstream_layout() -> None:
+    attributes = 'classname="TestA" name="test_b" file="sub/test_a.py" line="12" time="0.25"'
+    assert row_of('<failure message="no" type="AssertionError">trace</failure>', attributes) == {
+        "classname": "TestA",
+        "name": "test_b",
+        "file": "sub/test_a.py",
+        "line": 12,
+        "time": 0.25,
+        "failure": {"message": "no", "type": "AssertionError", "text": "trace"},
+        "workflow_id": 4242,
+        "workflow_run_attempt": 2,
+        "job_id": 77,
+        "invoking_file": "sub.test_a",
+    }
+
+
+@pytest.mark.parametrize("tag", ["failure", "error", "skipped", "rerun"])
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        ("", "no message"),
+        ("first line\nsecond", "first line"),
+        ("\n  \n", "no message"),
+    ],
+)
+def test_an_outcome_without_a_message_gets_one_lest_the_test_counts_as_passed(
+    tag: str, inside: str, message: str
+) -> None:
+    assert row_of(f"<{tag}>{inside}</{tag}>")[tag]["message"] == message
+
+
+def test_an_outcome_with_nothing_but_a_type_is_told_by_it() -> None:
+    assert row_of('<error type="ValueError"/>')["error"]["message"] == "ValueError"
+
+
+def test_of_several_properties_one_is_kept_ours_first() -> None:
+    inside = '<properties><property name="a" value="1"/><property name="id" value="x::y"/></properties>'
+    assert row_of(inside)["properties"] == {"property": {"name": "id", "value": "x::y"}}
+    other = '<properties><property name="a" value="1"/><property name="b" value="2"/></properties>'
+    assert row_of(other)["properties"] == {"property": {"name": "a", "value": "1"}}
+
+
+@pytest.mark.parametrize("name", ["1", "1e5", "nan", "0x10", "true"])
+def test_a_name_that_looks_like_a_number_stays_text(name: str) -> None:
+    assert row_of("", f'classname="7" name="{name}"')["name"] == name
+    assert row_of("", f'classname="7" name="{name}"')["classname"] == "7"
+
+
+def test_elements_that_stand_twice_are_an_array() -> None:
+    row = row_of('<rerun message="one"/><rerun message="two"/>')
+    assert [one["message"] for one in row["rerun"]] == ["one", "two"]
+    assert told(row).verdict == "flaky"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("0.5", 0.5), ("1,234.5", 1234.5), ("", 0), ("-1", 0), ("nan", 0), ("inf", 0), ("soon", 0), (" 2 ", 2)],
+)
+def test_times_are_read_as_junit_writers_give_them(text: str, wanted: float) -> None:
+    assert seconds(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("classname", "file"),
+    [
+        ("test.sub.test_x.TestA", "test/sub/test_x.py"),
+        ("test_x", "test_x.py"),
+        ("TestA", ""),
+        ("", ""),
+        ("a..b", ""),
+    ],
+)
+def test_a_file_is_read_from_a_dotted_class(classname: str, file: str) -> None:
+    assert file_of_class(classname) == file
+
+
+def test_the_suites_file_stands_for_a_case_without_one() -> None:
+    xml = '<testsuites><testsuite file="test_s.py"><testcase name="a"/></testsuite></testsuites>'
+    assert rows_of(xml)[0]["file"] == "test_s.py"
+    assert invoking_file("a/b/test_c.py") == "a.b.test_c"
+
+
+def test_nested_suites_give_each_case_once() -> None:
+    xml = (
+        '<testsuites><testsuite><testsuite file="x.py"><testcase name="a"/></testsuite>'
+        '<testcase name="b"/></testsuite><testsuite><testcase name="c"/></testsuite></testsuites>'
+    )
+    assert [(row["name"], row["file"]) for row in rows_of(xml)] == [("a", "x.py"), ("b", ""), ("c", "")]
+
+
+@pytest.mark.parametrize(
+    ("inside", "verdict"),
+    [
+        ("", "passed"),
+        ("<failure/>", "failed"),
+        ("<error/>", "failed"),
+        ("<skipped/>", "skipped"),
+        ('<skipped type="pytest.xfail"/>', "xfailed"),
+        ("<rerun/>", "flaky"),
+        ("<rerun/><failure/>", "failed"),
+        ('<error type="hardware"/>', "failed"),
+    ],
+)
+def test_the_verdict_of_a_foreign_row(inside: str, verdict: str) -> None:
+    said = told(row_of(inside))
+    assert (said.verdict, said.cause, said.card) == (verdict, "", "")
+    assert said.test_id == "sub/test_a.py::TestA::test_b"
+
+
+def ours(inside: str) -> dict[str, Any]:
+    return row_of(f'<properties><property name="id" value="t.py::A::b[op=add]"/></properties>{inside}')
+
+
+@pytest.mark.parametrize(
+    ("inside", "wanted"),
+    [
+        ("", ("passed", "", "", 1)),
+        ("<system-out>card: card3\nattempts: 2</system-out><rerun/>", ("flaky", "", "card3", 2)),
+        ('<error type="signal"/><system-out>card: card1</system-out>', ("failed", "signal", "card1", 1)),
+        ('<error type="hardware"/>', ("hardware", "", "", 1)),
+        ('<error type="infrastructure"/>', ("infrastructure", "", "", 1)),
+        ('<error type="not_run"/>', ("not_run", "", "", 1)),
+        ("<system-out>verdict: xpassed</system-out>", ("xpassed", "", "", 1)),
+        ("<system-out>attempts: 99999999999999</system-out>", ("passed", "", "", 1)),
+        ('<skipped type="pytest.xfail"/><system-out>verdict: failed</system-out>', ("xfailed", "", "", 1)),
+    ],
+)
+def test_the_verdict_of_a_row_of_ours(inside: str, wanted: tuple[str, str, str, int]) -> None:
+    said = told(ours(inside))
+    assert (said.verdict, said.cause, said.card, said.attempts) == wanted
+    assert said.test_id == "t.py::A::b[op=add]"
+
+
+def test_what_a_foreign_test_prints_is_not_taken_for_a_card() -> None:
+    assert told(row_of("<system-out>card: card0\nverdict: xpassed</system-out>")).card == ""
+
+
+outcomes = st.sampled_from(["", "<failure/>", "<error/>", "<skipped/>", "<rerun/>", "<failure/><error/>"])
+
+
+@given(cases=st.lists(st.tuples(st.sampled_from("abc"), outcomes, st.floats(0, 1e6)), max_size=20))
+def test_a_summary_adds_up_to_its_rows(cases: list[tuple[str, str, float]]) -> None:
+    inside = "".join(f'<testcase classname="{c}" name="n" time="{t!r}">{o}</testcase>' for c, o, t in cases)
+    rows = rows_of(f"<testsuite>{inside}</testsuite>")
+    summaries = summary_rows(rows)
+    assert sum(one["tests"] for one in summaries) == len(cases)
+    for one in summaries:
+        assert one["tests"] == one["errors"] + one["failures"] + one["skipped"] + one["successes"]
+    assert sum(one["time"] for one in summaries) == pytest.approx(sum(row["time"] for row in rows), abs=1e-3)
+    failed = sum("<failure" in o or "<error" in o or "<rerun" in o for _, o, _ in cases)
+    assert len(list(failed_rows(rows))) == failed
+
+
+text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+
+
+@given(cases=st.lists(st.tuples(text, text, outcomes), max_size=8))
+def test_rows_come_back_from_a_file_as_they_went_in(cases: list[tuple[str, str, str]]) -> None:
+    escaped = [(c.translate(ESCAPES), n.translate(ESCAPES), o) for c, n, o in cases]
+    inside = "".join(f'<testcase classname="{c}" name="{n}" line="3">{o}</testcase>' for c, n, o in escaped)
+    rows = rows_of(f"<testsuite>{inside}</testsuite>")
+    written = io.BytesIO()
+    assert write_rows(written, rows) == len(rows)
+    assert list(read_rows(unpacked(written), JOB, kind="test_run", name="f")) == rows
+
+
+ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;"})
+
+
+def test_the_same_rows_give_the_same_bytes() -> None:
+    first, second = io.BytesIO(), io.BytesIO()
+    write_rows(first, [row_of("<failure/>")])
+    write_rows(second, [row_of("<failure/>")])
+    assert first.getvalue() == second.getvalue()
+    assert object_name("failed_test_runs", JOB) == "failed_test_runs/4242/2"
+
+
+def read(content: bytes, kind: Any = "test_run") -> list[dict[str, Any]]:
+    return list(read_rows(unpacked(io.BytesIO(content)), JOB, kind=kind, name="f.gz"))
+
+
+GOOD = {**JOB.keys(), "name": "n", "invoking_file": "f", "classname": "", "file": "", "time": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"workflow_id": "4242"}, "line 1: workflow_id"),
+        ({"workflow_id": 4242.5}, "line 1: workflow_id"),
+        ({"job_id": None}, "line 1: job_id"),
+        ({"name": 7}, "line 1: name"),
+        ({"time": -1}, "line 1: time"),
+        ({"time": "1"}, "line 1: time"),
+        ({"failure": "no"}, "line 1: failure"),
+        ({"failure": [{"message": 5}]}, "line 1: failure"),
+        ({"workflow_id": 1}, "is of another job (workflow_id 1"),
+    ],
+)
+def test_a_line_that_is_no_row_is_refused_with_its_number(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadFileError) as caught:
+        read(json.dumps(GOOD | changed).encode())
+    assert said in caught.value.what
+    assert caught.value.where == "f.gz"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"nothing",
+        b"[]",
+        b"{",
+        b'{"a": NaN}',
+        gzip.compress(b"{}")[:-9],
+        b"\x1f\x8bno",
+        b"\xff" * 9,
+        b"[" * 99,
+    ],
+)
+def test_a_file_that_is_none_is_refused(content: bytes) -> None:
+    with pytest.raises(BadFileError):
+        read(content)
+
+
+@pytest.mark.parametrize("failure", [{}, {"message": None}, {"message": ""}, [{}]])
+def test_a_foreign_failure_without_a_message_stays_a_failure(failure: Any) -> None:
+    (row,) = read(json.dumps(GOOD | {"failure": failure}).encode())
+    assert row["failure"] == {"message": "no message"}
+    assert told(row).verdict == "failed"
+
+
+def test_an_outcome_that_is_null_or_empty_is_none() -> None:
+    (row,) = read(json.dumps(GOOD | {"failure": None, "skipped": [], "system-out": None}).encode())
+    assert row == GOOD
+
+
+@pytest.mark.parametrize(
+    ("xml", "said"),
+    [
+        ("", "is no whole XML after 0 test cases"),
+        ("<testsuite>", "is no whole XML"),
+        ('<testsuite><testcase name="a"/>', "is no whole XML after 1 test cases"),
+        ("<html/>", "is no JUnit: it begins with <html>"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', "declares entities or a document type"),
+        ('<?xml version="1.0" encoding="nothing"?><testsuite/>', "is no whole XML"),
+    ],
+)
+def test_a_broken_junit_file_is_refused(xml: str, said: str) -> None:
+    with pytest.raises(BadFileError, match=r"j\.xml") as caught:
+        rows_of(xml)
+    assert said in caught.value.what
