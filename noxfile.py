@@ -21,7 +21,7 @@ ACCOUNT_S = 120
 @nox.session(tags=["check"])
 def tests(session: nox.Session) -> None:
     """Unit tests, then quick integration tests; arguments go to pytest."""
-    install(session, "-e", ".[torch,redis]", group="test")
+    install(session, "-e", ".[torch,redis,s3]", group="test")
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
@@ -40,7 +40,7 @@ def heavy(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
     # With torch: its types are part of what is checked.
-    install(session, "-e", ".[torch,redis]", group="lint")
+    install(session, "-e", ".[torch,redis,s3]", group="lint")
     fix = "--fix" in session.posargs
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")

@@ -16,10 +16,14 @@ from ci.errors import EXIT_INCOMPLETE, MissingInputError
 from ci.hud.deliver import flush_run
 from ci.hud.endpoint import open_app
 from ci.hud.flush import Effects
+from ci.hud.rows_cli import rows
 
 app = typer.Typer(
     help="HUD: report results, and serve the pages of the embedded endpoint.", no_args_is_help=True
 )
+
+
+app.command("rows")(rows)
 
 
 def settings_from_context(ctx: typer.Context) -> Settings:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import IO, Annotated, Any, Literal, NotRequired, Protocol, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
@@ -123,14 +124,27 @@ def object_name(kind: Kind, job: Job) -> str:
     return f"{kind}/{job.workflow_id}/{job.workflow_run_attempt}"
 
 
-def write_rows(stream: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows; the same rows give the same bytes. Returns how many there were."""
-    number = 0
-    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6) as packed:
-        for row in rows:
-            packed.write(json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n")
-            number += 1
-    return number
+class RowWriter(AbstractContextManager["RowWriter"]):
+    """Writes rows to a stream, whose end is written as the block ends; the same rows give the same bytes.
+
+    Args:
+        stream: stays open.
+
+    Attributes:
+        rows: how many were written.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6)
+        self.rows = 0
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write one."""
+        self._packed.write(json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self.rows += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._packed.close()
 
 
 def read_rows(stream: Source, job: Job, *, kind: Kind, name: str) -> Iterator[Row]:

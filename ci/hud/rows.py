@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element  # the type; files are read by defusedxml
@@ -101,29 +101,31 @@ def invoking_file(file: str) -> str:
     return file.removesuffix(".py").strip("/").replace("/", ".")
 
 
-def summary_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """The `test_run_summary` of rows: one a file, class and job, in the order they first stand."""
-    found: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
+class SummaryRows:
+    """Counts the `test_run_summary` of rows that pass by: one a file, class and job, as they first stand."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], Row] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a row of `test_run`."""
         key = tuple(row[name] for name in SUMMARY_KEYS)
-        one = found.get(key)
+        one = self._found.get(key)
         if one is None:
             counts = {"tests": 0, "errors": 0, "failures": 0, "skipped": 0, "successes": 0, "time": 0.0}
-            one = found[key] = dict(zip(SUMMARY_KEYS, key, strict=True)) | counts
+            one = self._found[key] = dict(zip(SUMMARY_KEYS, key, strict=True)) | counts
         one["tests"] += 1
-        one[_counted(row)] += 1
+        one[counted_as(row)] += 1
         one["time"] += row["time"]
-    return [one | {"time": round(one["time"], 6)} for one in found.values()]
+
+    def rows(self) -> list[Row]:
+        """What was counted."""
+        return [one | {"time": round(one["time"], 6)} for one in self._found.values()]
 
 
 def is_failed(row: Mapping[str, Any]) -> bool:
     """Whether it has a failure, an error or a rerun: what `failed_test_runs` holds."""
     return "failure" in row or "error" in row or "rerun" in row
-
-
-def failed_rows(rows: Iterable[Row]) -> Iterator[Row]:
-    """The `failed_test_runs` of rows."""
-    return filter(is_failed, rows)
 
 
 def seconds(text: str) -> float:
@@ -135,7 +137,8 @@ def seconds(text: str) -> float:
     return value if math.isfinite(value) and value >= 0 else 0.0
 
 
-def _counted(row: Mapping[str, Any]) -> str:
+def counted_as(row: Mapping[str, Any]) -> str:
+    """The count of a summary that a row belongs to: a failure comes first, then an error, then a skip."""
     return next((count for tag, count in _COUNTS.items() if tag in row), "successes")
 
 

@@ -37,7 +37,7 @@ SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(t
 FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
 GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
 """
-# As ci.hud.rows.summary_rows counts: a failure first, then an error, then a skip.
+# As ci.hud.rows.counted_as has it: a failure first, then an error, then a skip.
 _RECOUNT_SUMMARIES = """
 INSERT INTO test_run_summary (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname,
     tests, errors, failures, skipped, successes, time)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ci.hud.identity import key_of_test
 from ci.hud.row_verdict import told
-from ci.hud.rows import Job
+from ci.hud.rows import Job, counted_as
 
 COLUMNS = (
     "workflow_id",
@@ -134,8 +134,7 @@ def _count(totals: Totals, row: Mapping[str, Any], verdict: str, card: str) -> N
     by_card[1] += seconds
     summary = totals.summaries[row["invoking_file"], row["file"], row["classname"]]
     summary[0] += 1
-    # As `ci.hud.rows.summary_rows` counts.
-    summary[2 if "failure" in row else 1 if "error" in row else 3 if "skipped" in row else 4] += 1
+    summary[COUNTS.index(counted_as(row))] += 1
     summary[5] += seconds
 
 

@@ -1,0 +1,103 @@
+"""`spyre-ci hud rows`: JUnit of any runner as the rows HUD keeps, into a folder or a bucket."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.config import Settings
+from ci.errors import UsageError
+from ci.hud.deliver import payload_of
+from ci.hud.identity import job_number
+from ci.hud.object_store import object_store
+from ci.hud.row_export import export_rows, junit_files, row_file
+from ci.hud.row_files import KINDS, object_name
+from ci.hud.rows import Job
+from test_selection.files import read_json
+
+JUNIT_FOLDER = "junit"
+
+
+def rows(
+    ctx: typer.Context,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH…", help="A run's folder, or JUnit files and folders of them."),
+    ],
+    *,
+    to: Annotated[str, typer.Option(metavar="DIR|s3://…", help="Where the files of rows are put.")],
+    run_id: Annotated[
+        int | None, typer.Option(min=1, help="The CI's run; of a run's folder its own.")
+    ] = None,
+    attempt: Annotated[int, typer.Option(min=1, help="The CI's attempt.")] = 1,
+    check_run_id: Annotated[str | None, typer.Option(help="The job's, as its callback has it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written, for machines.")] = False,
+) -> None:
+    """Write test_run, test_run_summary and failed_test_runs of JUnit files, gzip, a JSON object a line.
+
+    Example: spyre-ci hud rows reports/ --run-id 70123 --check-run-id 80456 --to s3://ossci-raw-job-status
+    """
+    settings = ctx.find_object(Settings)
+    if settings is None:
+        raise TypeError("the root command did not set its Settings as the context's object")
+    repository = settings.model.report.repository
+    if run_id is None:
+        job, sources = _of_run(paths, repository, os.environ)
+    else:
+        number = job_number(check_run_id or f"{run_id}-{attempt}", repository=repository)
+        job, sources = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=number), paths
+    written = put_rows(junit_files(sources), job, to)
+    if as_json:
+        typer.echo(json.dumps({"job": job.keys(), "files": written}))
+        return
+    for address, number in written.items():
+        typer.echo(f"{number:>9,} rows  {address}")
+
+
+def put_rows(files: Sequence[Path], job: Job, to: str) -> dict[str, int]:
+    """Put the files of rows of JUnit files somewhere; rows by address.
+
+    Args:
+        files: JUnit of any runner.
+        job: whose they are.
+        to: a folder, or `s3://bucket/prefix`.
+
+    Raises:
+        SpyreCiError: a file is no JUnit, or the rows cannot be put there.
+    """
+    store = object_store(to)
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-rows-") as name:
+        counts = export_rows(files, job, Path(name))
+        return {store.put(object_name(kind, job), row_file(Path(name), kind)): counts[kind] for kind in KINDS}
+
+
+def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Job:
+    """The numbers that rows of a run of ours have.
+
+    Raises:
+        MissingInputError: the run has no summary yet.
+        BadFileError: its summary does not say who the run is.
+    """
+    path = run_dir / "summary.json"
+    told = payload_of(read_json(path, "summary"), path=path, environ=environ)["workflow"]
+    return Job(
+        workflow_id=told["run_id"],
+        workflow_run_attempt=told["run_attempt"],
+        job_id=job_number(told["check_run_id"], repository=repository),
+    )
+
+
+def _of_run(paths: Sequence[Path], repository: str, environ: Mapping[str, str]) -> tuple[Job, list[Path]]:
+    if len(paths) != 1 or not (paths[0] / "summary.json").is_file():
+        raise UsageError(
+            "nothing says which run of the CI these files are of",
+            where=str(paths[0]),
+            remedy="give --run-id (and --attempt, --check-run-id), or the folder of a run of spyre-ci",
+        )
+    return job_of_run(paths[0], repository, environ), [paths[0] / JUNIT_FOLDER]
