@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ci.errors import BadFileError, MissingInputError
 from ci.hud.junit_rows import junit_rows
-from ci.hud.row_files import KINDS, Kind, RowWriter, unpacked
+from ci.hud.row_files import RowWriter, unpacked
+from ci.hud.row_layout import KINDS, Kind
 from ci.hud.rows import Job, Row, SummaryRows, is_failed
 from test_selection.files import atomic_writer
 

@@ -6,107 +6,19 @@ What is read is another's word: each line is checked against the layout before a
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import IO, Annotated, Any, Literal, NotRequired, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from typing_extensions import TypedDict
+import msgspec
 
 from ci.errors import BadFileError
-from ci.hud.callback import MAX_WHOLE, explain
-from ci.hud.rows import ID_PROPERTY, NO_MESSAGE, Job, Row
+from ci.hud.row_layout import DECODERS, Kind
+from ci.hud.rows import ID_PROPERTY, NO_MESSAGE, TAGS, TEXT_TAGS, Job, Row
 
-Kind = Literal["test_run", "test_run_summary", "failed_test_runs"]
-KINDS: tuple[Kind, ...] = ("test_run", "test_run_summary", "failed_test_runs")
 # No line of ours comes near: an outcome's text ends at 64 Ki characters.
 LINE_BYTES = 4 * 1024 * 1024
-
-
-def _several(value: Any) -> Any:
-    # One element stands as an object, several as an array, none as either or as null.
-    return [] if value is None else value if isinstance(value, list) else [value]
-
-
-Whole = Annotated[int, Field(ge=0, le=MAX_WHOLE, strict=True)]
-Number = Annotated[int, Field(ge=1, le=MAX_WHOLE, strict=True)]
-Text = Annotated[str, Field(max_length=8192)]
-LongText = Annotated[str, Field(max_length=1024 * 1024)]
-Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False, strict=True)]
-
-
-@with_config(ConfigDict(extra="ignore"))
-class _Outcome(TypedDict):
-    message: NotRequired[LongText | None]
-    type: NotRequired[Text | None]
-    text: NotRequired[LongText | None]
-
-
-@with_config(ConfigDict(extra="ignore"))
-class _Said(TypedDict):
-    text: NotRequired[LongText]
-
-
-@with_config(ConfigDict(extra="ignore"))
-class _Property(TypedDict):
-    name: Text
-    value: NotRequired[Text]
-
-
-@with_config(ConfigDict(extra="ignore"))
-class _Properties(TypedDict):
-    property: NotRequired[Annotated[list[_Property], BeforeValidator(_several)]]
-
-
-Outcomes = Annotated[list[_Outcome], BeforeValidator(_several)]
-
-_TestRun = TypedDict(
-    "_TestRun",
-    {
-        "workflow_id": Number,
-        "workflow_run_attempt": Number,
-        "job_id": Number,
-        "invoking_file": Text,
-        "name": Text,
-        "classname": NotRequired[Text],
-        "file": NotRequired[Text],
-        "line": NotRequired[Whole | None],
-        "time": NotRequired[Seconds],
-        "failure": NotRequired[Outcomes],
-        "error": NotRequired[Outcomes],
-        "skipped": NotRequired[Outcomes],
-        "rerun": NotRequired[Outcomes],
-        "system-out": NotRequired[_Said | None],
-        "system-err": NotRequired[_Said | None],
-        "properties": NotRequired[_Properties | None],
-    },
-)
-_TestRun.__pydantic_config__ = ConfigDict(extra="ignore")  # type: ignore[attr-defined]
-
-
-@with_config(ConfigDict(extra="ignore"))
-class _Summary(TypedDict):
-    file: Text
-    classname: Text
-    job_id: Number
-    workflow_id: Number
-    workflow_run_attempt: Number
-    invoking_file: Text
-    tests: Whole
-    errors: Whole
-    failures: Whole
-    skipped: Whole
-    successes: Whole
-    time: Seconds
-
-
-_LAYOUTS: Mapping[str, TypeAdapter[Any]] = {
-    "test_run": TypeAdapter(_TestRun),
-    "failed_test_runs": TypeAdapter(_TestRun),
-    "test_run_summary": TypeAdapter(_Summary),
-}
 
 
 class Source(Protocol):
@@ -140,7 +52,7 @@ class RowWriter(AbstractContextManager["RowWriter"]):
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Write one."""
-        self._packed.write(json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._packed.write(msgspec.json.encode(row) + b"\n")
         self.rows += 1
 
     def __exit__(self, *_: object) -> None:
@@ -159,22 +71,22 @@ def read_rows(stream: Source, job: Job, *, kind: Kind, name: str) -> Iterator[Ro
     Raises:
         BadFileError: a line is no row of this layout or is of another job; the file is cut off.
     """
-    layout, keys, number = _LAYOUTS[kind], job.keys(), 0
-    remedy = "write it with `spyre-ci hud rows`, or as HUD lays it out"
+    decode, number = DECODERS[kind].decode, 0
+    ids = job.numbers()
     try:
-        for number, line in enumerate(_lines(stream), start=1):  # it is told of below
-            row = layout.validate_json(line)
-            if any(row[key] != value for key, value in keys.items()):
-                other = ", ".join(f"{key} {row[key]}" for key in keys)
+        for number, line in enumerate(_lines(stream), start=1):
+            row = decode(line)
+            if (row["workflow_id"], row["workflow_run_attempt"], row["job_id"]) != ids:
+                other = ", ".join(f"{key} {row[key]}" for key in Job.NAMES)
                 said = f"is of another job ({other}), line {number}"
                 raise BadFileError(said, where=name, remedy="send it as that job's")
             yield row if kind == "test_run_summary" else _row(row)
-    except ValidationError as error:
-        what = f"line {number}: {explain(error.errors()[0])}"
-        raise BadFileError(what, where=name, remedy=remedy) from error
-    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
+    except msgspec.DecodeError as error:
+        remedy = "write it with `spyre-ci hud rows`, or as HUD lays it out"
+        raise BadFileError(f"line {number}: {error}", where=name, remedy=remedy) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError) as error:
         what = f"cannot be read after line {number}: {error}"
-        raise BadFileError(what, where=name, remedy=remedy) from error
+        raise BadFileError(what, where=name, remedy="send it again; it may have been cut") from error
 
 
 def unpacked(stream: IO[bytes]) -> IO[bytes]:
@@ -197,21 +109,39 @@ def _lines(source: Source) -> Iterator[bytes]:
             yield line
 
 
-def _row(read: dict[str, Any]) -> Row:
-    """As `case_row` makes it: an outcome always has a message, and one property is kept."""
-    read.setdefault("classname", "")
-    read.setdefault("time", 0.0)
-    read["file"] = read.get("file") or ""
-    for tag in ("failure", "error", "skipped", "rerun"):
-        if tag in read:
-            found = [{**one, "message": one.get("message") or NO_MESSAGE} for one in read.pop(tag)]
-            if found:
-                read[tag] = found if len(found) > 1 else found[0]
-    properties = (read.pop("properties", None) or {}).get("property")
-    if properties:
-        kept = next((one for one in properties if one["name"] == ID_PROPERTY), properties[0])
-        read["properties"] = {"property": {"name": kept["name"], "value": kept.get("value", "")}}
-    for tag in ("system-out", "system-err"):
-        if tag in read and not (read[tag] or {}).get("text"):
-            del read[tag]
-    return read
+def _row(row: Row) -> Row:
+    """As `case_row` makes it: no nulls, an outcome always has a message, and one property is kept."""
+    for key in [key for key, value in row.items() if value is None]:
+        del row[key]
+    row.setdefault("classname", "")
+    row.setdefault("file", "")
+    row.setdefault("time", 0.0)
+    for tag in TAGS:
+        if tag in row:
+            _outcomes(row, tag)
+    for tag in TEXT_TAGS:
+        if tag in row and not row[tag].get("text"):
+            del row[tag]
+    if "properties" in row:
+        _one_property(row)
+    return row
+
+
+def _outcomes(row: Row, tag: str) -> None:
+    told = row.pop(tag)
+    found = [_with_message(one) for one in (told if isinstance(told, list) else [told])]
+    if found:
+        row[tag] = found if len(found) > 1 else found[0]
+
+
+def _with_message(outcome: dict[str, Any]) -> dict[str, Any]:
+    told = {key: value for key, value in outcome.items() if value is not None}
+    return told | {"message": told.get("message") or NO_MESSAGE}
+
+
+def _one_property(row: Row) -> None:
+    told = row.pop("properties").get("property")
+    found = told if isinstance(told, list) else [] if told is None else [told]
+    if found:
+        kept = next((one for one in found if one["name"] == ID_PROPERTY), found[0])
+        row["properties"] = {"property": {"name": kept["name"], "value": kept.get("value") or ""}}

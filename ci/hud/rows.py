@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree.ElementTree import Element  # the type; files are read by defusedxml
 
 Row = dict[str, Any]
@@ -44,17 +44,15 @@ class Job:
     workflow_run_attempt: int
     job_id: int
 
+    NAMES: ClassVar = ("workflow_id", "workflow_run_attempt", "job_id")
+
     def numbers(self) -> tuple[int, int, int]:
         """The three, in their order."""
         return self.workflow_id, self.workflow_run_attempt, self.job_id
 
     def keys(self) -> Row:
         """As the rows have them."""
-        return {
-            "workflow_id": self.workflow_id,
-            "workflow_run_attempt": self.workflow_run_attempt,
-            "job_id": self.job_id,
-        }
+        return dict(zip(self.NAMES, self.numbers(), strict=True))
 
 
 def case_row(case: Element, job: Job, *, suite_file: str = "") -> Row:

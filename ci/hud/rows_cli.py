@@ -17,7 +17,8 @@ from ci.hud.deliver import payload_of
 from ci.hud.identity import job_number
 from ci.hud.object_store import object_store
 from ci.hud.row_export import export_rows, junit_files, row_file
-from ci.hud.row_files import KINDS, object_name
+from ci.hud.row_files import object_name
+from ci.hud.row_layout import KINDS
 from ci.hud.rows import Job
 from test_selection.files import read_json
 

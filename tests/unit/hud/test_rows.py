@@ -228,20 +228,21 @@ GOOD = {**JOB.keys(), "name": "n", "invoking_file": "f", "classname": "", "file"
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"workflow_id": "4242"}, "line 1: workflow_id"),
-        ({"workflow_id": 4242.5}, "line 1: workflow_id"),
-        ({"job_id": None}, "line 1: job_id"),
-        ({"name": 7}, "line 1: name"),
-        ({"time": -1}, "line 1: time"),
-        ({"time": "1"}, "line 1: time"),
-        ({"failure": "no"}, "line 1: failure"),
-        ({"failure": [{"message": 5}]}, "line 1: failure"),
+        ({"workflow_id": "4242"}, "line 1: Expected `int`, got `str` - at `$.workflow_id`"),
+        ({"workflow_id": 4242.5}, "- at `$.workflow_id"),
+        ({"job_id": None}, "- at `$.job_id"),
+        ({"name": 7}, "- at `$.name"),
+        ({"time": -1}, "- at `$.time"),
+        ({"time": "1"}, "- at `$.time"),
+        ({"failure": "no"}, "- at `$.failure"),
+        ({"failure": [{"message": 5}]}, "- at `$.failure"),
         ({"workflow_id": 1}, "is of another job (workflow_id 1"),
     ],
 )
 def test_a_line_that_is_no_row_is_refused_with_its_number(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(BadFileError) as caught:
         read(json.dumps(GOOD | changed).encode())
+    assert caught.value.what.startswith(("line 1", "is of another job"))
     assert said in caught.value.what
     assert caught.value.where == "f.gz"
 
