@@ -142,6 +142,8 @@ def _with_message(outcome: dict[str, Any]) -> dict[str, Any]:
 def _one_property(row: Row) -> None:
     told = row.pop("properties").get("property")
     found = told if isinstance(told, list) else [] if told is None else [told]
-    if found:
+    if len(found) == 1 and found[0].get("value") is not None:
+        row["properties"] = {"property": found[0]}
+    elif found:
         kept = next((one for one in found if one["name"] == ID_PROPERTY), found[0])
         row["properties"] = {"property": {"name": kept["name"], "value": kept.get("value") or ""}}

@@ -6,19 +6,19 @@ an outcome and in lines `key: value` of `system-out`; a row without our id is re
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS
 
 CAUSES = frozenset({"signal", "hang", "oom", "exit"})
 _OF_TYPE = {"hardware": "hardware", "infrastructure": "infrastructure", "not_run": "not_run"}
 _MOST_TRIES = 1000
+_KEPT_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(NamedTuple):
     """What a row says.
 
     Attributes:
@@ -47,7 +47,7 @@ def told(row: Mapping[str, Any]) -> Told:
     said = row.get("system-out") if ours else None
     if outcome is None and said is None:
         return Told(test_id=test_id, verdict="passed")
-    notes = _notes(said["text"]) if said is not None else {}
+    notes = _notes_of(said["text"]) if said is not None else {}
     kind, message = _first(outcome)
     verdict = _verdict(row, kind, ours=ours)
     if verdict == "passed" and notes.get("verdict") == "xpassed":
@@ -87,7 +87,17 @@ def _first(outcome: Any) -> tuple[str, str]:
     return str(one.get("type", "")), str(one["message"])[:MESSAGE_CHARACTERS]
 
 
-def _notes(text: str) -> dict[str, str]:
+def _notes_of(text: str) -> Mapping[str, str]:
+    # Most tests of a card say the same; what is long is not kept.
+    return _kept_notes(text) if len(text) <= _KEPT_CHARACTERS else _notes(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept_notes(text: str) -> Mapping[str, str]:
+    return _notes(text)
+
+
+def _notes(text: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(": ")

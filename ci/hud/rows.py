@@ -25,6 +25,8 @@ ID_PROPERTY = "id"
 NO_MESSAGE = "no message"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
+# Others are nobody's: a hostile one could stand for a child element.
+_ATTRIBUTES = frozenset({"name", "classname", "file", "line", "time", "assertions", "timestamp"})
 # Attributes that are numbers; any other, a name that looks like one among them, stays text.
 _WHOLE = frozenset({"line", "assertions"})
 _COUNTS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
@@ -64,8 +66,8 @@ def case_row(case: Element, job: Job, *, suite_file: str = "") -> Row:
         suite_file: the file of the suite it stands in, where the case names none.
     """
     row: Row = {"name": "", "classname": ""}
-    for name, text in case.attrib.items():
-        if (value := _value(name, text)) is not None:
+    for name in _ATTRIBUTES & case.attrib.keys():
+        if (value := _value(name, case.attrib[name])) is not None:
             row[name] = value
     row["file"] = row.get("file") or suite_file or file_of_class(row["classname"])
     row.setdefault("time", 0.0)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ci.hud.rows import Job
-from ci.hud.server.row_values import COLUMNS, Totals, Values
+from ci.hud.rows import Job, Row
+from ci.hud.server.row_values import COLUMNS, DEFAULTS, Totals
 
 _INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 _REMOVE = """
@@ -55,10 +55,16 @@ _FORGET = (
 
 
 class RowStore(Protocol):
-    """Keeps rows of tests and the counts made of them."""
+    """Keeps rows of tests and the counts made of them.
 
-    def insert(self, values: Sequence[Values]) -> None:
-        """Add rows, each as `row_values.COLUMNS`."""
+    Attributes:
+        chunk_rows: how many are inserted at a time.
+    """
+
+    chunk_rows: int
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Add rows, each with its columns as `row_values.columns_of` gives them."""
 
     def remove(self, job: Job, upload: int) -> None:
         """Take an upload's rows away."""
@@ -83,11 +89,16 @@ class SqliteRowStore:
         transaction: begins one on the store's writer.
     """
 
+    # Short enough that a callback hardly waits.
+    chunk_rows = 5000
+
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    def insert(self, values: Sequence[Values]) -> None:
+    def insert(self, rows: Sequence[Row]) -> None:
         """See RowStore."""
+        defaults = [(name, DEFAULTS.get(name)) for name in COLUMNS]
+        values = [tuple([row.get(name, default) for name, default in defaults]) for row in rows]
         with self._transaction() as connection:
             connection.executemany(_INSERT, values)
 

@@ -1,16 +1,17 @@
-"""Rows of tests as the store's columns, and what is counted of them while they pass; pure."""
+"""Rows of tests made ready for a store, and what is counted of them while they pass by; pure."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from ci.hud.identity import key_of_test
 from ci.hud.row_verdict import told
-from ci.hud.rows import Job, counted_as
+from ci.hud.rows import TAGS, Row, counted_as
 
 COLUMNS = (
     "workflow_id",
@@ -40,7 +41,24 @@ COLUMNS = (
     "upload_id",
 )
 COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
-Values = tuple[Any, ...]
+# Columns a row leaves out where they have this value.
+DEFAULTS: Mapping[str, str | int | None] = {
+    "line": None,
+    "failure": "",
+    "error": "",
+    "skipped": "",
+    "rerun": "",
+    "system_out": "",
+    "system_err": "",
+    "properties": "",
+    "place": 0,
+    "cause": "",
+    "card": "",
+    "attempts": 1,
+    "message": "",
+}
+_ELEMENTS = (*TAGS, "properties")
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -60,49 +78,54 @@ class Totals:
     )
 
 
-def values_of(
-    rows: Iterable[Mapping[str, Any]], job: Job, *, upload: int, totals: Totals
-) -> Iterator[Values]:
-    """The values of COLUMNS of each row.
+def columns_of(rows: Iterable[Row], *, upload: int) -> Iterator[Row]:
+    """The columns of each row, those of DEFAULTS left out where they have that value.
 
     Args:
-        rows: as `ci.hud.rows.case_row` makes them.
-        job: whose they are.
+        rows: as `ci.hud.rows.case_row` makes them; each is changed into what is given.
         upload: the number of the file they came in.
-        totals: is added to.
     """
     places: dict[str, int] = {}
-    ids = job.numbers()
     for row in rows:
         said = told(row)
-        place = places.get(said.test_id, 0)
-        places[said.test_id] = place + 1
-        _count(totals, row, said.verdict, said.card)
-        yield (
-            *ids,
-            row["invoking_file"],
-            row["file"],
-            row["classname"],
-            row["name"],
-            row.get("line"),
-            row["time"],
-            _json(row.get("failure")),
-            _json(row.get("error")),
-            _json(row.get("skipped")),
-            _json(row.get("rerun")),
-            _text(row.get("system-out")),
-            _text(row.get("system-err")),
-            _json(row.get("properties")),
-            said.test_id,
-            key_of_test(said.test_id, place),
-            place,
-            said.verdict,
-            said.cause,
-            said.card,
-            said.attempts,
-            said.message,
-            upload,
-        )
+        test_id = said.test_id
+        row["test_id"] = test_id
+        if place := places.get(test_id, 0):
+            row["place"] = place
+        places[test_id] = place + 1
+        row["test_key"] = key_of_test(test_id, place)
+        row["verdict"] = said.verdict
+        row["upload_id"] = upload
+        if said.card:
+            row["card"] = said.card
+        if said.attempts != 1:
+            row["attempts"] = said.attempts
+        if said.message:
+            row["message"] = said.message
+            row["cause"] = said.cause
+        _flatten(row)
+        yield row
+
+
+def counted(rows: Iterable[Row], totals: Totals) -> Iterator[Row]:
+    """The rows as they are; each is counted.
+
+    Args:
+        rows: of `columns_of`.
+        totals: is added to.
+    """
+    cards, summaries = totals.cards, totals.summaries
+    for row in rows:
+        totals.rows += 1
+        seconds = row["time"]
+        by_card = cards[row.get("card", ""), row["verdict"]]
+        by_card[0] += 1
+        by_card[1] += seconds
+        summary = summaries[row["invoking_file"], row["file"], row["classname"]]
+        summary[0] += 1
+        summary[COUNTS.index(counted_as(row))] += 1
+        summary[5] += seconds
+        yield row
 
 
 def summary_totals(rows: Iterable[Mapping[str, Any]]) -> Totals:
@@ -113,12 +136,12 @@ def summary_totals(rows: Iterable[Mapping[str, Any]]) -> Totals:
         one = totals.summaries[row["invoking_file"], row["file"], row["classname"]]
         for place, name in enumerate(COUNTS):
             one[place] += row[name]
-        parts = {
-            "passed": row["successes"],
-            "skipped": row["skipped"],
-            "failed": row["failures"] + row["errors"],
-        }
-        for verdict, number in parts.items():
+        failed = row["failures"] + row["errors"]
+        for verdict, number in (
+            ("passed", row["successes"]),
+            ("skipped", row["skipped"]),
+            ("failed", failed),
+        ):
             if number:
                 card = totals.cards["", verdict]
                 card[0] += number
@@ -126,21 +149,12 @@ def summary_totals(rows: Iterable[Mapping[str, Any]]) -> Totals:
     return totals
 
 
-def _count(totals: Totals, row: Mapping[str, Any], verdict: str, card: str) -> None:
-    totals.rows += 1
-    seconds = row["time"]
-    by_card = totals.cards[card, verdict]
-    by_card[0] += 1
-    by_card[1] += seconds
-    summary = totals.summaries[row["invoking_file"], row["file"], row["classname"]]
-    summary[0] += 1
-    summary[COUNTS.index(counted_as(row))] += 1
-    summary[5] += seconds
-
-
-def _json(value: Any) -> str:
-    return "" if value is None else json.dumps(value, separators=(",", ":"))
-
-
-def _text(value: Mapping[str, Any] | None) -> str:
-    return "" if value is None else str(value["text"])
+def _flatten(row: Row) -> None:
+    """Elements become JSON, and what a test wrote becomes text."""
+    for tag in _ELEMENTS:
+        if tag in row:
+            row[tag] = _encode(row[tag]).decode()
+    if "system-out" in row:
+        row["system_out"] = row.pop("system-out")["text"]
+    if "system-err" in row:
+        row["system_err"] = row.pop("system-err")["text"]

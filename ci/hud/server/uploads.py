@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ci.hud.rows import Job
+from ci.hud.rows import Job, Row
 from ci.hud.server.row_store import RowStore
-from ci.hud.server.row_values import Totals, summary_totals, values_of
+from ci.hud.server.row_values import Totals, columns_of, counted, summary_totals
 from ci.hud.server.store import Store
 
 UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
 # These hold every test of their part of a job; the others are for who has no more to tell.
 FULL: tuple[UploadKind, ...] = ("junit", "test_run")
-# One transaction's rows: short enough that a callback hardly waits.
-CHUNK_ROWS = 5000
 ABANDONED_S = 3600.0
 _ENTER = """
 INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, sent, at)
@@ -101,7 +100,7 @@ class Uploads:
         self._store = store
         self._rows = rows
 
-    def take(self, incoming: Incoming, rows: Iterable[Mapping[str, Any]], *, at: float) -> Receipt:
+    def take(self, incoming: Incoming, rows: Iterable[Row], *, at: float) -> Receipt:
         """Store a file's rows.
 
         Args:
@@ -121,7 +120,7 @@ class Uploads:
             if incoming.kind == "test_run_summary":
                 totals = summary_totals(rows)
             else:
-                self._insert(incoming, rows, begun.number, totals)
+                self._insert(rows, begun.number, totals)
             return self._finish(incoming, begun, totals)
         except BaseException:
             self._take_back(incoming.job, begun.number)
@@ -165,13 +164,18 @@ class Uploads:
         partial = [one for one in others if kind in FULL and one["kind"] not in FULL]
         return _Begun(number=int(number or 0), stale=tuple(one["id"] for one in [*partial, *same]))
 
-    def _insert(
-        self, incoming: Incoming, rows: Iterable[Mapping[str, Any]], number: int, totals: Totals
-    ) -> None:
-        values = values_of(rows, incoming.job, upload=number, totals=totals)
-        while chunk := list(itertools.islice(values, CHUNK_ROWS)):
-            self._check_current(number)
-            self._rows.insert(chunk)
+    def _insert(self, rows: Iterable[Row], number: int, totals: Totals) -> None:
+        columns = counted(columns_of(rows, upload=number), totals)
+        # The next rows are read while the last ones are stored.
+        with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
+            storing: Future[None] | None = None
+            while chunk := list(itertools.islice(columns, self._rows.chunk_rows)):
+                if storing is not None:
+                    storing.result()
+                self._check_current(number)
+                storing = pool.submit(self._rows.insert, chunk)
+            if storing is not None:
+                storing.result()
 
     def _finish(self, incoming: Incoming, begun: _Begun, totals: Totals) -> Receipt:
         job, summary = incoming.job, incoming.kind == "test_run_summary"

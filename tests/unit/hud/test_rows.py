@@ -292,3 +292,9 @@ def test_a_broken_junit_file_is_refused(xml: str, said: str) -> None:
     with pytest.raises(BadFileError, match=r"j\.xml") as caught:
         rows_of(xml)
     assert said in caught.value.what
+
+
+def test_an_attribute_never_stands_for_an_element() -> None:
+    row = row_of("", 'name="a" failure="x" card="c" test_id="y" verdict="passed" properties="p" line="7"')
+    assert not {"failure", "card", "test_id", "verdict", "properties"} & set(row)
+    assert (row["line"], told(row).verdict) == (7, "passed")
