@@ -21,7 +21,7 @@ ACCOUNT_S = 120
 @nox.session(tags=["check"])
 def tests(session: nox.Session) -> None:
     """Unit tests, then quick integration tests; arguments go to pytest."""
-    install(session, "-e", ".[torch,redis,s3]", group="test")
+    install(session, "-e", ".[torch,redis,s3]", groups=("test",))
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
@@ -32,7 +32,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(default=False, tags=["check"])
 def heavy(session: nox.Session) -> None:
     """What takes minutes: the real PyTorch tree, the whole op suite, README's commands in a clean clone."""
-    install(session, "-e", ".[torch]", group="test")
+    install(session, "-e", ".[torch,clickhouse]", groups=("test", "heavy"))
     session.run("pytest", "tests/heavy", "-n", "2", *session.posargs)
 
 
@@ -40,7 +40,7 @@ def heavy(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
     # With torch: its types are part of what is checked.
-    install(session, "-e", ".[torch,redis,s3]", group="lint")
+    install(session, "-e", ".[torch,redis,s3,clickhouse]", groups=("lint",))
     fix = "--fix" in session.posargs
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
@@ -52,7 +52,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(default=False, tags=["check"])
 def bench(session: nox.Session) -> None:
     """Plans beside other tools', the runner beside pytest; `-- --only trivial`, `--quick`, `--json`."""
-    install(session, "-e", ".[torch]", group="bench")
+    install(session, "-e", ".[torch,clickhouse]", groups=("bench", "heavy"))
     session.run("python", "tests/benchmarks/bench.py", *session.posargs)
 
 
@@ -70,12 +70,12 @@ def hud(session: nox.Session) -> None:
     run_keeping_code(session, "spyre-ci", "hud", "serve", *session.posargs)
 
 
-def install(session: nox.Session, *arguments: str, group: str | None = None) -> None:
-    """Install the project and a dependency group, unless nox was told to use the environment as it is."""
+def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ()) -> None:
+    """Install the project and dependency groups, unless nox was told to use the environment as it is."""
     if session.venv_backend == "none":
         return
-    groups = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group) if group else ()
-    session.install(*arguments, *groups)
+    project = nox.project.load_toml("pyproject.toml")
+    session.install(*arguments, *(nox.project.dependency_groups(project, *groups) if groups else ()))
 
 
 def run_keeping_code(session: nox.Session, *command: str) -> None:

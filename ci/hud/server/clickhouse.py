@@ -1,0 +1,204 @@
+"""ClickHouse as the keeper of rows and the answerer of queries, through clickhouse-connect.
+
+SQLite stays the ledger of callbacks, states and uploads, for which ClickHouse has no transactions; ClickHouse
+holds copies of the jobs and all rows of tests, in tables named as HUD's.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ci.addresses import without_secrets
+from ci.errors import CommandError, SettingsError
+from ci.hud.rows import Job, Row
+from ci.hud.server.clickhouse_schema import STATEMENTS
+from ci.hud.server.database import Value
+from ci.hud.server.row_values import COUNTS, Totals
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+TIMEOUT_S = 60
+CONNECT_TIMEOUT_S = 10
+# Deletions are done when they are answered; FINAL is asked for by everybody, so that rows replaced or summed
+# later are read as if they were already.
+SETTINGS = {"final": 1, "lightweight_deletes_sync": 2, "mutations_sync": 2, "join_use_nulls": 1}
+_NAMED = re.compile(r"(?<![:\w]):([a-z_]+)\b")
+_REMOVE = """
+DELETE FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+    AND job_id = :job_id AND upload_id = :upload_id
+"""
+_COUNT = """
+SELECT count(*) AS number FROM test_run
+WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+    AND job_id = :job_id AND upload_id = :upload_id
+"""
+_FORGET = (
+    """
+DELETE FROM job_card WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+    AND job_id = :job_id
+""",
+    """
+DELETE FROM test_run_summary WHERE workflow_id = :workflow_id
+    AND workflow_run_attempt = :workflow_run_attempt AND job_id = :job_id
+""",
+)
+_RECOUNT_CARDS = """
+INSERT INTO job_card
+SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
+FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+    AND job_id = :job_id
+GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
+"""
+# As ci.hud.rows.counted_as has it: a failure first, then an error, then a skip.
+_RECOUNT_SUMMARIES = """
+INSERT INTO test_run_summary
+SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname, count(*),
+    countIf(error != '' AND failure = ''), countIf(failure != ''),
+    countIf(skipped != '' AND failure = '' AND error = ''),
+    countIf(failure = '' AND error = '' AND skipped = ''), sum(time)
+FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+    AND job_id = :job_id
+GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
+"""
+
+
+class Clickhouse:
+    """A connection, with the tables made; usable from many threads, one at a time.
+
+    Args:
+        address: `clickhouse://user@host:8443/database?secure=true`, or `chdb:///folder` for the engine in
+            this process.
+        password: for the user.
+
+    Raises:
+        SettingsError: the address cannot be used, or clickhouse-connect is not installed.
+        CommandError: it is not reached, or the tables cannot be made.
+    """
+
+    def __init__(self, address: str, *, password: str = "") -> None:
+        try:
+            from clickhouse_connect import get_client  # noqa: PLC0415  # an extra
+            from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415
+        except ImportError as error:
+            raise SettingsError(
+                "needs clickhouse-connect",
+                where="hud.clickhouse",
+                remedy="pip install 'spyre-ci[clickhouse]'",
+            ) from error
+        options: dict[str, Any] = {}
+        if not address.startswith("chdb:"):
+            options = {"connect_timeout": CONNECT_TIMEOUT_S, "send_receive_timeout": TIMEOUT_S}
+            options |= {"password": password} if password else {}
+        self.trouble = Error
+        self._lock = threading.Lock()
+        try:
+            self._client: Client = get_client(dsn=address, autogenerate_session_id=False, **options)
+            for statement in STATEMENTS:
+                self._client.command(statement)
+        except (Error, ValueError, OSError) as error:
+            raise CommandError(
+                f"ClickHouse cannot be used: {without_secrets(str(error))[:300]}",
+                where="hud.clickhouse",
+                remedy="check that it runs, the address and the password",
+            ) from error
+
+    def close(self) -> None:
+        """Let it go."""
+        self._client.close()
+
+    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        """See ci.hud.server.database.Database."""
+        text, bound = bind(query, values or {})
+        with self._lock:
+            result = self._client.query(text, parameters=bound, settings=SETTINGS)
+        return [dict(zip(result.column_names, row, strict=True)) for row in result.result_rows]
+
+    def do(self, statement: str, values: Mapping[str, Value] | None = None) -> None:
+        """Carry out a statement that gives no rows."""
+        text, bound = bind(statement, values or {})
+        with self._lock:
+            self._client.command(text, parameters=bound, settings=SETTINGS)
+
+    def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows; columns that one leaves out have their default."""
+        data = msgspec.json.Encoder().encode_lines(rows)
+        settings = {"input_format_skip_unknown_fields": 1, "date_time_input_format": "best_effort"}
+        with self._lock:
+            self._client.raw_insert(table, insert_block=data, fmt="JSONEachRow", settings=settings)
+
+
+class ClickhouseRowStore:
+    """Rows of tests in ClickHouse.
+
+    Args:
+        clickhouse: where.
+    """
+
+    # An insert makes a part on the disk, so they are few and large.
+    chunk_rows = 50_000
+
+    def __init__(self, clickhouse: Clickhouse) -> None:
+        self._clickhouse = clickhouse
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """See RowStore."""
+        self._clickhouse.insert("test_run", rows)
+
+    def remove(self, job: Job, upload: int) -> None:
+        """See RowStore."""
+        self._clickhouse.do(_REMOVE, job.keys() | {"upload_id": upload})
+
+    def count(self, job: Job, upload: int) -> int:
+        """See RowStore."""
+        return int(self._clickhouse.rows(_COUNT, job.keys() | {"upload_id": upload})[0]["number"])
+
+    def add_totals(self, job: Job, totals: Totals) -> None:
+        """See RowStore."""
+        ids = job.keys()
+        self._clickhouse.insert(
+            "job_card",
+            [
+                ids | {"card": card, "verdict": verdict, "tests": tests, "seconds": seconds}
+                for (card, verdict), (tests, seconds) in totals.cards.items()
+            ],
+        )
+        names = ("invoking_file", "file", "classname", *COUNTS)
+        self._clickhouse.insert(
+            "test_run_summary",
+            [ids | dict(zip(names, (*key, *told), strict=True)) for key, told in totals.summaries.items()],
+        )
+
+    def recount(self, job: Job) -> None:
+        """See RowStore."""
+        self.forget_counts(job)
+        self._clickhouse.do(_RECOUNT_CARDS, job.keys())
+        self._clickhouse.do(_RECOUNT_SUMMARIES, job.keys())
+
+    def forget_counts(self, job: Job) -> None:
+        """See RowStore."""
+        for statement in _FORGET:
+            self._clickhouse.do(statement, job.keys())
+
+
+def bind(query: str, values: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+    """A query with `:name`s as ClickHouse binds values: `{name:Type}`, and NULL where there is none.
+
+    Args:
+        query: SQL of ours.
+        values: by name.
+    """
+
+    def bound(found: re.Match[str]) -> str:
+        value = values[found[1]]
+        if value is None:
+            return "NULL"
+        kind = {bool: "Bool", int: "Int64", float: "Float64"}.get(type(value), "String")
+        return f"{{{found[1]}:{kind}}}"
+
+    return _NAMED.sub(bound, query), {name: value for name, value in values.items() if value is not None}

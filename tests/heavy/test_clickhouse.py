@@ -1,0 +1,136 @@
+"""Rows in ClickHouse, its own engine in this process: the same as in SQLite, whatever comes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.hud.rows import Job, Row
+from ci.hud.server.clickhouse import Clickhouse, ClickhouseRowStore, bind
+from ci.hud.server.row_store import RowStore, SqliteRowStore
+from ci.hud.server.store import Store
+from ci.hud.server.uploads import Incoming, UploadKind, UploadRefusedError, Uploads
+
+pytestmark = pytest.mark.heavy
+
+REPOSITORY = "o/r"
+JOBS = [Job(workflow_id=number, workflow_run_attempt=1, job_id=number + 10) for number in (1, 2)]
+TABLES = {
+    "test_run": "SELECT * FROM test_run",
+    "job_card": "SELECT * FROM job_card",
+    "job_verdict": "SELECT * FROM job_verdict",
+    "test_run_summary": "SELECT * FROM test_run_summary",
+    "failed_test_runs": "SELECT * FROM failed_test_runs",
+}
+
+
+@pytest.fixture(scope="module")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clickhouse]:
+    pytest.importorskip("chdb", reason="chdb is not installed")
+    clickhouse = Clickhouse(f"chdb:///{tmp_path_factory.mktemp('chdb')}")
+    yield clickhouse
+    clickhouse.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "hud.sqlite")
+    report(store)
+    yield store
+    store.close()
+
+
+def report(store: Store) -> None:
+    with store.transaction() as connection:
+        for job in JOBS:
+            connection.execute(
+                "INSERT INTO crcr_workflow_job (dynamoKey, downstream_repo, run_id, run_attempt, job_id) "
+                "VALUES (?, ?, ?, 1, ?)",
+                (str(job.job_id), REPOSITORY, str(job.workflow_id), job.job_id),
+            )
+
+
+def row(rng: random.Random, job: Job) -> Row:
+    made: Row = job.keys() | {
+        "name": rng.choice(["a", "b", "ü'\"\\\n\t\0", ":x {y:Int64}"]),
+        "classname": rng.choice(["", "TestA"]),
+        "file": "t.py",
+        "invoking_file": "t",
+        "time": rng.choice([0.0, 0.5, 1e6]),
+    }
+    for tag in ("failure", "error", "skipped", "rerun"):
+        if rng.random() < 0.2:
+            made[tag] = {"message": rng.choice(["no", "<script>", "é"]), "type": "signal"}
+    if rng.random() < 0.5:
+        made["properties"] = {"property": {"name": "id", "value": f"t.py::{made['name']}"}}
+        made["system-out"] = {"text": f"card: card{rng.randrange(3)}\nattempts: {rng.randrange(1, 4)}"}
+    if rng.random() < 0.3:
+        made["line"] = rng.randrange(1000)
+    return made
+
+
+def tables(ask: Any) -> dict[str, list[tuple[Any, ...]]]:
+    return {table: sorted((_told(row) for row in ask(query)), key=repr) for table, query in TABLES.items()}
+
+
+def _told(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted((key, value) for key, value in row.items() if key not in {"id", "upload_id"}))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_stores_hold_the_same_after_the_same_uploads(
+    tmp_path: Path, store: Store, clickhouse: Clickhouse, seed: int
+) -> None:
+    twin = Store(tmp_path / "twin.sqlite")
+    report(twin)
+    for table in ("test_run", "job_card", "test_run_summary"):
+        clickhouse.do(f"TRUNCATE TABLE {table}")
+    rng = random.Random(seed)  # noqa: S311  # no secret
+    kept: list[RowStore] = [SqliteRowStore(store.transaction), ClickhouseRowStore(clickhouse)]
+    both = [Uploads(store, kept[0]), Uploads(twin, kept[1])]
+    for step in range(12):
+        job = rng.choice(JOBS)
+        kind: UploadKind = rng.choice(["junit", "failed_test_runs"])
+        rows = [row(rng, job) for _ in range(rng.randrange(6))]
+        incoming = Incoming(
+            repository=REPOSITORY, job=job, kind=kind, name=rng.choice("xy"), sha256=f"{step}"
+        )
+        receipts = [uploads.take(incoming, [dict(one) for one in rows], at=0) for uploads in both]
+        assert receipts[0] == receipts[1]
+        assert tables(store.database.rows) == tables(clickhouse.rows), (seed, step)
+    twin.close()
+
+
+def test_what_is_cut_off_leaves_nothing(store: Store, clickhouse: Clickhouse) -> None:
+    def broken() -> Iterator[Row]:
+        yield row(random.Random(1), JOBS[0])  # noqa: S311  # no secret
+        raise UploadRefusedError(400, "cut")
+
+    before = tables(clickhouse.rows)
+    uploads = Uploads(store, ClickhouseRowStore(clickhouse))
+    incoming = Incoming(repository=REPOSITORY, job=JOBS[0], kind="test_run", name="n", sha256="0")
+    with pytest.raises(UploadRefusedError, match="cut"):
+        uploads.take(incoming, broken(), at=0)
+    assert tables(clickhouse.rows) == before
+
+
+def test_a_jobs_times_are_text_as_in_sqlite(clickhouse: Clickhouse) -> None:
+    told = {"dynamoKey": "k", "run_id": "42", "run_attempt": 1, "started_at": "2026-08-01T02:00:00.000001Z"}
+    done = {"completed_at": "2026-08-01T02:00:05.500000Z"}
+    clickhouse.insert("crcr_workflow_job", [told | {"_inserted_at": "2026-08-01T02:00:00Z"}])
+    clickhouse.insert("crcr_workflow_job", [told | done | {"_inserted_at": "2026-08-01T02:00:06Z"}])
+    query = "SELECT * FROM crcr_workflow_job_ranked WHERE started_at >= :since"
+    (found,) = clickhouse.rows(query, {"since": "2026-08-01T02:00:00.000001Z"})
+    assert (found["started_at"], found["completed_at"]) == (told["started_at"], done["completed_at"])
+    assert (found["duration_seconds"], found["superseded"], found["workflow_id"]) == (5.5, 0, 42)
+    assert clickhouse.rows(query, {"since": "2026-08-01T02:00:00.000002Z"}) == []
+
+
+def test_values_are_bound_and_never_text() -> None:
+    query, values = bind("SELECT :a, x::Int8 WHERE y = :b AND z IS :c", {"a": 1, "b": "'; DROP", "c": None})
+    assert query == "SELECT {a:Int64}, x::Int8 WHERE y = {b:String} AND z IS NULL"
+    assert values == {"a": 1, "b": "'; DROP"}
