@@ -38,4 +38,4 @@ def key_of_test(test_id: str, place: int = 0) -> int:
 
 def _hashed(text: str, bits: int) -> int:
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> (64 - bits)) or 1
+    return int.from_bytes(digest, "big") >> (64 - bits) or 1

@@ -111,8 +111,9 @@ def _lines(source: Source) -> Iterator[bytes]:
 
 def _row(row: Row) -> Row:
     """As `case_row` makes it: no nulls, an outcome always has a message, and one property is kept."""
-    for key in [key for key, value in row.items() if value is None]:
-        del row[key]
+    if None in row.values():
+        for key in [key for key, value in row.items() if value is None]:
+            del row[key]
     row.setdefault("classname", "")
     row.setdefault("file", "")
     row.setdefault("time", 0.0)

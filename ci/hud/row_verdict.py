@@ -43,7 +43,7 @@ def told(row: Mapping[str, Any]) -> Told:
     named = row["properties"]["property"] if "properties" in row else {"name": ""}
     ours = named["name"] == ID_PROPERTY and bool(named["value"])
     test_id = str(named["value"]) if ours else foreign_id(row)
-    outcome = next((row[tag] for tag in ("failure", "error", "skipped", "rerun") if tag in row), None)
+    outcome = row.get("failure") or row.get("error") or row.get("skipped") or row.get("rerun")
     said = row.get("system-out") if ours else None
     if outcome is None and said is None:
         return Told(test_id=test_id, verdict="passed")

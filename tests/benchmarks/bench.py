@@ -1,4 +1,4 @@
-"""`nox -s bench`: the planner beside other tools', the runner beside pytest, and what its parts cost."""
+"""`nox -s bench`: the planner beside other tools', the runner beside pytest, the HUD beside its databases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from tests.benchmarks import bench_planner, bench_runner, bench_trivial, inputs
+from tests.benchmarks import bench_hud_rows, bench_planner, bench_runner, bench_trivial, inputs
 
-PARTS = ("planner", "trivial", "journal", "runner")
+PARTS = ("planner", "hud", "trivial", "journal", "runner")
 FULL, QUICK = (100, 1_000), (4, 25)
 
 
@@ -24,10 +24,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"skipped": []}
     if "planner" in wanted:
         found["planner"] = bench_planner.run(options)
-    if wanted <= {"planner"}:
+    if "hud" in wanted:
+        if missing := [
+            name for name in ("chdb", "clickhouse_connect") if importlib.util.find_spec(name) is None
+        ]:
+            found["skipped"].append(f"hud: {' and '.join(missing)} cannot be imported")
+        else:
+            found["hud"] = bench_hud_rows.measure(
+                rows=20_000 if options.quick else 1_000_000, rounds=options.rounds
+            )
+    if wanted <= {"planner", "hud"}:
         return found
-    if reason := _cannot_run():
-        found["skipped"] += [f"{part}: {reason}" for part in PARTS if part in wanted - {"planner"}]
+    if reason := _missing("torch", "xdist"):
+        found["skipped"] += [f"{part}: {reason}" for part in PARTS if part in wanted - {"planner", "hud"}]
         return found
     if "trivial" in wanted:
         files, tests = QUICK if options.quick else FULL
@@ -48,8 +57,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _cannot_run() -> str:
-    missing = [name for name in ("torch", "xdist") if importlib.util.find_spec(name) is None]
+def _missing(*names: str) -> str:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     return f"{' and '.join(missing)} cannot be imported" if missing else ""
 
 
@@ -57,7 +66,13 @@ def show(found: dict[str, Any]) -> None:
     """The document as tables."""
     for reason in found["skipped"]:
         print(f"skipped: {reason}")
-    for part, module in (("planner", bench_planner), ("trivial", bench_trivial), ("runner", bench_runner)):
+    modules = {
+        "planner": bench_planner,
+        "hud": bench_hud_rows,
+        "trivial": bench_trivial,
+        "runner": bench_runner,
+    }
+    for part, module in modules.items():
         if part in found:
             module.show(found[part])
 

@@ -142,6 +142,7 @@ class ClickhouseRowStore:
 
     # An insert makes a part on the disk, so they are few and large.
     chunk_rows = 50_000
+    counts_anew = True
 
     def __init__(self, clickhouse: Clickhouse) -> None:
         self._clickhouse = clickhouse

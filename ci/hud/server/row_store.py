@@ -59,9 +59,11 @@ class RowStore(Protocol):
 
     Attributes:
         chunk_rows: how many are inserted at a time.
+        counts_anew: whether it counts a job's rows faster than somebody can on the way.
     """
 
     chunk_rows: int
+    counts_anew: bool
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Add rows, each with its columns as `row_values.columns_of` gives them."""
@@ -91,6 +93,7 @@ class SqliteRowStore:
 
     # Short enough that a callback hardly waits.
     chunk_rows = 5000
+    counts_anew = False
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

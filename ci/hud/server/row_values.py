@@ -66,7 +66,7 @@ class Totals:
     """What is counted of a file's rows.
 
     Attributes:
-        rows: how many there were.
+        rows: how many were stored.
         cards: tests and seconds by card and verdict.
         summaries: COUNTS by invoking file, file and class.
     """
@@ -116,7 +116,6 @@ def counted(rows: Iterable[Row], totals: Totals) -> Iterator[Row]:
     """
     cards, summaries = totals.cards, totals.summaries
     for row in rows:
-        totals.rows += 1
         seconds = row["time"]
         by_card = cards[row.get("card", ""), row["verdict"]]
         by_card[0] += 1

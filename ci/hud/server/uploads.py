@@ -165,7 +165,9 @@ class Uploads:
         return _Begun(number=int(number or 0), stale=tuple(one["id"] for one in [*partial, *same]))
 
     def _insert(self, rows: Iterable[Row], number: int, totals: Totals) -> None:
-        columns = counted(columns_of(rows, upload=number), totals)
+        columns = columns_of(rows, upload=number)
+        if not self._rows.counts_anew:
+            columns = counted(columns, totals)
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None
@@ -173,6 +175,7 @@ class Uploads:
                 if storing is not None:
                     storing.result()
                 self._check_current(number)
+                totals.rows += len(chunk)
                 storing = pool.submit(self._rows.insert, chunk)
             if storing is not None:
                 storing.result()
@@ -187,12 +190,7 @@ class Uploads:
         self._check_current(begun.number)
         for number in begun.stale:
             self._rows.remove(job, number)
-        if begun.stale and summary:
-            self._rows.forget_counts(job)
-        if begun.stale and not summary:
-            self._rows.recount(job)
-        elif incoming.kind != "failed_test_runs":  # which does not say how many passed
-            self._rows.add_totals(job, totals)
+        self._count(incoming, totals, again=bool(begun.stale))
         with self._store.transaction() as connection:
             connection.executemany("DELETE FROM upload WHERE id = ?", [(number,) for number in begun.stale])
             connection.execute(
@@ -200,6 +198,18 @@ class Uploads:
                 (totals.rows, stored, begun.number),
             )
         return Receipt(sent=totals.rows, stored=stored)
+
+    def _count(self, incoming: Incoming, totals: Totals, *, again: bool) -> None:
+        """Bring the job's counts up to date; failed rows alone make none, as they say not how many passed."""
+        if incoming.kind == "test_run_summary":
+            if again:
+                self._rows.forget_counts(incoming.job)
+            self._rows.add_totals(incoming.job, totals)
+        elif incoming.kind in FULL:
+            if again or self._rows.counts_anew:
+                self._rows.recount(incoming.job)
+            else:
+                self._rows.add_totals(incoming.job, totals)
 
     def _check_current(self, number: int) -> None:
         with self._store.transaction() as connection:
