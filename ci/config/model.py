@@ -242,7 +242,14 @@ class Report(Section):
         "is added where the URL has no path)",
     )
     token_file: Path | None = Field(
-        default=None, description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins"
+        default=None,
+        description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins; without either a "
+        "GitHub job with `id-token: write` mints one a report",
+    )
+    audience: str = Field(
+        default="pytorch-cross-repo-ci-relay",
+        pattern=r"^[\x21-\x7e]{1,255}$",
+        description="whom a token minted by GitHub is for",
     )
     repository: str = Field(
         default="torch-spyre/torch-spyre",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import requests
 
 from ci.config import Settings
 from ci.errors import SettingsError
+from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.store import Store
-from ci.hud.token import embedded_token, find_token
+from ci.hud.token import embedded_token, find_token, has_token
+from ci.hud.wire import is_private
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -43,9 +47,17 @@ class Endpoint:
 
 @contextlib.contextmanager
 def open_endpoint(
-    settings: Settings, environ: Mapping[str, str], *, clock: Callable[[], float], warn: Callable[[str], None]
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    clock: Callable[[], float],
+    warn: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Endpoint]:
     """The endpoint of the settings.
+
+    The token for a server elsewhere comes from the environment, else from report.token_file, else GitHub
+    mints one for each post.
 
     Raises:
         SpyreCiError: the URL, the token or the embedded store cannot be used, or there is no endpoint.
@@ -58,7 +70,7 @@ def open_endpoint(
             remedy="set it to `embedded` or to a server's URL",
         )
     if configured != EMBEDDED:
-        yield _remote(settings, environ)
+        yield _remote(settings, environ, sleep)
         return
     token = embedded_token(settings.state_dir, warn=warn)
     running = _running_server(settings, token)
@@ -85,13 +97,24 @@ def open_app(
     return create_app(store, token=token, repository=settings.model.report.repository, clock=clock), store
 
 
-def _remote(settings: Settings, environ: Mapping[str, str]) -> Endpoint:
+def _remote(settings: Settings, environ: Mapping[str, str], sleep: Callable[[float], None]) -> Endpoint:
     report = settings.model.report
     file = None if report.token_file is None else settings.resolve(report.token_file)
     url = callback_url(report.endpoint)
-    find_token(environ, file)  # said at once and clearly, not by every report
-    target = _target(settings, url, lambda: find_token(environ, file))
-    return Endpoint(target=target, shown=url.partition("?")[0])
+    shown = url.partition("?")[0]
+    if has_token(environ, file) or not oidc.offered(environ):
+        find_token(environ, file)  # said at once and clearly, not by every report
+        return Endpoint(target=_target(settings, url, lambda: find_token(environ, file)), shown=shown)
+    if not is_private(url):
+        raise SettingsError(
+            f"{shown!r} is plain http, and a token minted for it could be read on the way",
+            where="report.endpoint",
+            remedy="set it to an https URL",
+        )
+    target = _target(
+        settings, url, lambda: oidc.mint(environ, audience=report.audience, sleep=sleep, rng=random.random)
+    )
+    return Endpoint(target=replace(target, minted=True), shown=shown)
 
 
 def _running_server(settings: Settings, token: str) -> str:

@@ -108,7 +108,7 @@ class _Flush:
         reasons = check(report.payload, repository=self.target.repository)
         if reasons:
             return Answer(outcome=Outcome.INVALID, status=None, detail="; ".join(reasons))
-        doubtful, answer = report.doubtful, _out_of_time()
+        doubtful, answer, fresh = report.doubtful, _out_of_time(), self.target.minted
         for attempt in range(1, MAX_ATTEMPTS + 1):
             if not self._wait(self.throttle.wait_s(self.effects.clock())):
                 return answer
@@ -116,6 +116,9 @@ class _Flush:
             answer = post(report.payload, self.target, doubtful=doubtful)
             doubtful = doubtful or answer.doubtful
             self.outbox.record(report, answer)
+            if fresh and answer.status == 401:  # noqa: PLR2004  # HTTP's own number
+                fresh = False
+                continue
             if not answer.outcome.transient:
                 return answer
             if attempt < MAX_ATTEMPTS and not self._wait(

@@ -20,6 +20,11 @@ LOCK_TIMEOUT_S = 30
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+def has_token(environ: Mapping[str, str], token_file: Path | None) -> bool:
+    """Whether a token was given, be it a good one or not."""
+    return bool(environ.get(TOKEN_VARIABLE, "").strip()) or token_file is not None
+
+
 def find_token(environ: Mapping[str, str], token_file: Path | None) -> str:
     """The token for a configured endpoint; the environment wins over the file.
 
@@ -28,14 +33,15 @@ def find_token(environ: Mapping[str, str], token_file: Path | None) -> str:
         MissingInputError: the file that was named is not there.
     """
     if environ.get(TOKEN_VARIABLE, "").strip():
-        return _checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
+        return checked_token(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
     if token_file is None:
         raise SettingsError(
             "there is no token for the endpoint",
             where="report.token_file",
-            remedy=f"set {TOKEN_VARIABLE}, or name a file that holds the token",
+            remedy=f"set {TOKEN_VARIABLE}, or name a file with the token in report.token_file, or give the "
+            "GitHub job `permissions: id-token: write`",
         )
-    return _checked(read_secret(token_file, "token"), str(token_file))
+    return checked_token(read_secret(token_file, "token"), str(token_file))
 
 
 def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
@@ -52,7 +58,7 @@ def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
         if not path.exists():
             write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
         _keep_private(path, warn)
-        return _checked(read_secret(path, "token"), str(path))
+        return checked_token(read_secret(path, "token"), str(path))
 
 
 def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
@@ -86,7 +92,12 @@ def read_secret(path: Path, what: str) -> str:
         ) from error
 
 
-def _checked(text: str, where: str) -> str:
+def checked_token(text: str, where: str) -> str:
+    """A token without the blanks around it.
+
+    Raises:
+        SettingsError: it is empty or no header can carry it; the message never holds it.
+    """
     token = text.strip()
     if not re.fullmatch(r"[\x21-\x7e]{1,8192}", token):
         raise SettingsError(

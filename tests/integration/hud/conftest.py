@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from ci.config import Settings, load_settings
+from ci.hud.deliver import Delivery, deliver, flush_run
+from ci.hud.flush import Effects
 from ci.hud.payload import RunIdentity, nightly_completed
 from test_selection.files import write_json
 
@@ -62,6 +65,45 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
         return load_settings(path=None, environ={}, flags={"hud.port": 0, **dotted}, cwd=tmp_path)
 
     return make
+
+
+class World:
+    """Time that only sleeping moves, and what was said."""
+
+    def __init__(self) -> None:
+        self.now = 1_785_000_000.0
+        self.slept: list[float] = []
+        self.lines: list[str] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def clock(self) -> float:
+        return self.now
+
+    def deliver(
+        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, budget_s: float = 180
+    ) -> Delivery:
+        return deliver(
+            run_dir,
+            settings,
+            environ=environ or {},
+            clock=self.clock,
+            sleep=self.sleep,
+            rng=lambda: 0.5,
+            echo=self.lines.append,
+            budget_s=budget_s,
+        )
+
+    def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
+        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
+        return flush_run(run_dir, settings, environ=environ or {}, effects=effects, echo=self.lines.append)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
 
 
 @dataclass
@@ -126,10 +168,26 @@ class Faulty:
 
 @pytest.fixture
 def faulty() -> Iterator[Faulty]:
+    with serving() as state:
+        yield state
+
+
+@pytest.fixture
+def github() -> Iterator[Faulty]:
+    """Another one, for what GitHub answers."""
+    with serving() as state:
+        yield state
+
+
+@contextmanager
+def serving() -> Iterator[Faulty]:
     state = Faulty()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            state.take(self)
+
+        def do_GET(self) -> None:
             state.take(self)
 
         def log_message(self, *_: Any) -> None:
@@ -143,8 +201,10 @@ def faulty() -> Iterator[Faulty]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield state
-    state.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+    try:
+        yield state
+    finally:
+        state.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
