@@ -251,6 +251,20 @@ class Report(Section):
         pattern=r"^[\x21-\x7e]{1,255}$",
         description="whom a token minted by GitHub is for",
     )
+    event_file: Path | None = Field(
+        default=None,
+        description="file with the relay's dispatch the run answers, given by hand; none: GitHub's event",
+    )
+    own_server: bool = Field(
+        default=False,
+        description="whether the endpoint is a server of our own, so that a pull request's report may carry "
+        "what HUD's contract has no field for; upstream wants the dispatch's payload unchanged",
+    )
+    post_times: Path | None = Field(
+        default=None,
+        description="folder where runs note when they posted, to stay below the relay's limit together; "
+        "none: one in the temporary folder for all runs of the user",
+    )
     repository: str = Field(
         default="torch-spyre/torch-spyre",
         pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$",

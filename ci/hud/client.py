@@ -96,10 +96,11 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
         return _failed(Outcome.REFUSED, f"cannot be sent: {error}", token)
     return classify(
         reply.status,
-        reply.body.replace(token, "***"),
+        reply.body,
         retry_after=reply.headers.get("retry-after"),
         nightly=payload.get("event_type") in NIGHTLY_EVENTS,
         doubtful=doubtful,
+        secret=token,
     )
 
 

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import requests
@@ -18,6 +19,7 @@ from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.store import Store
+from ci.hud.throttle import Throttle, shared_throttle
 from ci.hud.token import embedded_token, find_token, has_token
 from ci.hud.wire import is_private
 
@@ -38,11 +40,13 @@ class Endpoint:
         target: what the client needs.
         shown: its name for people; a query, which may hold a secret, is left out.
         page: the page of runs, where a server stays up to show it.
+        throttle: what all who post there share; None: nobody counts.
     """
 
     target: Target
     shown: str
     page: str = ""
+    throttle: Throttle | None = None
 
 
 @contextlib.contextmanager
@@ -101,20 +105,36 @@ def _remote(settings: Settings, environ: Mapping[str, str], sleep: Callable[[flo
     report = settings.model.report
     file = None if report.token_file is None else settings.resolve(report.token_file)
     url = callback_url(report.endpoint)
+    folder = None if report.post_times is None else settings.resolve(report.post_times)
     shown = url.partition("?")[0]
+    return Endpoint(
+        target=_remote_target(settings, environ, url, file, sleep),
+        shown=shown,
+        throttle=shared_throttle(shown, report.repository, folder),
+    )
+
+
+def _remote_target(
+    settings: Settings,
+    environ: Mapping[str, str],
+    url: str,
+    file: Path | None,
+    sleep: Callable[[float], None],
+) -> Target:
     if has_token(environ, file) or not oidc.offered(environ):
         find_token(environ, file)  # said at once and clearly, not by every report
-        return Endpoint(target=_target(settings, url, lambda: find_token(environ, file)), shown=shown)
+        return _target(settings, url, lambda: find_token(environ, file))
     if not is_private(url):
         raise SettingsError(
-            f"{shown!r} is plain http, and a token minted for it could be read on the way",
+            f"{url.partition('?')[0]!r} is plain http, and a token minted for it could be read on the way",
             where="report.endpoint",
             remedy="set it to an https URL",
         )
+    audience = settings.model.report.audience
     target = _target(
-        settings, url, lambda: oidc.mint(environ, audience=report.audience, sleep=sleep, rng=random.random)
+        settings, url, lambda: oidc.mint(environ, audience=audience, sleep=sleep, rng=random.random)
     )
-    return Endpoint(target=replace(target, minted=True), shown=shown)
+    return replace(target, minted=True)
 
 
 def _running_server(settings: Settings, token: str) -> str:

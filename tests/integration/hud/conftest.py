@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ci.config import Settings, load_settings
-from ci.hud.deliver import Delivery, deliver, flush_run
+from ci.hud.deliver import Delivery, Reporter, begin, deliver, flush_run, give_up
 from ci.hud.flush import Effects
 from ci.hud.payload import RunIdentity, nightly_completed
 from test_selection.files import write_json
@@ -62,7 +62,9 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
     def make(**flags: Any) -> Settings:
         dotted = {key.replace("__", "."): value for key, value in flags.items()}
         # Port 0: a server that happens to run on this machine must not be found.
-        return load_settings(path=None, environ={}, flags={"hud.port": 0, **dotted}, cwd=tmp_path)
+        return load_settings(
+            path=None, environ={}, flags={"hud.port": 0, "report.post_times": "posts", **dotted}, cwd=tmp_path
+        )
 
     return make
 
@@ -95,6 +97,16 @@ class World:
             echo=self.lines.append,
             budget_s=budget_s,
         )
+
+    def begin(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
+        return begin(run_dir, self.reporter(settings, environ))
+
+    def give_up(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
+        return give_up(run_dir, self.reporter(settings, environ), conclusion="cancelled")
+
+    def reporter(self, settings: Settings, environ: dict[str, str]) -> Reporter:
+        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
+        return Reporter(settings=settings, environ=environ, effects=effects, echo=self.lines.append)
 
     def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
         effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)

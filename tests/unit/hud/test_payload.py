@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from ci.errors import BadFileError
 from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
-from ci.hud.deliver import payload_of
+from ci.hud.checks import check
+from ci.hud.making import Ways, ended_of
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
     RunIdentity,
-    check,
     conclusion_of,
     count_verdicts,
     key_part,
@@ -94,11 +94,11 @@ def test_a_summary_says_how_many_failures_are_quarantined() -> None:
     who = {"run_id": 7, "started_at": 1.0, "completed_at": 2.0, "pytorch_sha": "0123456"}
     summary = {"identity": who, "run": "r", "verdicts": {"failed": 2}, "exit_code": 0}
     for quarantine, failed in (({"forgiven": 2}, 0), (None, 2), ({"forgiven": 0}, 2)):
-        told = payload_of({**summary, "quarantine": quarantine}, path=Path("s"), environ={})
+        told = ended_of({**summary, "quarantine": quarantine}, Ways(environ={}), path=Path("s"))
         assert told["workflow"]["test_results"]["failed"] == failed
     for broken in ("x", {"forgiven": 3}, {"forgiven": "x"}):
         with pytest.raises(BadFileError):
-            payload_of({**summary, "quarantine": broken}, path=Path("s"), environ={})
+            ended_of({**summary, "quarantine": broken}, Ways(environ={}), path=Path("s"))
 
 
 @pytest.mark.parametrize("number", [4, -1])
