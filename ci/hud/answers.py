@@ -85,8 +85,8 @@ def classify(
     if status == 200:  # noqa: PLR2004  # HTTP's own numbers, as the contract's table names them
         return _taken(body, said)
     if status == 429:  # noqa: PLR2004  # the same
-        seconds = float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None
-        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=seconds)
+        wait_s = seconds_of(retry_after)
+        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=wait_s)
     if status == 408 or status >= 500:  # noqa: PLR2004  # the same
         # Behind a 500 or a gateway's time-out the relay may have stored the state already.
         return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
@@ -98,6 +98,11 @@ def classify(
     if 300 <= status < 400:  # noqa: PLR2004  # the same
         said = f"HTTP {status}: a redirect, which is not followed with the token"
     return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """The seconds a `Retry-After` header asks for; None of a date or nonsense."""
+    return float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after.strip()) else None
 
 
 def _taken(body: str, said: str) -> Answer:

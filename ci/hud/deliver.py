@@ -93,7 +93,7 @@ def begin(run_dir: Path, reporter: Reporter) -> Delivery | None:
         if begun is None:
             return None
         _enqueue(run_dir, reporter, begun)
-        return _flush(run_dir, reporter, again=False)
+        return send_waiting(run_dir, reporter, again=False)
 
     return _guarded(run_dir, reporter, attempt, done="told that the run has begun")
 
@@ -136,7 +136,7 @@ def deliver(
             _enqueue(run_dir, reporter, begun)
         # One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
         _enqueue(run_dir, reporter, ended)
-        return _flush(run_dir, reporter, again=False)
+        return send_waiting(run_dir, reporter, again=False)
 
     delivery = _guarded(run_dir, reporter, attempt)
     return delivery or Delivery(outcome="failed")
@@ -164,7 +164,7 @@ def give_up(run_dir: Path, reporter: Reporter, *, conclusion: str) -> Delivery |
         if ended is None or box.knows(report_identity(ended, repository=repository)):
             return None
         _enqueue(run_dir, reporter, ended)
-        return _flush(run_dir, reporter, again=False)
+        return send_waiting(run_dir, reporter, again=False)
 
     return _guarded(run_dir, reporter, attempt, done=f"told that the run has ended: {conclusion}")
 
@@ -184,7 +184,7 @@ def flush_run(
         SpyreCiError: the endpoint or the token of the settings cannot be used.
     """
     reporter = Reporter(settings=settings, environ=environ, effects=effects, echo=echo, budget_s=budget_s)
-    delivery = _flush(run_dir, reporter, again=True)
+    delivery = send_waiting(run_dir, reporter, again=True)
     write_json(run_dir / "hud.json", "hud", asdict(delivery))
     tell(delivery, reporter)
     return delivery
@@ -237,7 +237,12 @@ def _enqueue(run_dir: Path, reporter: Reporter, payload: Mapping[str, Any]) -> N
     Outbox(run_dir, reporter.effects.clock).enqueue(report_identity(payload, repository=repository), payload)
 
 
-def _flush(run_dir: Path, reporter: Reporter, *, again: bool) -> Delivery:
+def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> Delivery:
+    """Send what waits in a run's outbox; `again` also what was refused as it is.
+
+    Raises:
+        SpyreCiError: the endpoint or the token of the settings cannot be used.
+    """
     effects = reporter.effects
     with open_endpoint(
         reporter.settings, reporter.environ, clock=effects.clock, warn=reporter.echo, sleep=effects.sleep

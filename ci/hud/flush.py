@@ -160,6 +160,7 @@ def flush(
     send: Send | None = None,
     box: str = FOLDER,
     again: bool = True,
+    remedies: Mapping[Outcome, str] | None = None,
 ) -> FlushReport:
     """Send every report of a run folder that waits, those that come meanwhile included.
 
@@ -177,6 +178,7 @@ def flush(
         send: makes one attempt; None posts a callback.
         box: the outbox's name.
         again: whether what was refused as it is is sent again; somebody may have mended the other side.
+        remedies: what a user does about an outcome, where it is not what REMEDIES says.
     """
     outbox = Outbox(run_dir, effects.clock, name=box)
     broken = [_left(str(bad.where), "unreadable", bad.what, bad.remedy or "") for bad in outbox.unreadable()]
@@ -194,7 +196,9 @@ def flush(
     )
     try:
         with _sending(job):
-            delivered, left, told = _send_all(job, flush_command(run_dir, box))
+            delivered, left, told = _send_all(
+                job, flush_command(run_dir, box), {**REMEDIES, **(remedies or {})}
+            )
     except OutboxBusyError as error:
         left = [_left(report.identity, "busy", error.what, error.remedy or "") for report in outbox.pending()]
         return FlushReport(left=(*left, *broken), warnings=tuple(warnings))
@@ -215,7 +219,9 @@ def _sending(job: _Flush) -> Iterator[None]:
         yield
 
 
-def _send_all(job: _Flush, command: str) -> tuple[list[str], list[Left], list[str]]:
+def _send_all(
+    job: _Flush, command: str, remedies: Mapping[Outcome, str]
+) -> tuple[list[str], list[Left], list[str]]:
     delivered: list[str] = []
     left: list[Left] = []
     warnings: list[str] = []
@@ -232,7 +238,7 @@ def _send_all(job: _Flush, command: str) -> tuple[list[str], list[Left], list[st
             not_begun[report.job] = answer
         elif answer.outcome not in {Outcome.REFUSED, Outcome.INVALID, Outcome.HELD}:
             stopped_by = answer
-        remedy = f"{REMEDIES[answer.outcome]}, then `{command}`"
+        remedy = f"{remedies[answer.outcome]}, then `{command}`"
         left.append(_left(report.identity, answer.outcome.value, answer.detail, remedy))
     return delivered, left, warnings
 

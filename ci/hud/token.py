@@ -16,6 +16,10 @@ from test_selection.files import write_text
 
 TOKEN_VARIABLE = "SPYRE_CI_HUD_TOKEN"  # noqa: S105  # the variable's name, not a secret
 TOKEN_FILE = "hud-token"  # noqa: S105  # the file's name, not a secret
+WAYS = (
+    f"set {TOKEN_VARIABLE}, or name a file with the token in report.token_file, or give the GitHub job "
+    "`permissions: id-token: write`"
+)
 LOCK_TIMEOUT_S = 30
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -25,21 +29,34 @@ def has_token(environ: Mapping[str, str], token_file: Path | None) -> bool:
     return bool(environ.get(TOKEN_VARIABLE, "").strip()) or token_file is not None
 
 
-def find_token(environ: Mapping[str, str], token_file: Path | None) -> str:
+def find_token(
+    environ: Mapping[str, str],
+    token_file: Path | None,
+    *,
+    variable: str = TOKEN_VARIABLE,
+    where: str = "report.token_file",
+    remedy: str = WAYS,
+) -> str:
     """The token for a configured endpoint; the environment wins over the file.
+
+    Args:
+        environ: may hold it in `variable`.
+        token_file: holds it; None where no file is named.
+        variable: the name of the environment's variable.
+        where: the setting that names the file.
+        remedy: what to do where there is none.
 
     Raises:
         SettingsError: there is none, or it cannot stand in a header; the message never holds it.
         MissingInputError: the file that was named is not there.
     """
-    if environ.get(TOKEN_VARIABLE, "").strip():
-        return checked_token(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
+    if environ.get(variable, "").strip():
+        return checked_token(environ[variable], variable)
     if token_file is None:
         raise SettingsError(
             "there is no token for the endpoint",
-            where="report.token_file",
-            remedy=f"set {TOKEN_VARIABLE}, or name a file with the token in report.token_file, or give the "
-            "GitHub job `permissions: id-token: write`",
+            where=where,
+            remedy=remedy,
         )
     return checked_token(read_secret(token_file, "token"), str(token_file))
 
