@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -134,14 +135,26 @@ def _read(response: requests.Response, deadline: float) -> str:
         body += chunk
         if time.monotonic() > deadline:
             raise TimeoutError("the answer takes too long")
-    promised = response.headers.get("Content-Length", "")
-    if promised.isdecimal() and len(body) < min(int(promised), ANSWER_BYTES) and not _packed(response):
-        raise ConnectionError(f"the answer ends after {len(body)} of {promised} bytes")
+    if _breaks_off(response, body):
+        raise ConnectionError(f"the answer breaks off after {len(body)} bytes")
     return body.decode("utf-8", "replace")
 
 
-def _packed(response: requests.Response) -> bool:
-    return bool(response.headers.get("Content-Encoding"))
+def _breaks_off(response: requests.Response, body: bytes) -> bool:
+    """Whether the line was cut within the answer, as far as urllib3 has not said so itself."""
+    headers = response.headers
+    promised = headers.get("Content-Length", "")
+    if promised.isdecimal():
+        # What is packed is longer or shorter than what was promised.
+        return len(body) < min(int(promised), ANSWER_BYTES) and "Content-Encoding" not in headers
+    if response.status_code != 200 or "Transfer-Encoding" in headers:  # noqa: PLR2004  # HTTP's own number
+        return False
+    # Python takes headers that were cut for all there are; a yes without a length has to be whole by itself.
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def _never_connected(error: Exception) -> bool:

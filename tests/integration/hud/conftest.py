@@ -122,10 +122,12 @@ def world() -> World:
 class Faulty:
     """A stand-in for the relay that does what it is told, one entry of `script` a request.
 
-    An entry is a status, a (status, headers, body), `hang`, `cut`, `drip` or `ok`.
+    An entry is a status, a (status, headers, body), `hang`, `cut`, `drip` or `ok`; or a call that gives one.
+    `raw:…` sends these bytes and cuts the line.
     """
 
     script: list[Any] = field(default_factory=list)
+    otherwise: Any = "ok"
     requests: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
     released: threading.Event = field(default_factory=threading.Event)
@@ -143,8 +145,14 @@ class Faulty:
         length = int(handler.headers.get("Content-Length", 0))
         body = handler.rfile.read(length)
         self.requests.append({"path": handler.path, "headers": dict(handler.headers), "body": body})
-        step = self.script.pop(0) if self.script else "ok"
-        if step == "hang":
+        step = self.script.pop(0) if self.script else self.otherwise
+        if callable(step):
+            step = step()
+        if isinstance(step, str) and step.startswith("raw:"):
+            handler.wfile.write(step.removeprefix("raw:").encode())
+            handler.wfile.flush()
+            handler.connection.shutdown(socket.SHUT_RDWR)
+        elif step == "hang":
             self.released.wait(30)
         elif step == "cut":
             handler.connection.shutdown(socket.SHUT_RDWR)
