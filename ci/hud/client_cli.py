@@ -104,7 +104,13 @@ def identity_verb(  # noqa: PLR0917  # typer makes options of them
     )
     event = None if report.event_file is None else settings.resolve(report.event_file)
     named = name_run(
-        run_dir, environ=os.environ, epoch_s=time.time(), event_file=event, shard=shard, test=test
+        run_dir,
+        repository=report.repository,
+        environ=os.environ,
+        epoch_s=time.time(),
+        event_file=event,
+        shard=shard,
+        test=test,
     )
     if field is not None:
         value = named[field]

@@ -76,6 +76,22 @@ def read_identity(run_dir: Path) -> RunIdentity:
     return identity_of(read_json(path, "summary").get("identity"), path=path)
 
 
+def job_of(run_dir: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What both callbacks of a run's job say alike: its run, attempt, names and check run.
+
+    Raises:
+        SpyreCiError: a file of the folder cannot be read.
+    """
+    ways = Ways(environ=environ, dispatch=dispatched.kept(run_dir))
+    return workflow_of(read_identity(run_dir), status="completed", check_run_id=ways.check_run_id)
+
+
+def job_here(identity: RunIdentity, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The same of a job that has no run folder yet."""
+    given = environ.get(CHECK_RUN_VARIABLE) or None
+    return workflow_of(identity, status="completed", check_run_id=given)
+
+
 def identity_of(content: Any, *, path: Path) -> RunIdentity:
     """Who a run is.
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ci.hud.dispatched import kept, read_event
-from ci.hud.identity import job_number, shard_key, test_key
-from ci.hud.making import CHECK_RUN_VARIABLE, read_identity
-from ci.hud.payload import RunIdentity, delivery_of, workflow_of
+from ci.hud.identity import job_number, key_of_test, shard_key
+from ci.hud.making import job_here, job_of, read_identity
+from ci.hud.payload import RunIdentity, delivery_of
 from ci.provider import detect
 
 FIELDS = (
@@ -28,6 +28,7 @@ FIELDS = (
 def name_run(
     run_dir: Path | None,
     *,
+    repository: str,
     environ: Mapping[str, str],
     epoch_s: float,
     event_file: Path | None = None,
@@ -38,6 +39,7 @@ def name_run(
 
     Args:
         run_dir: the run's folder; None takes what the environment says of the job.
+        repository: owner/name it is reported for.
         environ: the CI's variables, and the check run's id.
         epoch_s: seconds since the epoch; the run id where neither folder nor CI has one.
         event_file: the relay's dispatch, given by hand.
@@ -48,24 +50,19 @@ def name_run(
         SpyreCiError: the folder or the dispatch cannot be read.
     """
     identity = _of_environ(environ, epoch_s) if run_dir is None else read_identity(run_dir)
-    dispatch = None if run_dir is None else kept(run_dir)
-    given = environ.get(CHECK_RUN_VARIABLE) or None
-    if dispatch is not None:
-        given = dispatch.check_run_id or given
-    else:
-        dispatch = read_event(environ, event_file)
-    workflow = workflow_of(identity, status="completed", check_run_id=given)
+    dispatch = (kept(run_dir) if run_dir is not None else None) or read_event(environ, event_file)
+    workflow = job_of(run_dir, environ) if run_dir is not None else job_here(identity, environ)
     check_run_id = str(workflow["check_run_id"])
     values: dict[str, Any] = {
         "run_id": identity.run_id,
         "run_attempt": identity.run_attempt,
         "check_run_id": check_run_id,
-        "job_id": job_number(check_run_id),
+        "job_id": job_number(check_run_id, repository=repository),
         "workflow": workflow["name"],
         "job_name": workflow["job_name"],
         "delivery_id": dispatch.delivery_id if dispatch is not None else delivery_of(identity),
         "shard_key": "" if shard is None else shard_key(identity.run_id, identity.run_attempt, shard),
-        "test_key": "" if test is None else test_key(test, 0),
+        "test_key": "" if test is None else key_of_test(test),
     }
     return {name: str(values[name]) for name in FIELDS}
 

@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 
 from ci.config import Settings, load_settings
 from ci.errors import MissingInputError, UsageError
-from ci.hud import identity as keys
 from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
-from ci.hud.identity import job_number, shard_key
+from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.naming import FIELDS, name_run
 from ci.hud.payload import RunIdentity, nightly_completed
 from test_selection.files import write_json
@@ -38,14 +37,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_a_run_is_named_as_its_report_names_it(run_dir: Path, identity: RunIdentity) -> None:
-    named = name_run(run_dir, environ={}, epoch_s=0)
+    named = name_run(run_dir, repository="o/r", environ={}, epoch_s=0)
     workflow = nightly_completed(identity, run="r", verdicts={}, exit_code=0)
     told = workflow["workflow"]
     assert named == {
         "run_id": "4242",
         "run_attempt": "1",
         "check_run_id": told["check_run_id"],
-        "job_id": str(job_number(told["check_run_id"])),
+        "job_id": str(job_number(told["check_run_id"], repository="o/r")),
         "workflow": told["name"],
         "job_name": told["job_name"],
         "delivery_id": workflow["delivery_id"],
@@ -55,13 +54,13 @@ def test_a_run_is_named_as_its_report_names_it(run_dir: Path, identity: RunIdent
 
 
 def test_shard_and_test_are_named(run_dir: Path) -> None:
-    named = name_run(run_dir, environ={}, epoch_s=0, shard=3, test="a.py::A::b")
+    named = name_run(run_dir, repository="o/r", environ={}, epoch_s=0, shard=3, test="a.py::A::b")
     assert named["shard_key"] == shard_key(4242, 1, 3) == "4242-1-3"
-    assert named["test_key"] == str(keys.test_key("a.py::A::b", 0))
+    assert named["test_key"] == str(key_of_test("a.py::A::b"))
 
 
 def test_the_environment_alone_names_a_job_of_github() -> None:
-    named = name_run(None, environ={**GITHUB, "SPYRE_CI_CHECK_RUN_ID": "123"}, epoch_s=5)
+    named = name_run(None, repository="o/r", environ={**GITHUB, "SPYRE_CI_CHECK_RUN_ID": "123"}, epoch_s=5)
     assert [named[key] for key in ("run_id", "run_attempt", "check_run_id", "job_id")] == [
         "77",
         "2",
@@ -72,19 +71,19 @@ def test_the_environment_alone_names_a_job_of_github() -> None:
 
 
 def test_without_a_ci_the_epoch_second_is_the_run() -> None:
-    assert name_run(None, environ={}, epoch_s=1234.5)["run_id"] == "1234"
+    assert name_run(None, repository="o/r", environ={}, epoch_s=1234.5)["run_id"] == "1234"
 
 
 def test_a_dispatched_run_has_the_dispatchs_delivery_and_check_run(run_dir: Path) -> None:
     keep(run_dir, Dispatch(client_payload={"delivery_id": "d-1", "event_type": "x"}, check_run_id="9"))
-    named = name_run(run_dir, environ={"SPYRE_CI_CHECK_RUN_ID": "other"}, epoch_s=0)
+    named = name_run(run_dir, repository="o/r", environ={"SPYRE_CI_CHECK_RUN_ID": "other"}, epoch_s=0)
     assert (named["delivery_id"], named["check_run_id"]) == ("d-1", "9")
 
 
 def test_a_dispatched_job_has_its_delivery_from_the_event(tmp_path: Path) -> None:
     event = tmp_path / "event.json"
     event.write_text(json.dumps({"client_payload": {"delivery_id": "d-1", "event_type": "x"}}))
-    assert name_run(None, environ={}, epoch_s=1, event_file=event)["delivery_id"] == "d-1"
+    assert name_run(None, repository="o/r", environ={}, epoch_s=1, event_file=event)["delivery_id"] == "d-1"
 
 
 def test_the_verb_prints_lines_json_or_one_field(run_dir: Path, settings: Settings) -> None:
