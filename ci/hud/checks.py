@@ -51,6 +51,11 @@ def _check_keys(callback: Callback, repository: str) -> list[str]:
         "workflow.check_run_id": str(workflow.check_run_id),
     }
     reasons += [f"{key}: is blank" for key, value in names.items() if not value.strip()]
+    reasons += [
+        f"{key}: holds a character that is not printable (seen: {value[:80]!r})"
+        for key, value in names.items()
+        if value.strip() and not value.isprintable()
+    ]
     for key in ("workflow.job_name", "delivery_id"):
         if ":" in names[key]:
             reasons.append(f"{key}: holds a colon, at which the relay splits its keys (seen: {names[key]!r})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,7 @@ from ci.hud.payload import encode
 from ci.hud.wire import NoReplyError, exchange, is_private
 
 CALLBACK_PATH = "/github/callback"
+DISPATCH_PATH = "/api/dispatch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,30 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
         doubtful=doubtful,
         secret=token,
     )
+
+
+def note_dispatch(delivery_id: str, target: Target) -> None:
+    """Tell a server of our own that a job was dispatched, so that it takes the job's callbacks.
+
+    The relay knows by itself. Where the server does not take it, its answer to the callback says why.
+
+    Args:
+        delivery_id: as the relay dispatched it.
+        target: the server, which has to know its token as the one of whoever starts jobs.
+    """
+    base, callback, _ = target.url.partition(CALLBACK_PATH)
+    if not callback:
+        return
+    body = json.dumps({"delivery_id": delivery_id, "repository": target.repository}).encode()
+    with contextlib.suppress(SpyreCiError, NoReplyError):
+        exchange(
+            "POST",
+            base + DISPATCH_PATH,
+            token=target.token(),
+            timeout_s=target.timeout_s,
+            data=body,
+            headers={"Content-Type": "application/json"},
+        )
 
 
 def no_reply(error: NoReplyError, token: str) -> Answer:

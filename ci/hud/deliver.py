@@ -11,6 +11,8 @@ from typing import Any
 
 from ci.config import Settings
 from ci.errors import SpyreCiError
+from ci.hud.client import Target, note_dispatch
+from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE, open_endpoint
 from ci.hud.flush import Effects, FlushReport, Say, flush, flush_command
 from ci.hud.making import SUMMARY, Ways, begun_of, ended_of, find_dispatch, given_up_of, read_identity
@@ -63,6 +65,12 @@ class Reporter:
     echo: Say
     budget_s: float = RUN_BUDGET_S
 
+    @property
+    def own_server(self) -> bool:
+        """Whether the server is ours, the embedded one or another."""
+        report = self.settings.model.report
+        return report.own_server or report.endpoint == EMBEDDED
+
     def ways(self, run_dir: Path) -> Ways:
         """How a run is reported.
 
@@ -74,7 +82,7 @@ class Reporter:
         return Ways(
             environ=self.environ,
             dispatch=find_dispatch(run_dir, self.environ, event),
-            own_server=report.own_server or report.endpoint == EMBEDDED,
+            own_server=self.own_server,
         )
 
 
@@ -244,9 +252,12 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
         SpyreCiError: the endpoint or the token of the settings cannot be used.
     """
     effects = reporter.effects
+    begins = any(one.status == "in_progress" for one in Outbox(run_dir, effects.clock).pending())
     with open_endpoint(
         reporter.settings, reporter.environ, clock=effects.clock, warn=reporter.echo, sleep=effects.sleep
     ) as endpoint:
+        if begins and reporter.own_server:
+            _note_dispatch(run_dir, endpoint.target)
         report = flush(
             run_dir,
             endpoint.target,
@@ -256,6 +267,13 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
             again=again,
         )
     return delivery_of(report, endpoint=endpoint.shown, page=endpoint.page)
+
+
+def _note_dispatch(run_dir: Path, target: Target) -> None:
+    with contextlib.suppress(SpyreCiError):
+        dispatch = kept(run_dir)
+        if dispatch is not None:
+            note_dispatch(dispatch.delivery_id, target)
 
 
 def _failed(run_dir: Path, what: str, *, where: str | None = None, remedy: str | None = None) -> Delivery:

@@ -72,8 +72,9 @@ def dispatch_of(content: Any, *, where: Path | str) -> Dispatch | None:
         return None
     remedy = "hand over the event as the relay's repository_dispatch brought it"
     for key in ("delivery_id", "event_type"):
-        if not isinstance(told.get(key), str) or not told[key].strip():
-            raise BadFileError(f"client_payload.{key}: is no text", where=where, remedy=remedy)
+        # Printed for pipelines, a line a name: what ends a line would be a name of its own.
+        if not isinstance(told.get(key), str) or not told[key].strip() or not told[key].isprintable():
+            raise BadFileError(f"client_payload.{key}: is no line of text", where=where, remedy=remedy)
     if told["event_type"] in NIGHTLY_EVENTS:
         raise BadFileError(
             f"client_payload.event_type: {told['event_type']!r} is never dispatched",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -124,7 +125,7 @@ def ended_of(summary: Mapping[str, Any], ways: Ways, *, path: Path) -> dict[str,
             "exit_code": int(summary["exit_code"]),
             "quarantined": forgiven(summary),
             "check_run_id": ways.check_run_id,
-            "artifact_url": ways.environ.get(ARTIFACT_VARIABLE, ""),
+            "artifact_url": _without_user(ways.environ.get(ARTIFACT_VARIABLE, "")),
         }
         alone = nightly_completed(identity, run=str(summary["run"]), **told, details=details_of(summary))
     except KeyError as error:
@@ -152,6 +153,11 @@ def given_up_of(identity: RunIdentity, ways: Ways, *, conclusion: str, at: str) 
     return ways.dispatch.callback(
         completed(ended, verdicts={}, exit_code=1, check_run_id=ways.check_run_id, conclusion=conclusion)
     )
+
+
+def _without_user(url: str) -> str:
+    """A URL without user name and password; its query stays, which may be what signs it."""
+    return re.sub(r"(?<=://)[^/?#\s]*@", "", url)
 
 
 def _bad(what: str, path: Path) -> SpyreCiError:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from ci.errors import SettingsError
+from ci.hud.answers import one_line
+from ci.hud.callback import explain
 from ci.hud.dispatched import kept, read_event
 from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.making import job_here, job_of, read_identity
@@ -64,17 +69,24 @@ def name_run(
         "shard_key": "" if shard is None else shard_key(identity.run_id, identity.run_attempt, shard),
         "test_key": "" if test is None else key_of_test(test),
     }
-    return {name: str(values[name]) for name in FIELDS}
+    return {name: one_line(str(values[name])) for name in FIELDS}
 
 
 def _of_environ(environ: Mapping[str, str], epoch_s: float) -> RunIdentity:
     provider = detect(environ, epoch_s=epoch_s)
-    return RunIdentity.model_validate(
-        {
-            "run_id": provider.run_id,
-            "run_attempt": provider.run_attempt,
-            "job_name": provider.job_name,
-            "workflow": provider.workflow,
-            "started_at": epoch_s,
-        }
-    )
+    try:
+        return RunIdentity.model_validate(
+            {
+                "run_id": provider.run_id,
+                "run_attempt": provider.run_attempt,
+                "job_name": provider.job_name,
+                "workflow": provider.workflow,
+                "started_at": epoch_s,
+            }
+        )
+    except ValidationError as error:
+        raise SettingsError(
+            explain(error.errors()[0]),
+            where=f"the environment of {provider.name}",
+            remedy="leave the CI's variables as it sets them",
+        ) from error

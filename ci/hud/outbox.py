@@ -244,12 +244,15 @@ def _read(path: Path) -> Report:
     identity, payload = content.get("identity"), content.get("payload")
     if not isinstance(identity, str) or not isinstance(payload, dict):
         raise BadFileError("has no identity or no payload", where=path, remedy="make the report again")
+    attempts = content.get("attempts", [])
+    if not isinstance(attempts, list):
+        raise BadFileError("its attempts are no list", where=path, remedy="make the report again")
     return Report(
         path=path,
         identity=identity,
         payload=payload,
         created_at=str(content.get("created_at", "")),
-        attempts=tuple(one for one in content.get("attempts", ()) if isinstance(one, dict)),
+        attempts=tuple(one for one in attempts if isinstance(one, dict)),
         under_way=str(content.get("under_way", "")),
     )
 

@@ -178,7 +178,7 @@ def test_a_broken_event_fails_no_run(
         world.give_up(run_dir, here, environ),
     ):
         assert delivery.outcome == "failed"
-        assert "client_payload.delivery_id: is no text" in delivery.reason
+        assert "client_payload.delivery_id: is no line of text" in delivery.reason
 
 
 def test_nothing_is_told_where_reporting_is_switched_off(
@@ -199,3 +199,26 @@ def test_an_event_file_of_the_settings_is_used(
     assert world.begin(run_dir, here, by_hand).outcome == "delivered"
     workflow = json.loads(faulty.requests[0]["body"])["workflow"]
     assert workflow["check_run_id"] == "4242-1"
+
+
+def test_a_server_of_our_own_is_told_of_the_dispatch_first(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
+) -> None:
+    here = settings(report__endpoint=faulty.url, report__own_server=True)
+    faulty.script = [(200, {}, '{"ok": true}'), BEGUN, "ok"]
+    world.begin(run_dir, here, environ)
+    assert world.deliver(run_dir, here, environ).outcome == "delivered"
+    paths = [request["path"] for request in faulty.requests]
+    assert paths == ["/api/dispatch", "/github/callback", "/github/callback"]
+    noted = json.loads(faulty.requests[0]["body"])
+    assert noted == {"delivery_id": "72d3162e-cc78", "repository": "torch-spyre/torch-spyre"}
+    assert "spyre_ci" in json.loads(faulty.requests[2]["body"])["payload"]
+
+
+@pytest.mark.parametrize("step", [404, 403, "cut"])
+def test_a_server_that_takes_no_dispatch_gets_the_callback_all_the_same(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str], *, step: Any
+) -> None:
+    faulty.script = [step, BEGUN]
+    here = settings(report__endpoint=faulty.url, report__own_server=True)
+    assert world.begin(run_dir, here, environ).outcome == "delivered"

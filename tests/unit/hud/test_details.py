@@ -73,3 +73,10 @@ def test_a_detail_that_does_not_hold_is_named_before_it_is_sent(identity: RunIde
     summary = {"identity": identity.model_dump(), "run": "r", "verdicts": {}, "exit_code": 0, "cards": -1}
     reasons = check(ended_of(summary, Ways(environ={}), path=Path("s")), repository="o/r")
     assert reasons == ["payload.spyre_ci.cards: Input should be greater than or equal to 0 (seen: -1)"]
+
+
+def test_an_artifacts_user_and_password_are_not_told(identity: RunIdentity) -> None:
+    summary = {"identity": identity.model_dump(), "run": "r", "verdicts": {}, "exit_code": 0}
+    environ = {"SPYRE_CI_ARTIFACT_URL": "https://me:hunter2@a.example/r?X-Amz-Signature=1"}
+    body = ended_of(summary, Ways(environ=environ), path=Path("s"))
+    assert body["workflow"]["artifact_url"] == "https://a.example/r?X-Amz-Signature=1"

@@ -77,9 +77,16 @@ def test_a_file_given_by_hand_may_be_the_event_or_its_client_payload(tmp_path: P
     [
         ("{", "cannot be read as JSON"),
         ("[" * 100_000, "cannot be read as JSON"),
-        ({"client_payload": {"delivery_id": 7, "event_type": "x"}}, "client_payload.delivery_id: is no text"),
-        ({"client_payload": {"delivery_id": " ", "event_type": "x"}}, "delivery_id: is no text"),
-        ({"client_payload": {"delivery_id": "a"}}, "client_payload.event_type: is no text"),
+        (
+            {"client_payload": {"delivery_id": 7, "event_type": "x"}},
+            "client_payload.delivery_id: is no line of text",
+        ),
+        ({"client_payload": {"delivery_id": " ", "event_type": "x"}}, "delivery_id: is no line of text"),
+        (
+            {"client_payload": {"delivery_id": "a\nrun_id=1", "event_type": "x"}},
+            "delivery_id: is no line of text",
+        ),
+        ({"client_payload": {"delivery_id": "a"}}, "client_payload.event_type: is no line of text"),
         ({"client_payload": {"delivery_id": "a", "event_type": "nightly"}}, "'nightly' is never dispatched"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ci.config import Settings, load_settings
-from ci.errors import MissingInputError, UsageError
+from ci.errors import MissingInputError, SettingsError, UsageError
 from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
 from ci.hud.identity import job_number, key_of_test, shard_key
@@ -70,6 +70,13 @@ def test_the_environment_alone_names_a_job_of_github() -> None:
     assert (named["workflow"], named["job_name"], named["delivery_id"]) == ("Nightly- main", "pytorch", "")
 
 
+def test_no_value_makes_a_line_of_its_own() -> None:
+    named = name_run(
+        None, repository="o/r", environ={**GITHUB, "SPYRE_CI_CHECK_RUN_ID": "1\nrun_id=2"}, epoch_s=5
+    )
+    assert named["check_run_id"] == "1 run_id=2"
+
+
 def test_without_a_ci_the_epoch_second_is_the_run() -> None:
     assert name_run(None, repository="o/r", environ={}, epoch_s=1234.5)["run_id"] == "1234"
 
@@ -122,3 +129,10 @@ def test_a_shard_key_is_fit_for_a_file_name(number: int, shard: int) -> None:
 def test_keys_of_shards_differ() -> None:
     made: Callable[[int, int, int], str] = shard_key
     assert len({made(*key) for key in [(1, 11, 1), (11, 1, 1), (1, 1, 11), (1, 1, 1)]}) == 4
+
+
+def test_an_environment_no_ci_sets_is_said() -> None:
+    wrong = {**GITHUB, "GITHUB_RUN_ID": "9" * 30}
+    with pytest.raises(SettingsError, match="run_id: Input should be less than") as caught:
+        name_run(None, repository="o/r", environ=wrong, epoch_s=1)
+    assert caught.value.where == "the environment of github"

@@ -266,6 +266,8 @@ WRONG_OF_A_PULL_REQUEST: list[tuple[str, Any, str]] = [
     ("workflow.check_run_id", ..., "workflow.check_run_id: is missing"),
     ("workflow.check_run_id", "", "workflow.check_run_id."),
     ("workflow.check_run_id", " ", "workflow.check_run_id: is blank"),
+    ("workflow.check_run_id", "1\nx", "workflow.check_run_id: holds a character that is not printable"),
+    ("delivery_id", "d\x1b[31m", "delivery_id: holds a character that is not printable"),
     ("workflow.check_run_id", 1.5, "workflow.check_run_id"),
     ("workflow.started_at", ..., "workflow.started_at: is missing"),
     ("workflow.started_at", 1754013600, "workflow.started_at: Input should be a valid string"),
