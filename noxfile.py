@@ -70,6 +70,13 @@ def hud(session: nox.Session) -> None:
     run_keeping_code(session, "spyre-ci", "hud", "serve", *session.posargs)
 
 
+@nox.session(default=False)
+def report(session: nox.Session) -> None:
+    """Post the report that another CI handed over in SPYRE_CI_REPORT, with this job's own token."""
+    install(session, "-e", ".")
+    run_keeping_code(session, "spyre-ci", "hud", "forward", *session.posargs)
+
+
 def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ()) -> None:
     """Install the project and dependency groups, unless nox was told to use the environment as it is."""
     if session.venv_backend == "none":

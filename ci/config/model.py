@@ -232,6 +232,33 @@ class Matrix(Section):
         return self
 
 
+class Dispatch(Section):
+    """A GitHub repository that reports for a CI that the relay does not know."""
+
+    repository: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$",
+        description="owner/name that `hud dispatch` asks to report; none: nobody",
+    )
+    workflow: str = Field(
+        default="report.yml", pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$", description="its workflow file"
+    )
+    ref: str = Field(
+        default="main",
+        pattern=r"^[A-Za-z0-9_./-]{1,255}$",
+        description="branch or tag the file is taken from",
+    )
+    api: str = Field(
+        default="https://api.github.com",
+        pattern=r"^https?://[^\s?#@]+$",
+        description="GitHub's API; another one is taken from the environment only",
+    )
+    token_file: Path | None = Field(
+        default=None,
+        description="file with a token that may start workflows; the variable SPYRE_CI_GITHUB_TOKEN wins",
+    )
+
+
 class Report(Section):
     """What becomes of the results."""
 
@@ -242,7 +269,29 @@ class Report(Section):
         "is added where the URL has no path)",
     )
     token_file: Path | None = Field(
-        default=None, description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins"
+        default=None,
+        description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins; without either a "
+        "GitHub job with `id-token: write` mints one a report",
+    )
+    audience: str = Field(
+        default="pytorch-cross-repo-ci-relay",
+        pattern=r"^[\x21-\x7e]{1,255}$",
+        description="whom a token minted by GitHub is for",
+    )
+    event_file: Path | None = Field(
+        default=None,
+        description="file with the relay's dispatch the run answers, given by hand; none: GitHub's event",
+    )
+    own_server: bool = Field(
+        default=False,
+        description="whether the endpoint is a server of our own, so that a pull request's report may carry "
+        "what HUD's contract has no field for; upstream wants the dispatch's payload unchanged",
+    )
+    dispatch: Dispatch = Field(default_factory=Dispatch)
+    post_times: Path | None = Field(
+        default=None,
+        description="folder where runs note when they posted, to stay below the relay's limit together; "
+        "none: one in the temporary folder for all runs of the user",
     )
     repository: str = Field(
         default="torch-spyre/torch-spyre",

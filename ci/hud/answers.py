@@ -23,6 +23,8 @@ class Outcome(enum.StrEnum):
     RETRY = "retry"
     INVALID = "invalid"
     """It was not sent: the report does not hold the contract."""
+    HELD = "held"
+    """It was not sent: another report has to be taken before it."""
 
     @property
     def settled(self) -> bool:
@@ -57,14 +59,17 @@ class Answer:
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
     Outcome.REFUSED: "mend what the answer says",
-    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN or report.token_file)",
+    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`)",
     Outcome.RATE_LIMITED: "wait a minute",
     Outcome.RETRY: "wait until the endpoint is back",
     Outcome.INVALID: "mend what is named",
+    Outcome.HELD: "mend what keeps its in_progress report",
 }
 
 
-def classify(status: int, body: str, *, retry_after: str | None, nightly: bool, doubtful: bool) -> Answer:
+def classify(
+    status: int, body: str, *, retry_after: str | None, nightly: bool, doubtful: bool, secret: str = ""
+) -> Answer:
     """Read one HTTP answer to a callback.
 
     Args:
@@ -73,13 +78,15 @@ def classify(status: int, body: str, *, retry_after: str | None, nightly: bool, 
         retry_after: the `Retry-After` header; seconds are honoured, dates are not.
         nightly: whether the report is self-reported, which makes sending it again harmless.
         doubtful: whether an attempt before this one ended with a fault of the server or a time-out.
+        secret: what the answer may repeat and nobody is shown; it is read as it came all the same.
     """
-    said = f"HTTP {status}: {one_line(body)}" if body.strip() else f"HTTP {status}"
+    shown = one_line(body.replace(secret, "***") if secret else body)
+    said = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
     if status == 200:  # noqa: PLR2004  # HTTP's own numbers, as the contract's table names them
         return _taken(body, said)
     if status == 429:  # noqa: PLR2004  # the same
-        seconds = float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None
-        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=seconds)
+        wait_s = seconds_of(retry_after)
+        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=wait_s)
     if status == 408 or status >= 500:  # noqa: PLR2004  # the same
         # Behind a 500 or a gateway's time-out the relay may have stored the state already.
         return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
@@ -91,6 +98,11 @@ def classify(status: int, body: str, *, retry_after: str | None, nightly: bool, 
     if 300 <= status < 400:  # noqa: PLR2004  # the same
         said = f"HTTP {status}: a redirect, which is not followed with the token"
     return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """The seconds a `Retry-After` header asks for; None of a date or nonsense."""
+    return float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after.strip()) else None
 
 
 def _taken(body: str, said: str) -> Answer:

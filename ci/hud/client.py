@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import ipaddress
-import time
+import contextlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import requests
-from requests.auth import AuthBase
-from urllib3.exceptions import HTTPError, NewConnectionError
-
 from ci.addresses import without_secrets
 from ci.errors import SettingsError, SpyreCiError
 from ci.hud.answers import Answer, Outcome, classify, one_line
 from ci.hud.callback import NIGHTLY_EVENTS
+from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
+from ci.hud.wire import NoReplyError, exchange, is_private
 
 CALLBACK_PATH = "/github/callback"
-CONNECT_TIMEOUT_S = 10
-ANSWER_BYTES = 64 * 1024
+DISPATCH_PATH = "/api/dispatch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +30,14 @@ class Target:
         repository: owner/name the results are reported for.
         token: gives the bearer token just before each post, so that it may be short-lived.
         timeout_s: of one request, its answer included.
+        minted: whether each call of `token` makes a fresh one, so that a refused one is worth another.
     """
 
     url: str
     repository: str
     token: Callable[[], str] = field(repr=False)
     timeout_s: float = 60
-
-
-class _Bearer(AuthBase):
-    # Given as `auth`, because requests lets a ~/.netrc entry overwrite a plain Authorization header.
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
+    minted: bool = False
 
 
 def callback_url(endpoint: str) -> str:
@@ -76,18 +65,9 @@ def callback_url(endpoint: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") or CALLBACK_PATH, parts.query, ""))
 
 
-def is_loopback(url: str) -> bool:
-    """Whether the URL's host is this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def sends_token_in_clear(url: str) -> bool:
     """Whether whoever listens on the way can read the token: plain http to another machine."""
-    return urlsplit(url).scheme == "http" and not is_loopback(url)
+    return not is_private(url)
 
 
 def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) -> Answer:
@@ -100,63 +80,67 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
     """
     try:
         token = target.token()
+    except TokenUnavailableError as error:
+        return Answer(outcome=Outcome.RETRY, status=None, detail=one_line(str(error)))
     except SpyreCiError as error:
         return Answer(outcome=Outcome.UNAUTHORIZED, status=None, detail=one_line(str(error)))
     try:
-        status, body, retry_after = _exchange(encode(payload), target, token)
-    except requests.exceptions.SSLError as error:
-        detail = f"the server's certificate cannot be trusted: {error}"
-        return _failed(Outcome.REFUSED, detail, token)
-    except (requests.Timeout, requests.ConnectionError, TimeoutError, HTTPError, OSError) as error:
-        never_there = _never_connected(error)
-        detail = f"{'no connection' if never_there else 'no whole answer'}: {error}"
-        return _failed(Outcome.RETRY, detail, token, doubtful=not never_there)
-    except (requests.RequestException, ValueError) as error:
-        return _failed(Outcome.REFUSED, f"cannot be sent: {error}", token)
-    nightly = payload.get("event_type") in NIGHTLY_EVENTS
-    hidden = body.replace(token, "***")
-    return classify(status, hidden, retry_after=retry_after, nightly=nightly, doubtful=doubtful)
-
-
-def _exchange(data: bytes, target: Target, token: str) -> tuple[int, str, str | None]:
-    # The real clock, because the sockets below wait in real time, whatever clock the caller has.
-    deadline = time.monotonic() + target.timeout_s
-    with requests.Session() as session:
-        # A proxy of the environment cannot reach this machine's own loopback.
-        session.trust_env = not is_loopback(target.url)
-        response = session.post(
+        reply = exchange(
+            "POST",
             target.url,
-            data=data,
-            headers={"Content-Type": "application/json", "Accept": "application/json"},
-            auth=_Bearer(token),
-            timeout=(min(CONNECT_TIMEOUT_S, target.timeout_s), target.timeout_s),
-            allow_redirects=False,
-            stream=True,
+            token=token,
+            timeout_s=target.timeout_s,
+            data=encode(payload),
+            headers={"Content-Type": "application/json"},
         )
-        with response:
-            body = _read(response, deadline)
-            return response.status_code, body, response.headers.get("Retry-After")
+    except NoReplyError as error:
+        return no_reply(error, token)
+    except ValueError as error:
+        return _failed(Outcome.REFUSED, f"cannot be sent: {error}", token)
+    return classify(
+        reply.status,
+        reply.body,
+        retry_after=reply.headers.get("retry-after"),
+        nightly=payload.get("event_type") in NIGHTLY_EVENTS,
+        doubtful=doubtful,
+        secret=token,
+    )
 
 
-def _read(response: requests.Response, deadline: float) -> str:
-    # requests' time-out is between two bytes; a server that drips must not hold the run for ever. Only
-    # read1 gives what has come so far, iter_content waits until its piece is full.
-    body = b""
-    while len(body) < ANSWER_BYTES:
-        chunk = response.raw.read1(ANSWER_BYTES, decode_content=True)
-        if not chunk:
-            break
-        body += chunk
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer takes too long")
-    return body.decode("utf-8", "replace")
+def note_dispatch(delivery_id: str, target: Target) -> None:
+    """Tell a server of our own that a job was dispatched, so that it takes the job's callbacks.
+
+    The relay knows by itself. Where the server does not take it, its answer to the callback says why.
+
+    Args:
+        delivery_id: as the relay dispatched it.
+        target: the server, which has to know its token as the one of whoever starts jobs.
+    """
+    base, callback, _ = target.url.partition(CALLBACK_PATH)
+    if not callback:
+        return
+    body = json.dumps({"delivery_id": delivery_id, "repository": target.repository}).encode()
+    with contextlib.suppress(SpyreCiError, NoReplyError):
+        exchange(
+            "POST",
+            base + DISPATCH_PATH,
+            token=target.token(),
+            timeout_s=target.timeout_s,
+            data=body,
+            headers={"Content-Type": "application/json"},
+        )
 
 
-def _never_connected(error: Exception) -> bool:
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError):
-        return True
-    cause = error.args[0] if error.args else None
-    return isinstance(getattr(cause, "reason", cause), NewConnectionError)
+def no_reply(error: NoReplyError, token: str) -> Answer:
+    """What a request without a whole answer means; the token is in no word of it."""
+    said = {
+        "untrusted": "the server's certificate cannot be trusted",
+        "unreachable": "no connection",
+        "cut": "no whole answer",
+        "unsendable": "cannot be sent",
+    }[error.fault]
+    outcome = Outcome.RETRY if error.fault in {"unreachable", "cut"} else Outcome.REFUSED
+    return _failed(outcome, f"{said}: {error}", token, doubtful=error.fault == "cut")
 
 
 def _failed(outcome: Outcome, detail: str, token: str, *, doubtful: bool = False) -> Answer:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import requests
 
 from ci.config import Settings
 from ci.errors import SettingsError
+from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.store import Store
-from ci.hud.token import embedded_token, find_token
+from ci.hud.throttle import Throttle, shared_throttle
+from ci.hud.token import embedded_token, find_token, has_token
+from ci.hud.wire import is_private
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -34,18 +40,28 @@ class Endpoint:
         target: what the client needs.
         shown: its name for people; a query, which may hold a secret, is left out.
         page: the page of runs, where a server stays up to show it.
+        throttle: what all who post there share; None: nobody counts.
     """
 
     target: Target
     shown: str
     page: str = ""
+    throttle: Throttle | None = None
 
 
 @contextlib.contextmanager
 def open_endpoint(
-    settings: Settings, environ: Mapping[str, str], *, clock: Callable[[], float], warn: Callable[[str], None]
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    clock: Callable[[], float],
+    warn: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Endpoint]:
     """The endpoint of the settings.
+
+    The token for a server elsewhere comes from the environment, else from report.token_file, else GitHub
+    mints one for each post.
 
     Raises:
         SpyreCiError: the URL, the token or the embedded store cannot be used, or there is no endpoint.
@@ -58,7 +74,7 @@ def open_endpoint(
             remedy="set it to `embedded` or to a server's URL",
         )
     if configured != EMBEDDED:
-        yield _remote(settings, environ)
+        yield _remote(settings, environ, sleep)
         return
     token = embedded_token(settings.state_dir, warn=warn)
     running = _running_server(settings, token)
@@ -85,13 +101,40 @@ def open_app(
     return create_app(store, token=token, repository=settings.model.report.repository, clock=clock), store
 
 
-def _remote(settings: Settings, environ: Mapping[str, str]) -> Endpoint:
+def _remote(settings: Settings, environ: Mapping[str, str], sleep: Callable[[float], None]) -> Endpoint:
     report = settings.model.report
     file = None if report.token_file is None else settings.resolve(report.token_file)
     url = callback_url(report.endpoint)
-    find_token(environ, file)  # said at once and clearly, not by every report
-    target = _target(settings, url, lambda: find_token(environ, file))
-    return Endpoint(target=target, shown=url.partition("?")[0])
+    folder = None if report.post_times is None else settings.resolve(report.post_times)
+    shown = url.partition("?")[0]
+    return Endpoint(
+        target=_remote_target(settings, environ, url, file, sleep),
+        shown=shown,
+        throttle=shared_throttle(shown, report.repository, folder),
+    )
+
+
+def _remote_target(
+    settings: Settings,
+    environ: Mapping[str, str],
+    url: str,
+    file: Path | None,
+    sleep: Callable[[float], None],
+) -> Target:
+    if has_token(environ, file) or not oidc.offered(environ):
+        find_token(environ, file)  # said at once and clearly, not by every report
+        return _target(settings, url, lambda: find_token(environ, file))
+    if not is_private(url):
+        raise SettingsError(
+            f"{url.partition('?')[0]!r} is plain http, and a token minted for it could be read on the way",
+            where="report.endpoint",
+            remedy="set it to an https URL",
+        )
+    audience = settings.model.report.audience
+    target = _target(
+        settings, url, lambda: oidc.mint(environ, audience=audience, sleep=sleep, rng=random.random)
+    )
+    return replace(target, minted=True)
 
 
 def _running_server(settings: Settings, token: str) -> str:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from ci.hud.answers import REMEDIES, Answer, Outcome
+from ci.hud.callback import NIGHTLY_EVENTS
+from ci.hud.checks import check
 from ci.hud.client import Target, post, sends_token_in_clear
-from ci.hud.outbox import Outbox, OutboxBusyError, Report
-from ci.hud.payload import check
+from ci.hud.outbox import FOLDER, Outbox, OutboxBusyError, Report
+from ci.hud.throttle import MemoryThrottle, Throttle
 
 MAX_ATTEMPTS = 6
-POSTS_A_MINUTE = 60
 RATE_LIMIT_WAIT_S = 60.0
 RATE_LIMIT_JITTER_S = 30.0
 BACKOFF_BASE_S = 2.0
 BACKOFF_CAP_S = 60.0
+# Tries, a second apart, to get an outbox that another process sends.
+BUSY_WAIT_S = 10
 
 Say = Callable[[str], None]
+
+
+class Send(Protocol):
+    """Makes one attempt at one report."""
+
+    def __call__(self, payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
+        """What became of it; never an exception of delivery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,24 +74,6 @@ class FlushReport:
     warnings: tuple[str, ...] = ()
 
 
-class Throttle:
-    """Lets at most `limit` posts pass in any `window_s` seconds."""
-
-    def __init__(self, limit: int = POSTS_A_MINUTE, window_s: float = 60.0) -> None:
-        self._window_s = window_s
-        self._times: deque[float] = deque(maxlen=limit)
-
-    def wait_s(self, now: float) -> float:
-        """Seconds to wait before the next post may go."""
-        if len(self._times) < (self._times.maxlen or 0):
-            return 0.0
-        return max(0.0, self._times[0] + self._window_s - now)
-
-    def passed(self, now: float) -> None:
-        """Count a post; refused ones count too, as they do at the relay."""
-        self._times.append(now)
-
-
 def pause_s(answer: Answer, attempt: int, chance: float) -> float:
     """Seconds to wait after a transient answer.
 
@@ -102,53 +95,92 @@ class _Flush:
     target: Target
     effects: Effects
     deadline: float
-    throttle: Throttle = field(default_factory=Throttle)
+    throttle: Throttle
+    send: Send
+    again: bool
 
-    def deliver(self, report: Report) -> Answer:
+    def answer_to(self, report: Report) -> Answer:
+        """What becomes of a report, sent or not."""
         reasons = check(report.payload, repository=self.target.repository)
         if reasons:
             return Answer(outcome=Outcome.INVALID, status=None, detail="; ".join(reasons))
-        doubtful, answer = report.doubtful, _out_of_time()
+        if not self.again and report.last_outcome == Outcome.REFUSED:
+            detail = str(report.attempts[-1].get("detail", ""))
+            return Answer(outcome=Outcome.REFUSED, status=None, detail=detail)
+        if report.payload["event_type"] not in NIGHTLY_EVENTS and self.outbox.has_delivered(report.identity):
+            detail = f"the relay has this attempt's `{report.status}` already, and takes no second one"
+            return Answer(outcome=Outcome.REFUSED, status=None, detail=detail)
+        return self._deliver(report)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, if the budget has the time for it."""
+        if self.effects.clock() + seconds >= self.deadline:
+            return False
+        self.effects.sleep(seconds)
+        return True
+
+    def _deliver(self, report: Report) -> Answer:
+        doubtful, answer, fresh = report.doubtful, _out_of_time(), self.target.minted
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            if not self._wait(self.throttle.wait_s(self.effects.clock())):
+            if not self._take():
                 return answer
-            self.throttle.passed(self.effects.clock())
-            answer = post(report.payload, self.target, doubtful=doubtful)
+            self.outbox.begin(report)
+            answer = self.send(report.payload, self.target, doubtful=doubtful)
             doubtful = doubtful or answer.doubtful
             self.outbox.record(report, answer)
+            if fresh and answer.status == 401:  # noqa: PLR2004  # HTTP's own number
+                fresh = False
+                continue
             if not answer.outcome.transient:
                 return answer
-            if attempt < MAX_ATTEMPTS and not self._wait(
-                pause_s(answer, attempt, self.effects.rng()), needed=True
-            ):
+            pause = pause_s(answer, attempt, self.effects.rng())
+            if answer.outcome is Outcome.RATE_LIMITED:
+                self.throttle.hold(self.effects.clock() + pause)
+            if attempt < MAX_ATTEMPTS and not self.wait(pause):
                 return answer
         return answer
 
-    def _wait(self, seconds: float, *, needed: bool = False) -> bool:
-        if self.effects.clock() + seconds >= self.deadline:
-            return False
-        if seconds > 0 or needed:
-            self.effects.sleep(seconds)
-        return True
+    def _take(self) -> bool:
+        while self.effects.clock() < self.deadline:
+            seconds = self.throttle.take(self.effects.clock())
+            if seconds == 0:
+                return True
+            if not self.wait(seconds):
+                return False
+        return False
 
 
 def flush(
-    run_dir: Path, target: Target, effects: Effects, *, budget_s: float, throttle: Throttle | None = None
+    run_dir: Path,
+    target: Target,
+    effects: Effects,
+    *,
+    budget_s: float,
+    throttle: Throttle | None = None,
+    send: Send | None = None,
+    box: str = FOLDER,
+    again: bool = True,
+    remedies: Mapping[Outcome, str] | None = None,
 ) -> FlushReport:
-    """Send every report of a run folder that waits.
+    """Send every report of a run folder that waits, those that come meanwhile included.
 
     It raises for no delivery problem (law 7): what cannot be delivered within the budget stays in the
     outbox, with the reason. After an answer that would meet every report alike (the endpoint is down or
-    limits the rate, the token or the repository is not taken) the rest is not tried.
+    limits the rate, the token or the repository is not taken) the rest is not tried. A `completed` is not
+    sent while its job's `in_progress` was not taken: the relay would refuse it for ever.
 
     Args:
         run_dir: the run's folder.
         target: where reports go.
         effects: time, sleep and chance.
         budget_s: seconds after which nothing more is begun.
-        throttle: shared where one process flushes several folders.
+        throttle: what all who post there share; None: this flush alone.
+        send: makes one attempt; None posts a callback.
+        box: the outbox's name.
+        again: whether what was refused as it is is sent again; somebody may have mended the other side.
+        remedies: what a user does about an outcome, where it is not what REMEDIES says.
     """
-    outbox = Outbox(run_dir, effects.clock)
+    outbox = Outbox(run_dir, effects.clock, name=box)
     broken = [_left(str(bad.where), "unreadable", bad.what, bad.remedy or "") for bad in outbox.unreadable()]
     warnings: list[str] = []
     if sends_token_in_clear(target.url):
@@ -158,39 +190,82 @@ def flush(
         target=target,
         effects=effects,
         deadline=effects.clock() + budget_s,
-        throttle=throttle or Throttle(),
+        throttle=throttle or MemoryThrottle(),
+        send=send or post,
+        again=again,
     )
     try:
-        with outbox.sending():
-            delivered, left, told = _send_all(job, run_dir)
+        with _sending(job):
+            delivered, left, told = _send_all(
+                job, flush_command(run_dir, box), {**REMEDIES, **(remedies or {})}
+            )
     except OutboxBusyError as error:
         left = [_left(report.identity, "busy", error.what, error.remedy or "") for report in outbox.pending()]
         return FlushReport(left=(*left, *broken), warnings=tuple(warnings))
     return FlushReport(delivered=tuple(delivered), left=(*left, *broken), warnings=(*warnings, *told))
 
 
-def _send_all(job: _Flush, run_dir: Path) -> tuple[list[str], list[Left], list[str]]:
+@contextlib.contextmanager
+def _sending(job: _Flush) -> Iterator[None]:
+    """The right to send; whoever has it is given a moment to end, as a run's end may follow on its begin."""
+    with contextlib.ExitStack() as stack:
+        for patience in reversed(range(BUSY_WAIT_S + 1)):
+            try:
+                stack.enter_context(job.outbox.sending())
+                break
+            except OutboxBusyError:
+                if not patience or not job.wait(1.0):
+                    raise
+        yield
+
+
+def _send_all(
+    job: _Flush, command: str, remedies: Mapping[Outcome, str]
+) -> tuple[list[str], list[Left], list[str]]:
     delivered: list[str] = []
     left: list[Left] = []
     warnings: list[str] = []
     stopped_by: Answer | None = None
-    for report in job.outbox.pending():
-        answer = stopped_by or job.deliver(report)
+    not_begun: dict[str, Answer] = {}
+    for report in _as_they_come(job.outbox):
+        answer = stopped_by or _held(report, not_begun) or job.answer_to(report)
         if answer.outcome.settled:
             delivered.append(report.identity)
             if answer.outcome is Outcome.STATE_APPLIED:
                 warnings.append(f"{report.identity}: {answer.detail}")
             continue
-        if answer.outcome not in {Outcome.REFUSED, Outcome.INVALID}:
+        if answer.outcome in {Outcome.REFUSED, Outcome.INVALID} and report.status == "in_progress":
+            not_begun[report.job] = answer
+        elif answer.outcome not in {Outcome.REFUSED, Outcome.INVALID, Outcome.HELD}:
             stopped_by = answer
-        remedy = f"{REMEDIES[answer.outcome]}, then `{flush_command(run_dir)}`"
+        remedy = f"{remedies[answer.outcome]}, then `{command}`"
         left.append(_left(report.identity, answer.outcome.value, answer.detail, remedy))
     return delivered, left, warnings
 
 
-def flush_command(run_dir: Path) -> str:
+def _as_they_come(outbox: Outbox) -> Iterator[Report]:
+    """Each report that waits once, in order; also one that is put there while another is sent."""
+    seen: set[str] = set()
+    while True:
+        fresh = next((one for one in outbox.pending() if one.path.name not in seen), None)
+        if fresh is None:
+            return
+        seen.add(fresh.path.name)
+        yield fresh
+
+
+def _held(report: Report, not_begun: Mapping[str, Answer]) -> Answer | None:
+    before = not_begun.get(report.job) if report.status == "completed" else None
+    if before is None:
+        return None
+    detail = f"its in_progress report was not taken, so this one would be refused: {before.detail}"
+    return Answer(outcome=Outcome.HELD, status=None, detail=detail)
+
+
+def flush_command(run_dir: Path, box: str = FOLDER) -> str:
     """The command that sends what is left, fit to paste."""
-    return f"spyre-ci hud flush {shlex.quote(str(run_dir))}"
+    verb = "flush" if box == FOLDER else "dispatch"
+    return f"spyre-ci hud {verb} {shlex.quote(str(run_dir))}"
 
 
 def _left(identity: str, outcome: str, reason: str, remedy: str) -> Left:

@@ -4,7 +4,7 @@
     outbox/delivered/000001-<hash>.json   taken, with the answer
 
 A file is `spyre-ci/report/1`: {"identity", "created_at", "payload", "attempts": [...]}, delivered ones also
-`answer`. Times are ISO-8601 in UTC.
+`answer`; `under_way` is when an attempt began whose answer is not noted yet. Times are ISO-8601 in UTC.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from filelock import FileLock, Timeout
 
 from ci.errors import BadFileError, SpyreCiError
 from ci.hud.answers import Answer
+from ci.hud.payload import JOB_KEYS
 from test_selection.files import read_json, write_json
 
 KIND = "report"
+FOLDER = "outbox"
+# What is noted in place of an answer when a waiting report gets a newer payload.
+CORRECTED = "corrected"
 KEPT_ATTEMPTS = 20
 # Held for a few file operations only, so whoever waits longer than this waits for a process that hangs.
 STATE_LOCK_TIMEOUT_S = 30
@@ -43,6 +47,7 @@ class Report:
         payload: what is sent.
         created_at: when it was put here.
         attempts: what became of earlier attempts, the latest last.
+        under_way: when an attempt began that nobody noted the end of; empty where there is none.
     """
 
     path: Path
@@ -50,11 +55,32 @@ class Report:
     payload: dict[str, Any]
     created_at: str
     attempts: tuple[dict[str, Any], ...] = ()
+    under_way: str = ""
 
     @property
     def doubtful(self) -> bool:
-        """Whether the endpoint may have taken it at an attempt that ended without a 200."""
-        return any(attempt.get("doubtful") for attempt in self.attempts)
+        """Whether the endpoint may have taken it at an attempt that ended without a 200.
+
+        So ended one whose process was killed before it could note the answer.
+        """
+        return bool(self.under_way) or any(attempt.get("doubtful") for attempt in self.attempts)
+
+    @property
+    def status(self) -> str:
+        """What it tells of the job: in_progress or completed; empty where it is no callback."""
+        return str(_table(self.payload.get("workflow")).get("status", ""))
+
+    @property
+    def job(self) -> str:
+        """What the two reports of one job have in common."""
+        told = _table(self.payload.get("workflow"))
+        parts = (self.payload.get("delivery_id"), *(told.get(key) for key in JOB_KEYS))
+        return "/".join(map(str, parts))
+
+    @property
+    def last_outcome(self) -> str:
+        """What the latest attempt at this payload came to; empty where there was none."""
+        return str(self.attempts[-1].get("outcome", "")) if self.attempts else ""
 
 
 class Outbox:
@@ -63,10 +89,11 @@ class Outbox:
     Args:
         run_dir: the run's folder.
         clock: seconds since the epoch.
+        name: of the folder in it; another way out has another one.
     """
 
-    def __init__(self, run_dir: Path, clock: Callable[[], float]) -> None:
-        self.folder = run_dir / "outbox"
+    def __init__(self, run_dir: Path, clock: Callable[[], float], *, name: str = FOLDER) -> None:
+        self.folder = run_dir / name
         self.delivered_folder = self.folder / "delivered"
         self._clock = clock
 
@@ -83,14 +110,45 @@ class Outbox:
             waiting = {report.identity: report for report in self.pending()}.get(identity)
             if waiting is not None:
                 if waiting.payload != payload:
-                    self._write(waiting.path, identity, payload, waiting.created_at, waiting.attempts)
+                    corrected = {
+                        "at": _iso(self._clock()),
+                        "outcome": CORRECTED,
+                        "doubtful": waiting.doubtful,
+                    }
+                    attempts = (*waiting.attempts, corrected)[-KEPT_ATTEMPTS:]
+                    self._write(waiting.path, identity, payload, waiting.created_at, attempts)
                 return waiting.path
-            done = [one for one in _read_all(self.delivered_folder)[0] if one.identity == identity]
+            done = self._delivered(identity)
             if done and done[-1].payload == payload:
                 return None
             path = self.folder / f"{self._next_number():06d}-{_digest(identity)}.json"
             self._write(path, identity, payload, _iso(self._clock()), ())
             return path
+
+    def knows(self, identity: str) -> bool:
+        """Whether a report of this identity waits or was delivered."""
+        return self.has_delivered(identity) or any(one.identity == identity for one in self.pending())
+
+    def has_delivered(self, identity: str) -> bool:
+        """Whether the endpoint has a report of this identity."""
+        return bool(self._delivered(identity))
+
+    def begin(self, report: Report) -> None:
+        """Note that an attempt begins, so that a kill before its answer is noted leaves a doubt."""
+        with self._state_lock():
+            current = _read(report.path)
+            attempts = current.attempts
+            if current.under_way:
+                lost = {"at": current.under_way, "outcome": "killed", "doubtful": True}
+                attempts = (*attempts, lost)[-KEPT_ATTEMPTS:]
+            self._write(
+                report.path,
+                current.identity,
+                current.payload,
+                current.created_at,
+                attempts,
+                under_way=_iso(self._clock()),
+            )
 
     def pending(self) -> list[Report]:
         """What waits, in the order it came."""
@@ -143,6 +201,9 @@ class Outbox:
         finally:
             lock.release()
 
+    def _delivered(self, identity: str) -> list[Report]:
+        return [one for one in _read_all(self.delivered_folder)[0] if one.identity == identity]
+
     def _state_lock(self) -> FileLock:
         self.folder.mkdir(parents=True, exist_ok=True)
         return FileLock(self.folder / ".state.lock", timeout=STATE_LOCK_TIMEOUT_S)
@@ -183,13 +244,21 @@ def _read(path: Path) -> Report:
     identity, payload = content.get("identity"), content.get("payload")
     if not isinstance(identity, str) or not isinstance(payload, dict):
         raise BadFileError("has no identity or no payload", where=path, remedy="make the report again")
+    attempts = content.get("attempts", [])
+    if not isinstance(attempts, list):
+        raise BadFileError("its attempts are no list", where=path, remedy="make the report again")
     return Report(
         path=path,
         identity=identity,
         payload=payload,
         created_at=str(content.get("created_at", "")),
-        attempts=tuple(one for one in content.get("attempts", ()) if isinstance(one, dict)),
+        attempts=tuple(one for one in attempts if isinstance(one, dict)),
+        under_way=str(content.get("under_way", "")),
     )
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _digest(identity: str) -> str:

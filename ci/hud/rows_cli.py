@@ -13,14 +13,13 @@ import typer
 
 from ci.config import Settings
 from ci.errors import UsageError
-from ci.hud.deliver import payload_of
 from ci.hud.identity import job_number
+from ci.hud.making import job_of
 from ci.hud.object_store import object_store
 from ci.hud.row_export import export_rows, junit_files, row_file
 from ci.hud.row_files import object_name
 from ci.hud.row_layout import KINDS
 from ci.hud.rows import Job
-from test_selection.files import read_json
 
 JUNIT_FOLDER = "junit"
 
@@ -85,8 +84,7 @@ def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Jo
         MissingInputError: the run has no summary yet.
         BadFileError: its summary does not say who the run is.
     """
-    path = run_dir / "summary.json"
-    told = payload_of(read_json(path, "summary"), path=path, environ=environ)["workflow"]
+    told = job_of(run_dir, environ)
     return Job(
         workflow_id=told["run_id"],
         workflow_run_attempt=told["run_attempt"],

@@ -16,26 +16,49 @@ from test_selection.files import write_text
 
 TOKEN_VARIABLE = "SPYRE_CI_HUD_TOKEN"  # noqa: S105  # the variable's name, not a secret
 TOKEN_FILE = "hud-token"  # noqa: S105  # the file's name, not a secret
+WAYS = (
+    f"set {TOKEN_VARIABLE}, or name a file with the token in report.token_file, or give the GitHub job "
+    "`permissions: id-token: write`"
+)
 LOCK_TIMEOUT_S = 30
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def find_token(environ: Mapping[str, str], token_file: Path | None) -> str:
+def has_token(environ: Mapping[str, str], token_file: Path | None) -> bool:
+    """Whether a token was given, be it a good one or not."""
+    return bool(environ.get(TOKEN_VARIABLE, "").strip()) or token_file is not None
+
+
+def find_token(
+    environ: Mapping[str, str],
+    token_file: Path | None,
+    *,
+    variable: str = TOKEN_VARIABLE,
+    where: str = "report.token_file",
+    remedy: str = WAYS,
+) -> str:
     """The token for a configured endpoint; the environment wins over the file.
+
+    Args:
+        environ: may hold it in `variable`.
+        token_file: holds it; None where no file is named.
+        variable: the name of the environment's variable.
+        where: the setting that names the file.
+        remedy: what to do where there is none.
 
     Raises:
         SettingsError: there is none, or it cannot stand in a header; the message never holds it.
         MissingInputError: the file that was named is not there.
     """
-    if environ.get(TOKEN_VARIABLE, "").strip():
-        return _checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
+    if environ.get(variable, "").strip():
+        return checked_token(environ[variable], variable)
     if token_file is None:
         raise SettingsError(
             "there is no token for the endpoint",
-            where="report.token_file",
-            remedy=f"set {TOKEN_VARIABLE}, or name a file that holds the token",
+            where=where,
+            remedy=remedy,
         )
-    return _checked(read_secret(token_file, "token"), str(token_file))
+    return checked_token(read_secret(token_file, "token"), str(token_file))
 
 
 def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
@@ -52,7 +75,7 @@ def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
         if not path.exists():
             write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
         _keep_private(path, warn)
-        return _checked(read_secret(path, "token"), str(path))
+        return checked_token(read_secret(path, "token"), str(path))
 
 
 def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
@@ -86,7 +109,12 @@ def read_secret(path: Path, what: str) -> str:
         ) from error
 
 
-def _checked(text: str, where: str) -> str:
+def checked_token(text: str, where: str) -> str:
+    """A token without the blanks around it.
+
+    Raises:
+        SettingsError: it is empty or no header can carry it; the message never holds it.
+    """
     token = text.strip()
     if not re.fullmatch(r"[\x21-\x7e]{1,8192}", token):
         raise SettingsError(

@@ -84,6 +84,9 @@ def write_summary(path: Path, summary: Summary) -> None:
         "quarantine": quarantine_to_json(summary.quarantine),
         "upstream": summary.upstream,
         "control": summary.control or None,
+        "cards": summary.cards,
+        "in_scope_s": summary.in_scope_s,
+        "first_failure_s": summary.first_failure_s,
     }
     write_json(path, SUMMARY_KIND, content)
 
@@ -122,6 +125,9 @@ def read_summary(path: Path) -> Summary:
             quarantine=quarantine_from_json(content.get("quarantine")),
             control=content.get("control") or "",
             upstream=int(content.get("upstream", 0)),
+            cards=int(content.get("cards", 0)),
+            in_scope_s=_seconds(content.get("in_scope_s")),
+            first_failure_s=_seconds(content.get("first_failure_s")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(path, error) from error
@@ -165,6 +171,10 @@ def _errors(rows: Iterable[Mapping[str, Any]]) -> tuple[CollectError, ...]:
     return tuple(
         CollectError(file=row["file"], error=row["error"], detail=row.get("detail", "")) for row in rows
     )
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _epoch(text: str) -> float:

@@ -80,6 +80,10 @@ class Summary:
         quarantine: what the quarantine did; None where there is none.
         control: the device on which what failed ran once more; empty where it did not.
         upstream: how many failed tests fail there too, quarantined ones counted.
+        cards: how many accelerators the run had; 0 where no journal names one.
+        in_scope_s: seconds the tests in scope are expected to take; None without estimates.
+        first_failure_s: seconds from the run's start until a test had failed whose failure counts, at its
+            last try; None where none did.
     """
 
     identity: RunIdentity
@@ -106,6 +110,9 @@ class Summary:
     quarantine: QuarantineNote | None = None
     control: str = ""
     upstream: int = 0
+    cards: int = 0
+    in_scope_s: float | None = None
+    first_failure_s: float | None = None
 
     @property
     def wall_s(self) -> float:
@@ -168,7 +175,28 @@ def summarize(
         quarantine=account.quarantine,
         control=account.control,
         upstream=sum(one.upstream for one in account.results),
+        cards=_cards(account),
+        in_scope_s=None if estimates is None else round(estimates.in_scope_s, 3),
+        first_failure_s=_first_failure_s(account.results, identity.started_at),
     )
+
+
+def _cards(account: Account) -> int:
+    """The cards of all hosts; two hosts may call theirs the same."""
+    known = {(line.host, line.card) for line in account.timelines if line.card}
+    named = {card for _, card in known}
+    # A worker may have changed its card since its journal began.
+    others = {one.card for one in account.results if one.card and one.card not in named}
+    return len(known) + len(others)
+
+
+def _first_failure_s(results: Iterable[Result], started_at: float) -> float | None:
+    ends = [
+        one.started_at + one.seconds
+        for one in results
+        if one.verdict is Verdict.FAILED and not one.forgiven and one.started_at is not None
+    ]
+    return round(max(min(ends) - started_at, 0.0), 3) if ends else None
 
 
 def _collect_error(file: str, text: str) -> CollectError:

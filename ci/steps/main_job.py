@@ -19,7 +19,7 @@ from ci.steps.last_failed import SecondLook, second_look
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
 from ci.steps.planning import plan_step
-from ci.steps.reporting import past_durations, report_step
+from ci.steps.reporting import past_durations, report_step, told_hud
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
@@ -91,7 +91,23 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     cards = cards_of(context)
     source = resolve_source(context, wanted.source)
     folder = start_run(context, source, share)
-    plan, selection = plan_run(context, source, share, folder, shards=len(cards), relocking=wanted.relock)
+    if wanted.dry_run:
+        return _go(context, wanted, source, share, folder, cards=len(cards), events=events)
+    with told_hud(context, folder):
+        return _go(context, wanted, source, share, folder, cards=len(cards), events=events)
+
+
+def _go(
+    context: Context,
+    wanted: Wanted,
+    source: Source,
+    share: Share,
+    folder: RunFolder,
+    *,
+    cards: int,
+    events: Sink | None,
+) -> Outcome:
+    plan, selection = plan_run(context, source, share, folder, shards=cards, relocking=wanted.relock)
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)

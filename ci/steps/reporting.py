@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ci import interrupts
 from ci.errors import SpyreCiError
-from ci.hud.deliver import deliver
+from ci.hud.deliver import Reporter, begin, deliver, give_up
+from ci.hud.flush import Effects
 from ci.report.history import export_durations, prune, record
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.junit import write_junit
@@ -84,6 +85,25 @@ def report_step(
         budget_s=context.settings.model.report.budget_s,
     )
     return summary.exit_code
+
+
+@contextlib.contextmanager
+def told_hud(context: Context, folder: RunFolder) -> Iterator[None]:
+    """Tell HUD that a dispatched run begins; and that it ends, where it comes to no report."""
+    reporter = Reporter(
+        settings=context.settings,
+        environ=context.environ,
+        effects=Effects(clock=context.clock, sleep=time.sleep, rng=random.SystemRandom().random),
+        echo=context.say,
+        budget_s=context.settings.model.report.budget_s,
+    )
+    begin(folder.path, reporter)
+    try:
+        yield
+    except BaseException as error:
+        stopped = isinstance(error, KeyboardInterrupt)
+        give_up(folder.path, reporter, conclusion="cancelled" if stopped else "failure")
+        raise
 
 
 def report_shards(

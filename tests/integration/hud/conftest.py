@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from ci.config import Settings, load_settings
+from ci.hud.deliver import Delivery, Reporter, begin, deliver, flush_run, give_up
+from ci.hud.flush import Effects
 from ci.hud.payload import RunIdentity, nightly_completed
 from test_selection.files import write_json
 
@@ -59,19 +62,72 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
     def make(**flags: Any) -> Settings:
         dotted = {key.replace("__", "."): value for key, value in flags.items()}
         # Port 0: a server that happens to run on this machine must not be found.
-        return load_settings(path=None, environ={}, flags={"hud.port": 0, **dotted}, cwd=tmp_path)
+        return load_settings(
+            path=None, environ={}, flags={"hud.port": 0, "report.post_times": "posts", **dotted}, cwd=tmp_path
+        )
 
     return make
+
+
+class World:
+    """Time that only sleeping moves, and what was said."""
+
+    def __init__(self) -> None:
+        self.now = 1_785_000_000.0
+        self.slept: list[float] = []
+        self.lines: list[str] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def clock(self) -> float:
+        return self.now
+
+    def deliver(
+        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, budget_s: float = 180
+    ) -> Delivery:
+        return deliver(
+            run_dir,
+            settings,
+            environ=environ or {},
+            clock=self.clock,
+            sleep=self.sleep,
+            rng=lambda: 0.5,
+            echo=self.lines.append,
+            budget_s=budget_s,
+        )
+
+    def begin(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
+        return begin(run_dir, self.reporter(settings, environ))
+
+    def give_up(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
+        return give_up(run_dir, self.reporter(settings, environ), conclusion="cancelled")
+
+    def reporter(self, settings: Settings, environ: dict[str, str]) -> Reporter:
+        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
+        return Reporter(settings=settings, environ=environ, effects=effects, echo=self.lines.append)
+
+    def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
+        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
+        return flush_run(run_dir, settings, environ=environ or {}, effects=effects, echo=self.lines.append)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
 
 
 @dataclass
 class Faulty:
     """A stand-in for the relay that does what it is told, one entry of `script` a request.
 
-    An entry is a status, a (status, headers, body), `hang`, `cut`, `drip` or `ok`.
+    An entry is a status, a (status, headers, body), `hang`, `cut`, `drip` or `ok`; or a call that gives one.
+    `raw:…` sends these bytes and cuts the line.
     """
 
     script: list[Any] = field(default_factory=list)
+    otherwise: Any = "ok"
     requests: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
     released: threading.Event = field(default_factory=threading.Event)
@@ -89,8 +145,14 @@ class Faulty:
         length = int(handler.headers.get("Content-Length", 0))
         body = handler.rfile.read(length)
         self.requests.append({"path": handler.path, "headers": dict(handler.headers), "body": body})
-        step = self.script.pop(0) if self.script else "ok"
-        if step == "hang":
+        step = self.script.pop(0) if self.script else self.otherwise
+        if callable(step):
+            step = step()
+        if isinstance(step, str) and step.startswith("raw:"):
+            handler.wfile.write(step.removeprefix("raw:").encode())
+            handler.wfile.flush()
+            handler.connection.shutdown(socket.SHUT_RDWR)
+        elif step == "hang":
             self.released.wait(30)
         elif step == "cut":
             handler.connection.shutdown(socket.SHUT_RDWR)
@@ -126,10 +188,26 @@ class Faulty:
 
 @pytest.fixture
 def faulty() -> Iterator[Faulty]:
+    with serving() as state:
+        yield state
+
+
+@pytest.fixture
+def github() -> Iterator[Faulty]:
+    """Another one, for what GitHub answers."""
+    with serving() as state:
+        yield state
+
+
+@contextmanager
+def serving() -> Iterator[Faulty]:
     state = Faulty()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            state.take(self)
+
+        def do_GET(self) -> None:
             state.take(self)
 
         def log_message(self, *_: Any) -> None:
@@ -143,8 +221,10 @@ def faulty() -> Iterator[Faulty]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield state
-    state.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+    try:
+        yield state
+    finally:
+        state.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from ci.config import Settings
 from ci.errors import MissingInputError, PortInUseError
 from ci.hud.cli import app
-from ci.hud.deliver import payload_of
+from ci.hud.making import Ways, ended_of
 from ci.hud.outbox import Outbox
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import serve
@@ -106,7 +106,7 @@ def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
 ) -> None:
     monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t0ken")
     there = settings(report__endpoint=faulty.url)
-    payload = payload_of(read_json(run_dir / "summary.json", "summary"), path=run_dir, environ={})
+    payload = ended_of(read_json(run_dir / "summary.json", "summary"), Ways(environ={}), path=run_dir)
     for attempt, argument in enumerate((str(run_dir), run_dir.name, "latest"), start=1):
         Outbox(run_dir, lambda: 0.0).enqueue(f"report {attempt}", payload)
         result = CliRunner().invoke(app, ["flush", argument], obj=there)

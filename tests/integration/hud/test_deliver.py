@@ -15,9 +15,7 @@ import pytest
 
 from ci.config import Settings
 from ci.errors import SettingsError
-from ci.hud.deliver import Delivery, deliver, flush_run
 from ci.hud.endpoint import open_app
-from ci.hud.flush import Effects
 from ci.hud.outbox import Outbox
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
@@ -27,45 +25,6 @@ pytestmark = pytest.mark.integration
 
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
-
-
-class World:
-    """Time that only sleeping moves, and what was said."""
-
-    def __init__(self) -> None:
-        self.now = 1_785_000_000.0
-        self.slept: list[float] = []
-        self.lines: list[str] = []
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-    def clock(self) -> float:
-        return self.now
-
-    def deliver(
-        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, budget_s: float = 180
-    ) -> Delivery:
-        return deliver(
-            run_dir,
-            settings,
-            environ=environ or {},
-            clock=self.clock,
-            sleep=self.sleep,
-            rng=lambda: 0.5,
-            echo=self.lines.append,
-            budget_s=budget_s,
-        )
-
-    def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
-        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
-        return flush_run(run_dir, settings, environ=environ or {}, effects=effects, echo=self.lines.append)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def stored(settings: Settings) -> list[dict[str, Any]]:
@@ -78,7 +37,7 @@ def waiting(run_dir: Path) -> int:
 
 
 def test_a_run_is_reported_to_the_embedded_endpoint(
-    world: World, run_dir: Path, settings: MakeSettings
+    world: Any, run_dir: Path, settings: MakeSettings
 ) -> None:
     here = settings()
     delivery = world.deliver(run_dir, here)
@@ -96,7 +55,7 @@ def test_a_run_is_reported_to_the_embedded_endpoint(
     )
 
 
-def test_reporting_twice_changes_nothing(world: World, run_dir: Path, settings: MakeSettings) -> None:
+def test_reporting_twice_changes_nothing(world: Any, run_dir: Path, settings: MakeSettings) -> None:
     here = settings()
     world.deliver(run_dir, here)
     before = stored(here)
@@ -105,7 +64,7 @@ def test_reporting_twice_changes_nothing(world: World, run_dir: Path, settings: 
     assert len(list((run_dir / "outbox" / "delivered").glob("*.json"))) == 1
 
 
-def test_a_corrected_summary_corrects_the_row(world: World, run_dir: Path, settings: MakeSettings) -> None:
+def test_a_corrected_summary_corrects_the_row(world: Any, run_dir: Path, settings: MakeSettings) -> None:
     here = settings()
     world.deliver(run_dir, here)
     summary = read_json(run_dir / "summary.json", "summary")
@@ -115,7 +74,7 @@ def test_a_corrected_summary_corrects_the_row(world: World, run_dir: Path, setti
     assert (row["passed_tests"], row["failed_tests"], row["conclusion"]) == (10, 0, "success")
 
 
-def test_a_server_that_runs_already_is_used(world: World, run_dir: Path, settings: MakeSettings) -> None:
+def test_a_server_that_runs_already_is_used(world: Any, run_dir: Path, settings: MakeSettings) -> None:
     app, store = open_app(settings(), clock=world.clock, warn=print)
     with closing(store), embedded(app) as url:
         port = int(url.rpartition(":")[2])
@@ -126,7 +85,7 @@ def test_a_server_that_runs_already_is_used(world: World, run_dir: Path, setting
 
 
 def test_a_stranger_on_the_port_is_not_sent_the_token(
-    world: World, run_dir: Path, settings: MakeSettings, tmp_path: Path
+    world: Any, run_dir: Path, settings: MakeSettings, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -139,7 +98,7 @@ def test_a_stranger_on_the_port_is_not_sent_the_token(
 
 
 def test_a_server_elsewhere_gets_the_report_and_the_token(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN)
     assert delivery.outcome == "delivered"
@@ -149,7 +108,7 @@ def test_a_server_elsewhere_gets_the_report_and_the_token(
 
 
 def test_the_cis_check_run_and_artifact_are_told(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     environ = {**TOKEN, "SPYRE_CI_CHECK_RUN_ID": "99", "SPYRE_CI_ARTIFACT_URL": "https://a.example/r.html"}
     world.deliver(run_dir, settings(report__endpoint=faulty.url), environ)
@@ -158,7 +117,7 @@ def test_the_cis_check_run_and_artifact_are_told(
 
 
 def test_faults_on_the_way_are_waited_out(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     faulty.script = [503, "cut", 429, "ok"]
     delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN)
@@ -168,7 +127,7 @@ def test_faults_on_the_way_are_waited_out(
 
 
 def test_an_endpoint_that_is_down_keeps_the_report_and_names_the_remedy(
-    world: World, run_dir: Path, settings: MakeSettings
+    world: Any, run_dir: Path, settings: MakeSettings
 ) -> None:
     delivery = world.deliver(run_dir, settings(report__endpoint="http://127.0.0.1:1"), TOKEN)
     assert delivery.outcome == "left"
@@ -180,7 +139,7 @@ def test_an_endpoint_that_is_down_keeps_the_report_and_names_the_remedy(
 
 
 def test_an_endpoint_that_comes_back_gets_the_report_by_a_flush(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     there = settings(report__endpoint=faulty.url)
     faulty.script = [503] * 6
@@ -193,7 +152,7 @@ def test_an_endpoint_that_comes_back_gets_the_report_by_a_flush(
 
 
 def test_an_ignored_report_is_warned_of_loudly_and_kept(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     faulty.script = [(200, {}, '{"ok": true, "status": "ignored"}')]
     assert world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN).outcome == "left"
@@ -204,7 +163,7 @@ def test_an_ignored_report_is_warned_of_loudly_and_kept(
 
 
 def test_a_missing_token_is_said_and_the_report_kept(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     there = settings(report__endpoint=faulty.url)
     assert world.deliver(run_dir, there).outcome == "left"
@@ -216,7 +175,7 @@ def test_a_missing_token_is_said_and_the_report_kept(
 
 
 def test_a_token_file_of_the_settings_is_used(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any, tmp_path: Path
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text("from-file\n")
     there = settings(report__endpoint=faulty.url, report__token_file="token")
@@ -224,7 +183,7 @@ def test_a_token_file_of_the_settings_is_used(
     assert faulty.requests[0]["headers"]["Authorization"] == "Bearer from-file"
 
 
-def test_an_endpoint_that_is_no_url_fails_no_run(world: World, run_dir: Path, settings: MakeSettings) -> None:
+def test_an_endpoint_that_is_no_url_fails_no_run(world: Any, run_dir: Path, settings: MakeSettings) -> None:
     endpoint = "http://hud.example:99999"
     assert world.deliver(run_dir, settings(report__endpoint=endpoint), TOKEN).outcome == "left"
     assert f"{endpoint!r} is no http(s) URL" in world.lines[0]
@@ -232,7 +191,7 @@ def test_an_endpoint_that_is_no_url_fails_no_run(world: World, run_dir: Path, se
         world.flush(run_dir, settings(report__endpoint=endpoint), TOKEN)
 
 
-def test_reporting_can_be_switched_off(world: World, run_dir: Path, settings: MakeSettings) -> None:
+def test_reporting_can_be_switched_off(world: Any, run_dir: Path, settings: MakeSettings) -> None:
     assert world.deliver(run_dir, settings(report__endpoint="none")).outcome == "disabled"
     assert world.lines == ["HUD: not reported (report.endpoint is `none`)"]
     assert not (run_dir / "outbox").exists()
@@ -250,7 +209,7 @@ def test_reporting_can_be_switched_off(world: World, run_dir: Path, settings: Ma
     ],
 )
 def test_a_summary_that_cannot_be_reported_fails_no_run(
-    world: World, run_dir: Path, settings: MakeSettings, change: dict[str, Any], said: str
+    world: Any, run_dir: Path, settings: MakeSettings, change: dict[str, Any], said: str
 ) -> None:
     summary = read_json(run_dir / "summary.json", "summary")
     write_json(run_dir / "summary.json", "summary", {**summary, **change})
@@ -258,14 +217,14 @@ def test_a_summary_that_cannot_be_reported_fails_no_run(
     assert said in world.lines[0]
 
 
-def test_a_run_without_a_summary_fails_nothing(world: World, tmp_path: Path, settings: MakeSettings) -> None:
+def test_a_run_without_a_summary_fails_nothing(world: Any, tmp_path: Path, settings: MakeSettings) -> None:
     delivery = world.deliver(tmp_path / "runs" / "gone", settings())
     assert delivery.outcome == "failed"
     assert "there is no summary file" in delivery.reason
 
 
 def test_a_report_that_does_not_hold_is_kept_with_the_reason(
-    world: World, run_dir: Path, settings: MakeSettings
+    world: Any, run_dir: Path, settings: MakeSettings
 ) -> None:
     summary = read_json(run_dir / "summary.json", "summary")
     summary["identity"]["completed_at"] = "2020-01-01T00:00:00Z"
@@ -280,7 +239,7 @@ def test_a_report_that_does_not_hold_is_kept_with_the_reason(
 
 
 def test_a_bug_of_the_reporter_fails_no_run(
-    world: World, run_dir: Path, settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+    world: Any, run_dir: Path, settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("oops")
@@ -292,7 +251,7 @@ def test_a_bug_of_the_reporter_fails_no_run(
 
 
 def test_a_store_that_cannot_be_opened_fails_no_run(
-    world: World, run_dir: Path, settings: MakeSettings
+    world: Any, run_dir: Path, settings: MakeSettings
 ) -> None:
     here = settings()
     here.state_dir.mkdir()
@@ -314,7 +273,7 @@ deliver(folder, settings, environ={"SPYRE_CI_HUD_TOKEN": "t"}, clock=time.time, 
 
 
 def test_a_kill_between_keeping_and_delivering_loses_nothing(
-    world: World, run_dir: Path, settings: MakeSettings, faulty: Any
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
     faulty.script = ["hang"]
     process = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_SENDING, str(run_dir), faulty.url])

@@ -86,3 +86,16 @@ def test_foreign_text_is_one_printable_line_of_bounded_length(text: str) -> None
     line = one_line(text)
     assert line.isprintable()
     assert len(line) <= 300
+
+
+def test_a_secret_is_hidden_from_people_and_the_answer_is_read_as_it_came() -> None:
+    answer = classify(
+        200,
+        '{"status": "completed", "token": "t"}',
+        retry_after=None,
+        nightly=True,
+        doubtful=False,
+        secret="t",
+    )
+    assert answer.outcome is Outcome.DELIVERED
+    assert '"t"' not in answer.detail

@@ -4,7 +4,8 @@ import pytest
 
 from ci.errors import SettingsError
 from ci.hud.answers import Outcome
-from ci.hud.client import Target, callback_url, is_loopback, post, sends_token_in_clear
+from ci.hud.client import Target, callback_url, post, sends_token_in_clear
+from ci.hud.wire import is_loopback
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,15 @@ def test_two_do_not_send_at_once(outbox: Outbox, tmp_path: Path) -> None:
         assert waiting(outbox) == ["a"]
 
 
-@pytest.mark.parametrize("text", ["{", '{"schema": "spyre-ci/plan/1"}', '{"schema": "spyre-ci/report/1"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"schema": "spyre-ci/report/1", "identity": "a", "payload": {}, "attempts": null}',
+        "{",
+        '{"schema": "spyre-ci/plan/1"}',
+        '{"schema": "spyre-ci/report/1"}',
+    ],
+)
 def test_a_file_that_is_no_report_hides_none(outbox: Outbox, text: str) -> None:
     outbox.enqueue("a", {})
     (outbox.folder / "000000-odd.json").write_text(text)

@@ -11,16 +11,17 @@ from pydantic import ValidationError
 
 from ci.errors import BadFileError
 from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
-from ci.hud.deliver import payload_of
+from ci.hud.checks import check
+from ci.hud.making import Ways, ended_of
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
     RunIdentity,
-    check,
     conclusion_of,
     count_verdicts,
     key_part,
     nightly_completed,
     report_identity,
+    workflow_of,
 )
 
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -94,11 +95,11 @@ def test_a_summary_says_how_many_failures_are_quarantined() -> None:
     who = {"run_id": 7, "started_at": 1.0, "completed_at": 2.0, "pytorch_sha": "0123456"}
     summary = {"identity": who, "run": "r", "verdicts": {"failed": 2}, "exit_code": 0}
     for quarantine, failed in (({"forgiven": 2}, 0), (None, 2), ({"forgiven": 0}, 2)):
-        told = payload_of({**summary, "quarantine": quarantine}, path=Path("s"), environ={})
+        told = ended_of({**summary, "quarantine": quarantine}, Ways(environ={}), path=Path("s"))
         assert told["workflow"]["test_results"]["failed"] == failed
     for broken in ("x", {"forgiven": 3}, {"forgiven": "x"}):
         with pytest.raises(BadFileError):
-            payload_of({**summary, "quarantine": broken}, path=Path("s"), environ={})
+            ended_of({**summary, "quarantine": broken}, Ways(environ={}), path=Path("s"))
 
 
 @pytest.mark.parametrize("number", [4, -1])
@@ -231,6 +232,73 @@ WRONG: list[tuple[str, Any, str]] = [
     ("payload.spyre_ci.percent", 200, "payload.spyre_ci.percent: Input should be less than"),
     ("payload.filler", "x" * MAX_BYTES, f"bytes, more than the {MAX_BYTES} the relay takes"),
 ]
+
+
+WRONG_OF_A_PULL_REQUEST: list[tuple[str, Any, str]] = [
+    ("event_type", "", "event_type: is missing"),
+    ("event_type", " ", "event_type: is missing"),
+    ("event_type", None, "event_type: Input should be a valid string"),
+    ("event_type", "x" * 65, "event_type: String should have at most 64 characters"),
+    ("delivery_id", None, "delivery_id: Input should be a valid string"),
+    ("payload", [], "payload: Input should be a valid dictionary"),
+    ("payload.pull_request", ..., "payload.pull_request.number: is missing"),
+    ("payload.pull_request", None, "payload.pull_request.number: is missing"),
+    ("payload.pull_request.number", 0, "payload.pull_request.number: is missing"),
+    ("payload.pull_request.number", -1, "payload.pull_request.number: Input should be greater"),
+    ("payload.pull_request.number", "7", "payload.pull_request.number: must be a whole number"),
+    ("payload.pull_request.head", ..., "payload.pull_request.head.sha: is no commit (seen: '')"),
+    ("payload.pull_request.head.sha", "main", "payload.pull_request.head.sha: is no commit (seen: 'main')"),
+    ("payload.pull_request.head.sha", "A" * 40, "payload.pull_request.head.sha: is no commit"),
+    ("payload.repository", ..., "payload.repository.full_name: is missing"),
+    ("payload.repository", {"id": 1}, "payload.repository.full_name: is missing"),
+    ("workflow.status", ..., "workflow.status: is missing"),
+    ("workflow.status", "timed_out", "workflow.status: Input should be 'in_progress' or 'completed'"),
+    ("workflow.conclusion", "success", "workflow.conclusion: is for `completed` only (seen: 'success')"),
+    ("workflow.run_id", ..., "workflow.run_id: is missing"),
+    ("workflow.run_id", "8b4a-uuid", "workflow.run_id: must be a whole number"),
+    ("workflow.run_id", None, "workflow.run_id: must be a whole number"),
+    ("workflow.run_attempt", "two", "workflow.run_attempt: must be a whole number"),
+    ("workflow.run_attempt", 2**32, "workflow.run_attempt: Input should be less than"),
+    ("workflow.name", ..., "workflow.name: is missing"),
+    ("workflow.name", "  ", "workflow.name: is blank"),
+    ("workflow.job_name", " ", "workflow.job_name: is blank"),
+    ("workflow.job_name", "linux: spyre", "workflow.job_name: holds a colon"),
+    ("workflow.check_run_id", ..., "workflow.check_run_id: is missing"),
+    ("workflow.check_run_id", "", "workflow.check_run_id."),
+    ("workflow.check_run_id", " ", "workflow.check_run_id: is blank"),
+    ("workflow.check_run_id", "1\nx", "workflow.check_run_id: holds a character that is not printable"),
+    ("delivery_id", "d\x1b[31m", "delivery_id: holds a character that is not printable"),
+    ("workflow.check_run_id", 1.5, "workflow.check_run_id"),
+    ("workflow.started_at", ..., "workflow.started_at: is missing"),
+    ("workflow.started_at", 1754013600, "workflow.started_at: Input should be a valid string"),
+    ("workflow.started_at", "2300-01-01T00:00:00Z", "workflow.started_at: is outside the years"),
+    ("workflow.url", "ftp://x", "workflow.url: is no http(s) URL"),
+    ("workflow.url", "https://x/" + "y" * 8192, "workflow.url: String should have at most 8192"),
+    ("workflow.schema_version", ..., "workflow.schema_version: must be '1' (seen: None)"),
+    ("workflow.schema_version", "2", "workflow.schema_version: must be '1' (seen: '2')"),
+    ("payload.filler", "x" * MAX_BYTES, f"bytes, more than the {MAX_BYTES} the relay takes"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "reason"), WRONG_OF_A_PULL_REQUEST)
+def test_what_does_not_hold_of_a_pull_request_is_named(
+    identity: RunIdentity, key: str, value: Any, reason: str
+) -> None:
+    payload = {
+        "pull_request": {"number": 7, "head": {"sha": "a" * 40}},
+        "repository": {"full_name": "pytorch/pytorch"},
+    }
+    workflow = workflow_of(identity, status="in_progress")
+    good = {"event_type": "pull_request", "delivery_id": "d", "payload": payload, "workflow": workflow}
+    assert check(good, repository=REPOSITORY) == []
+    reasons = check(bent(good, key, value), repository=REPOSITORY)
+    assert any(reason in one for one in reasons), reasons
+
+
+def test_another_dispatched_event_needs_no_pull_request(identity: RunIdentity) -> None:
+    workflow = workflow_of(identity, status="in_progress")
+    push = {"event_type": "push", "delivery_id": "d", "payload": {"after": "x"}, "workflow": workflow}
+    assert check(push, repository=REPOSITORY) == []
 
 
 @pytest.mark.parametrize(("key", "value", "reason"), WRONG)

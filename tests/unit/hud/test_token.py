@@ -21,7 +21,8 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
 def test_no_token_at_all_is_said_with_the_remedy() -> None:
     with pytest.raises(SettingsError, match="there is no token") as caught:
         find_token({}, None)
-    assert "SPYRE_CI_HUD_TOKEN" in str(caught.value.remedy)
+    for way in ("SPYRE_CI_HUD_TOKEN", "report.token_file", "id-token: write"):
+        assert way in str(caught.value.remedy)
 
 
 def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -159,3 +159,23 @@ def test_what_the_lane_moves_counts_as_selected_and_is_told_everywhere(
     assert said in "\n".join(ending_lines(summary, account))
     assert said in render_html(summary, account)
     assert said in render_markdown(summary, account)
+
+
+def test_the_summary_knows_cards_seconds_in_scope_and_the_time_to_the_first_failure(summary: Summary) -> None:
+    assert (summary.cards, summary.in_scope_s) == (2, 440.0)
+    assert summary.first_failure_s == 6.0
+
+
+def test_cards_of_two_hosts_may_have_one_name(account: Account) -> None:
+    lines = tuple(replace(line, host=f"host-{number}") for number, line in enumerate(account.timelines))
+    same = tuple(replace(line, card="spyre:0") for line in lines)
+    results = tuple(replace(one, card=None) for one in account.results)
+    moved = replace(account, timelines=same, results=results)
+    assert summarize(moved, identity(), selection()).cards == 2
+    none = replace(moved, timelines=())
+    assert summarize(none, identity(), selection()).cards == 0
+
+
+def test_a_run_without_a_failure_has_no_first_one(green: tuple[Account, Summary]) -> None:
+    _, summary = green
+    assert (summary.first_failure_s, summary.in_scope_s) == (None, None)

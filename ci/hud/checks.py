@@ -1,0 +1,124 @@
+"""What is checked before any callback is sent, each with its reason; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from ci.hud.callback import MAX_BYTES, Callback, Workflow, explain, is_web_url, parse_time
+from ci.hud.payload import SCHEMA_VERSION, encode
+
+CONCLUSIONS = ("success", "failure", "cancelled", "timed_out")
+PULL_REQUEST = "pull_request"
+# HUD keeps a row under its dynamoKey in DynamoDB, whose keys end at 2,048 bytes.
+MAX_KEY_BYTES = 2048
+
+
+def check(payload: Mapping[str, Any], *, repository: str) -> list[str]:
+    """Why a callback must not be sent; empty when the contract holds.
+
+    The relay answers 200 to much that HUD then loses (bad times, a colon in a job's name, a row without a
+    start), so more is checked here than a server would refuse.
+    """
+    try:
+        size = len(encode(payload))
+        callback = Callback.model_validate(payload)
+    except ValidationError as error:
+        return [explain(detail) for detail in error.errors()]
+    except ValueError as error:
+        return [f"it is no JSON: {error}"]
+    reasons = [
+        *_check_keys(callback, repository),
+        *_check_event(callback),
+        *_check_told(callback),
+        *_check_times(callback.workflow),
+    ]
+    if size > MAX_BYTES:
+        reasons.append(f"it has {size} bytes, more than the {MAX_BYTES} the relay takes")
+    return reasons
+
+
+def _check_keys(callback: Callback, repository: str) -> list[str]:
+    workflow, reasons = callback.workflow, []
+    names = {
+        "delivery_id": callback.delivery_id,
+        "workflow.name": workflow.name,
+        "workflow.job_name": workflow.job_name,
+        "workflow.check_run_id": str(workflow.check_run_id),
+    }
+    reasons += [f"{key}: is blank" for key, value in names.items() if not value.strip()]
+    reasons += [
+        f"{key}: holds a character that is not printable (seen: {value[:80]!r})"
+        for key, value in names.items()
+        if value.strip() and not value.isprintable()
+    ]
+    for key in ("workflow.job_name", "delivery_id"):
+        if ":" in names[key]:
+            reasons.append(f"{key}: holds a colon, at which the relay splits its keys (seen: {names[key]!r})")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", repository):
+        reasons.append(f"repository: is not owner/name (seen: {repository!r})")
+    if len(callback.key(repository).encode("utf-8", "replace")) > MAX_KEY_BYTES:
+        reasons.append(f"the names together make a key of more than {MAX_KEY_BYTES} bytes")
+    return reasons
+
+
+def _check_event(callback: Callback) -> Iterator[str]:
+    payload = callback.payload
+    if callback.nightly:
+        if callback.workflow.status != "completed":
+            yield f"workflow.status: a {callback.event_type} reports `completed` only"
+        if payload.head_sha != callback.delivery_id:
+            yield "payload.head_sha: must be the delivery_id, the PyTorch commit"
+    elif not callback.event_type.strip():
+        yield "event_type: is missing; a pull request's is echoed, a self-reported one is `nightly`"
+    elif callback.event_type == PULL_REQUEST:
+        pull_request = payload.pull_request
+        if pull_request is None or pull_request.number < 1:
+            yield "payload.pull_request.number: is missing; it is echoed from the dispatch"
+        elif not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", pull_request.head.sha):
+            yield f"payload.pull_request.head.sha: is no commit (seen: {pull_request.head.sha[:80]!r})"
+        if "full_name" not in payload.repository.model_fields_set:
+            yield "payload.repository.full_name: is missing; it is echoed from the dispatch"
+
+
+def _check_told(callback: Callback) -> list[str]:
+    workflow, reasons = callback.workflow, []
+    if workflow.schema_version != SCHEMA_VERSION:
+        reasons.append(
+            f"workflow.schema_version: must be {SCHEMA_VERSION!r} (seen: {workflow.schema_version!r})"
+        )
+    if workflow.status == "in_progress" and workflow.conclusion is not None:
+        reasons.append(f"workflow.conclusion: is for `completed` only (seen: {workflow.conclusion!r})")
+    if workflow.status == "completed":
+        if workflow.conclusion not in CONCLUSIONS:
+            known = ", ".join(CONCLUSIONS)
+            reasons.append(f"workflow.conclusion: must be one of {known} (seen: {workflow.conclusion!r})")
+        if workflow.test_results is None:
+            reasons.append("workflow.test_results: is missing")
+    for key, url in (("url", workflow.url), ("artifact_url", workflow.artifact_url)):
+        if url and not is_web_url(url):
+            reasons.append(f"workflow.{key}: is no http(s) URL (seen: {url[:80]!r})")
+    return reasons
+
+
+def _check_times(workflow: Workflow) -> list[str]:
+    if workflow.started_at is None:
+        return ["workflow.started_at: is missing; a row without it shows on almost no page"]
+    texts = {"started_at": workflow.started_at}
+    if workflow.status == "completed":
+        if workflow.completed_at is None:
+            return ["workflow.completed_at: is missing"]
+        texts["completed_at"] = workflow.completed_at
+    reasons = [
+        f"workflow.{key}: has no offset from UTC (seen: {text!r})"
+        for key, text in texts.items()
+        if datetime.fromisoformat(text).tzinfo is None
+    ]
+    moments = [parse_time(text) for text in texts.values()]
+    if moments != sorted(moments):
+        reasons.append("workflow.completed_at: is before started_at")
+    return reasons

@@ -1,0 +1,186 @@
+"""Handing a nightly's report to a GitHub repository that may report, where this CI may not (Jenkins).
+
+The relay knows GitHub's and Buildkite's tokens only. So a workflow of an allow-listed repository is started
+with the report as its one input (`POST /repos/{owner}/{repo}/actions/workflows/{file}/dispatches`), and posts
+it with a token of its own. GitHub takes at most 65,535 characters of inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ci.config import Settings
+from ci.errors import SettingsError, SpyreCiError, UsageError
+from ci.hud.answers import Answer, Outcome, one_line, seconds_of
+from ci.hud.client import Target, no_reply
+from ci.hud.deliver import Delivery, Reporter, delivery_of, tell
+from ci.hud.dispatched import kept
+from ci.hud.flush import flush
+from ci.hud.making import SUMMARY, Ways, ended_of
+from ci.hud.outbox import Outbox
+from ci.hud.payload import encode, report_identity
+from ci.hud.throttle import shared_throttle
+from ci.hud.token import find_token
+from ci.hud.wire import NoReplyError, Reply, exchange, is_private
+from test_selection.files import read_json, write_json
+
+TOKEN_VARIABLE = "SPYRE_CI_GITHUB_TOKEN"  # noqa: S105  # the variable's name, not a secret
+INPUT = "report"
+MAX_INPUT_CHARACTERS = 65_535
+BOX = "outbox-dispatch"
+REMEDIES = {
+    Outcome.UNAUTHORIZED: f"give {TOKEN_VARIABLE} the right to start workflows there (actions: write)",
+    Outcome.REFUSED: "check report.dispatch: the repository, its workflow file and the ref",
+    Outcome.RETRY: "wait until GitHub answers again",
+    Outcome.INVALID: "mend what is named, or report to a server of your own (report.endpoint)",
+}
+
+
+def hand_over(run_dir: Path, reporter: Reporter) -> Delivery:
+    """Ask the repository of `report.dispatch` to report a run.
+
+    Raises:
+        SpyreCiError: the settings or the token cannot be used, or there is nothing such to report.
+    """
+    if kept(run_dir) is not None:
+        raise UsageError(
+            "the run answers a dispatch of the relay, and only a nightly can be handed over",
+            where=run_dir,
+            remedy="report a pull request's run from the GitHub job that was dispatched",
+        )
+    target = target_of(reporter)
+    path = run_dir / SUMMARY
+    payload = ended_of(read_json(path, "summary"), Ways(environ=reporter.environ), path=path)
+    identity = report_identity(payload, repository=target.repository)
+    Outbox(run_dir, reporter.effects.clock, name=BOX).enqueue(identity, payload)
+    report = flush(
+        run_dir,
+        target,
+        reporter.effects,
+        budget_s=reporter.budget_s,
+        throttle=shared_throttle(target.url, target.repository, _post_times(reporter.settings)),
+        send=Handing(ref=reporter.settings.model.report.dispatch.ref),
+        box=BOX,
+        remedies=REMEDIES,
+    )
+    shown = f"{target.repository} on GitHub ({reporter.settings.model.report.dispatch.workflow})"
+    delivery = delivery_of(report, endpoint=shown, done="dispatched")
+    write_json(run_dir / "hud.json", "hud", asdict(delivery))
+    tell(delivery, reporter)
+    return delivery
+
+
+def target_of(reporter: Reporter) -> Target:
+    """Where `report.dispatch` hands reports to.
+
+    Raises:
+        SettingsError: no repository is named, the address cannot be trusted with the token, or there is none.
+    """
+    settings = reporter.settings
+    report, wanted = settings.model.report, settings.model.report.dispatch
+    if wanted.repository is None:
+        raise SettingsError(
+            "no repository is named that reports for this CI",
+            where="report.dispatch.repository",
+            remedy="set it to an allow-listed owner/name that has the workflow",
+        )
+    _check_api(settings)
+    file = None if wanted.token_file is None else settings.resolve(wanted.token_file)
+
+    def token() -> str:
+        return find_token(
+            reporter.environ,
+            file,
+            variable=TOKEN_VARIABLE,
+            where="report.dispatch.token_file",
+            remedy=f"set {TOKEN_VARIABLE}, or name a file that holds a token which may start workflows",
+        )
+
+    token()  # said at once and clearly
+    url = f"{wanted.api.rstrip('/')}/repos/{wanted.repository}/actions/workflows/{wanted.workflow}/dispatches"
+    return Target(url=url, repository=wanted.repository, token=token, timeout_s=report.timeout_s)
+
+
+class Handing:
+    """Makes one attempt at handing a report over.
+
+    Args:
+        ref: branch or tag whose workflow file is run.
+    """
+
+    def __init__(self, *, ref: str) -> None:
+        self._ref = ref
+
+    def __call__(self, payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
+        """What became of it; a nightly's report may arrive twice, so no doubt changes anything."""
+        del doubtful
+        text = encode(payload).decode()
+        if len(text) > MAX_INPUT_CHARACTERS:
+            detail = (
+                f"it has {len(text)} characters, more than the {MAX_INPUT_CHARACTERS} GitHub takes as inputs"
+            )
+            return Answer(outcome=Outcome.INVALID, status=None, detail=detail)
+        try:
+            token = target.token()
+        except SpyreCiError as error:
+            return Answer(outcome=Outcome.UNAUTHORIZED, status=None, detail=one_line(str(error)))
+        body = json.dumps({"ref": self._ref, "inputs": {INPUT: text}}).encode()
+        headers = {
+            "Accept": "application/vnd.github+json",
+            "Content-Type": "application/json",
+            "X-GitHub-Api-Version": "2022-11-28",
+        }
+        try:
+            reply = exchange(
+                "POST", target.url, token=token, timeout_s=target.timeout_s, data=body, headers=headers
+            )
+        except NoReplyError as error:
+            return no_reply(error, token)
+        return classify(replace(reply, body=reply.body.replace(token, "***")))
+
+
+def classify(reply: Reply) -> Answer:
+    """Read GitHub's answer to a dispatch (docs.github.com, "Create a workflow dispatch event")."""
+    status = reply.status
+    shown = one_line(reply.body)
+    said = f"GitHub: HTTP {status}: {shown}" if shown else f"GitHub: HTTP {status}"
+    if status in {200, 201, 204}:
+        return Answer(outcome=Outcome.DELIVERED, status=status, detail=said)
+    limited = "retry-after" in reply.headers or reply.headers.get("x-ratelimit-remaining") == "0"
+    if status == 429 or (status == 403 and limited):  # noqa: PLR2004  # HTTP's own numbers
+        wait_s = seconds_of(reply.headers.get("retry-after"))
+        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=wait_s)
+    if status in {401, 403}:
+        return Answer(outcome=Outcome.UNAUTHORIZED, status=status, detail=said)
+    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
+        return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
+    if status == 404:  # noqa: PLR2004  # the same
+        said += " (there is no such repository or workflow, or the token may not see it)"
+    return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
+
+
+def _check_api(settings: Settings) -> None:
+    """The token can start workflows: it goes to nobody whom a settings file of a pull request names."""
+    key, api = "report.dispatch.api", settings.model.report.dispatch.api
+    default = type(settings.model.report.dispatch)().api
+    if api != default and settings.origins.get(key, "default") == "file":
+        raise SettingsError(
+            "is given by a settings file, which a pull request can change",
+            where=key,
+            remedy="give it in the environment: SPYRE_CI__REPORT__DISPATCH__API",
+        )
+    if not is_private(api):
+        raise SettingsError(
+            "is plain http, and whoever listens on the way could read the token",
+            where=key,
+            remedy="set it to an https URL",
+        )
+
+
+def _post_times(settings: Settings) -> Path | None:
+    folder = settings.model.report.post_times
+    return None if folder is None else settings.resolve(folder)

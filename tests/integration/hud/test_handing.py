@@ -1,0 +1,223 @@
+"""Handing a report to a stand-in for GitHub's API, and posting it where it arrives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ci.config import Settings, load_settings
+from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
+from ci.hud.cli import app
+from ci.hud.dispatched import Dispatch, keep
+from ci.hud.handed import forward
+from ci.hud.handing import BOX, MAX_INPUT_CHARACTERS, hand_over
+from ci.hud.outbox import Outbox
+from test_selection.files import read_json, write_json
+
+pytestmark = pytest.mark.integration
+
+MakeSettings = Callable[..., Settings]
+TOKEN = "gh-s3cret"
+ENVIRON = {"SPYRE_CI_GITHUB_TOKEN": TOKEN}
+TAKEN: Any = (204, {}, "")
+
+
+@pytest.fixture
+def there(settings: MakeSettings, github: Any) -> Settings:
+    return settings(report__dispatch__repository="our/repo", report__dispatch__api=github.url)
+
+
+def test_a_nightly_is_handed_over_as_one_input(
+    world: Any, run_dir: Path, there: Settings, github: Any
+) -> None:
+    github.script = [TAKEN]
+    delivery = hand_over(run_dir, world.reporter(there, ENVIRON))
+    assert delivery.outcome == "dispatched"
+    assert world.lines == ["HUD: handed to our/repo on GitHub (report.yml), which reports it"]
+    (request,) = github.requests
+    assert request["path"] == "/repos/our/repo/actions/workflows/report.yml/dispatches"
+    assert request["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    assert request["headers"]["X-GitHub-Api-Version"] == "2022-11-28"
+    body = json.loads(request["body"])
+    assert (body["ref"], list(body["inputs"])) == ("main", ["report"])
+    assert json.loads(body["inputs"]["report"])["workflow"]["run_id"] == 4242
+    assert read_json(run_dir / "hud.json", "hud")["outcome"] == "dispatched"
+    # Its own way out: what the run tells its endpoint has nothing to do with it.
+    assert len(list((run_dir / BOX / "delivered").glob("*.json"))) == 1
+    assert not (run_dir / "outbox").exists()
+
+
+def test_what_is_handed_over_is_posted_where_it_arrives(
+    world: Any, run_dir: Path, there: Settings, github: Any, faulty: Any
+) -> None:
+    github.script = [TAKEN, (200, {}, '{"value": "minted"}')]
+    hand_over(run_dir, world.reporter(there, ENVIRON))
+    text = json.loads(github.requests[0]["body"])["inputs"]["report"]
+    environ = {
+        "SPYRE_CI_REPORT": text,
+        "GITHUB_REPOSITORY": "torch-spyre/torch-spyre",
+        "ACTIONS_ID_TOKEN_REQUEST_URL": f"{github.url}/token",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "asking",
+    }
+    flags = {"report.endpoint": faulty.url, "report.post_times": "posts"}
+    here = load_settings(path=None, environ={}, flags=flags, cwd=run_dir.parent)
+    delivery = forward(run_dir.parent, world.reporter(here, environ))
+    assert delivery.outcome == "delivered"
+    (request,) = faulty.requests
+    assert request["headers"]["Authorization"] == "Bearer minted"
+    assert json.loads(request["body"]) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "said"),
+    [
+        ((401, {}, f"Bad credentials {TOKEN}"), "unauthorized", "Bad credentials ***"),
+        ((403, {}, "Resource not accessible"), "unauthorized", "actions: write"),
+        ((404, {}, "Not Found"), "refused", "the token may not see it"),
+        ((422, {}, "No ref found for: main"), "refused", "No ref found for: main"),
+        ((302, {"Location": "http://127.0.0.1:1/"}, ""), "refused", "HTTP 302"),
+    ],
+)
+def test_a_refusal_of_github_is_said_and_the_report_kept(
+    world: Any, run_dir: Path, there: Settings, github: Any, *, step: Any, outcome: str, said: str
+) -> None:
+    github.script = [step]
+    delivery = hand_over(run_dir, world.reporter(there, ENVIRON))
+    assert (delivery.outcome, delivery.report.left[0].outcome) == ("left", outcome)
+    assert said in world.lines[0]
+    assert f"then `spyre-ci hud dispatch {run_dir}`" in world.lines[0]
+    assert TOKEN not in world.lines[0] + (run_dir / "hud.json").read_text()
+    assert len(github.requests) == 1
+    assert len(Outbox(run_dir, lambda: 0, name=BOX).pending()) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "slept"),
+    [
+        (503, 1.5),
+        ("cut", 1.5),
+        ((429, {}, ""), 75.0),
+        ((403, {"Retry-After": "90"}, "secondary rate limit"), 105.0),
+        ((403, {"X-RateLimit-Remaining": "0"}, "rate limit"), 75.0),
+    ],
+)
+def test_faults_of_github_are_waited_out(
+    world: Any, run_dir: Path, there: Settings, github: Any, *, step: Any, slept: float
+) -> None:
+    github.script = [step, TAKEN]
+    assert hand_over(run_dir, world.reporter(there, ENVIRON)).outcome == "dispatched"
+    assert world.slept == [slept]
+
+
+def test_a_report_larger_than_githubs_inputs_is_said_and_not_sent(
+    world: Any, run_dir: Path, there: Settings, github: Any
+) -> None:
+    summary = read_json(run_dir / "summary.json", "summary")
+    long = {**summary["identity"], "device": "é" * 8000, "provider": "é" * 8000}
+    write_json(run_dir / "summary.json", "summary", {**summary, "identity": long})
+    delivery = hand_over(run_dir, world.reporter(there, ENVIRON))
+    (left,) = delivery.report.left
+    assert left.outcome == "invalid"
+    assert left.reason.endswith(f"characters, more than the {MAX_INPUT_CHARACTERS} GitHub takes as inputs")
+    assert "or report to a server of your own (report.endpoint)" in left.remedy
+    assert github.requests == []
+
+
+def test_a_pull_requests_run_is_not_handed_over(world: Any, run_dir: Path, there: Settings) -> None:
+    keep(run_dir, Dispatch(client_payload={"delivery_id": "d", "event_type": "pull_request"}))
+    with pytest.raises(UsageError, match="only a nightly can be handed over"):
+        hand_over(run_dir, world.reporter(there, ENVIRON))
+
+
+def test_what_the_settings_lack_is_named(
+    world: Any, run_dir: Path, settings: MakeSettings, there: Settings
+) -> None:
+    with pytest.raises(SettingsError, match="no repository is named that reports for this CI"):
+        hand_over(run_dir, world.reporter(settings(), ENVIRON))
+    with pytest.raises(SettingsError, match="there is no token") as caught:
+        hand_over(run_dir, world.reporter(there, {}))
+    assert caught.value.where == "report.dispatch.token_file"
+    assert "SPYRE_CI_GITHUB_TOKEN" in str(caught.value.remedy)
+    plain = settings(report__dispatch__repository="o/r", report__dispatch__api="http://ghe.example/api/v3")
+    with pytest.raises(SettingsError, match="is plain http"):
+        hand_over(run_dir, world.reporter(plain, ENVIRON))
+
+
+def test_the_token_goes_to_no_address_of_a_settings_file(world: Any, run_dir: Path, github: Any) -> None:
+    path = run_dir.parent / "spyre-ci.yaml"
+    path.write_text(f"report: {{dispatch: {{repository: o/r, api: '{github.url}'}}}}\n")
+    file = load_settings(path=path, environ={}, flags={}, cwd=run_dir.parent)
+    with pytest.raises(SettingsError, match="a settings file, which a pull request can change"):
+        hand_over(run_dir, world.reporter(file, ENVIRON))
+    given = {"SPYRE_CI__REPORT__DISPATCH__API": github.url}
+    environment = load_settings(path=path, environ=given, flags={}, cwd=run_dir.parent)
+    github.script = [TAKEN]
+    assert hand_over(run_dir, world.reporter(environment, ENVIRON)).outcome == "dispatched"
+
+
+def test_a_token_file_serves_as_well(world: Any, run_dir: Path, settings: MakeSettings, github: Any) -> None:
+    (run_dir.parent.parent / "gh").write_text("from-file\n")
+    github.script = [TAKEN]
+    there = settings(
+        report__dispatch__repository="o/r",
+        report__dispatch__api=github.url,
+        report__dispatch__token_file="gh",
+    )
+    hand_over(run_dir, world.reporter(there, {}))
+    assert github.requests[0]["headers"]["Authorization"] == "Bearer from-file"
+
+
+def test_the_verb_prints_its_outcome_for_machines(
+    run_dir: Path, there: Settings, github: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_GITHUB_TOKEN", TOKEN)
+    output = run_dir / "output"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
+    github.script = [TAKEN, 422]
+    result = CliRunner().invoke(app, ["dispatch", str(run_dir), "--json"], obj=there)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["outcome"] == "dispatched"
+    summary = read_json(run_dir / "summary.json", "summary")
+    write_json(run_dir / "summary.json", "summary", {**summary, "exit_code": 0})
+    result = CliRunner().invoke(app, ["dispatch", "latest", "--json"], obj=there)
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["report"]["left"][0]["outcome"] == "refused"
+    assert output.read_text() == "hud_outcome=dispatched\nhud_outcome=left\n"
+
+
+def test_a_run_without_a_summary_is_said(world: Any, there: Settings, tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="there is no summary file"):
+        hand_over(tmp_path, world.reporter(there, ENVIRON))
+
+
+def test_forwarding_wants_a_server_elsewhere_and_the_jobs_own_repository(
+    world: Any, settings: MakeSettings, tmp_path: Path
+) -> None:
+    for endpoint in ("embedded", "none"):
+        with pytest.raises(UsageError, match="a report is forwarded to a server elsewhere"):
+            forward(tmp_path, world.reporter(settings(report__endpoint=endpoint), {}))
+    there = settings(report__endpoint="https://hud.example")
+    with pytest.raises(SettingsError, match="the job's token vouches for 'Torch-Spyre/torch-spyre'"):
+        forward(tmp_path, world.reporter(there, {"GITHUB_REPOSITORY": "Torch-Spyre/torch-spyre"}))
+    with pytest.raises(UsageError, match="no report was handed over"):
+        forward(tmp_path, world.reporter(there, {}))
+    with pytest.raises(BadFileError, match="is no JSON"):
+        forward(tmp_path, world.reporter(there, {"SPYRE_CI_REPORT": "$(id)"}))
+    assert list(tmp_path.glob("handed-*")) == []
+
+
+def test_a_forwarded_report_that_is_not_taken_ends_with_3(
+    settings: MakeSettings, faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty.script = [403]
+    monkeypatch.setenv("SPYRE_CI_REPORT", json.dumps(payload))
+    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "s3cret-token")
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    result = CliRunner().invoke(app, ["forward", "--json"], obj=settings(report__endpoint=faulty.url))
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["report"]["left"][0]["outcome"] == "unauthorized"
