@@ -20,6 +20,7 @@ from ci.hud.flush import Effects
 from ci.hud.handed import forward
 from ci.hud.handing import hand_over
 from ci.hud.naming import FIELDS, name_run
+from ci.hud.row_upload import rows_wait
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
@@ -57,7 +58,7 @@ def flush_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
     """Send the reports that wait in a run's outbox; ends with 3 when some are left."""
     settings = settings_from_context(ctx)
     run_dir = run_folder(settings.resolve(settings.model.runs), run)
-    if not any((run_dir / "outbox").glob("*.json")):
+    if not any((run_dir / "outbox").glob("*.json")) and not rows_wait(run_dir):
         typer.echo(f"HUD: nothing waits in the outbox of {run_dir}", err=json_output)
         _end(Delivery(outcome="delivered"), json_output=json_output)
     reporter = _reporter(settings, json_output=json_output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ci.hud.flush import Effects, FlushReport, Say, flush, flush_command
 from ci.hud.making import SUMMARY, Ways, begun_of, ended_of, find_dispatch, given_up_of, read_identity
 from ci.hud.outbox import Outbox
 from ci.hud.payload import report_identity
+from ci.hud.row_upload import note_rows, rows_wait, send_rows
 from test_selection.files import read_json, write_json
 
 # A run ends with its report, so a relay that is down must not hold it for long; the outbox does the rest.
@@ -144,6 +145,8 @@ def deliver(
             _enqueue(run_dir, reporter, begun)
         # One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
         _enqueue(run_dir, reporter, ended)
+        if reporter.own_server:
+            note_rows(run_dir)
         return send_waiting(run_dir, reporter, again=False)
 
     delivery = _guarded(run_dir, reporter, attempt)
@@ -266,6 +269,9 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
             throttle=endpoint.throttle,
             again=again,
         )
+        # Rows of a job the server does not know yet would be refused.
+        if not report.left and (left := send_rows(run_dir, endpoint.target, reporter.environ)) is not None:
+            report = replace(report, left=(left,))
     return delivery_of(report, endpoint=endpoint.shown, page=endpoint.page)
 
 
@@ -277,7 +283,7 @@ def _note_dispatch(run_dir: Path, target: Target) -> None:
 
 
 def _failed(run_dir: Path, what: str, *, where: str | None = None, remedy: str | None = None) -> Delivery:
-    waiting = any((run_dir / "outbox").glob("*.json"))
+    waiting = any((run_dir / "outbox").glob("*.json")) or rows_wait(run_dir)
     steps = [step for step in (remedy, f"`{flush_command(run_dir)}`" if waiting else None) if step]
     return Delivery(
         outcome="left" if waiting else "failed",

@@ -14,14 +14,12 @@ import typer
 from ci.config import Settings
 from ci.errors import UsageError
 from ci.hud.identity import job_number
-from ci.hud.making import job_of
 from ci.hud.object_store import object_store
 from ci.hud.row_export import export_rows, junit_files, row_file
 from ci.hud.row_files import object_name
 from ci.hud.row_layout import KINDS
+from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
 from ci.hud.rows import Job
-
-JUNIT_FOLDER = "junit"
 
 
 def rows(
@@ -75,21 +73,6 @@ def put_rows(files: Sequence[Path], job: Job, to: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory(prefix="spyre-ci-rows-") as name:
         counts = export_rows(files, job, Path(name))
         return {store.put(object_name(kind, job), row_file(Path(name), kind)): counts[kind] for kind in KINDS}
-
-
-def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Job:
-    """The numbers that rows of a run of ours have.
-
-    Raises:
-        MissingInputError: the run has no summary yet.
-        BadFileError: its summary does not say who the run is.
-    """
-    told = job_of(run_dir, environ)
-    return Job(
-        workflow_id=told["run_id"],
-        workflow_run_attempt=told["run_attempt"],
-        job_id=job_number(told["check_run_id"], repository=repository),
-    )
 
 
 def _of_run(paths: Sequence[Path], repository: str, environ: Mapping[str, str]) -> tuple[Job, list[Path]]:

@@ -146,7 +146,7 @@ def test_an_id_splits_behind_the_name_of_its_file_as_ids_have_it() -> None:
 )
 def test_any_text_makes_xml_that_reads_back(result: Result) -> None:
     suite = junit_suite(ShardCases(0, result.message, 0.0, [result]), result.id)
-    assert len(list(junitparser.TestSuite.fromstring(xml(suite).encode()))) == 1
+    assert len(list(junitparser.TestSuite.fromstring(xml(suite).partition("?>")[2]))) == 1
 
 
 def test_the_files_look_as_agreed(folder: Path, golden: Golden) -> None:
