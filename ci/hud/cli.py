@@ -27,13 +27,20 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one; default: hud.port.")
     ] = None,
+    strict_upstream: Annotated[
+        bool | None,
+        typer.Option(
+            "--strict-upstream/--no-strict-upstream",
+            help="Answer exactly as PyTorch's relay and HUD do; default: hud.strict_upstream.",
+        ),
+    ] = None,
 ) -> None:
     """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
     from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415  # as in `open_app`
 
     settings = settings_from_context(ctx)
     hud = settings.model.hud
-    application, store = open_app(settings, clock=time.time, warn=typer.echo)
+    application, store = open_app(settings, clock=time.time, warn=typer.echo, strict=strict_upstream)
     with contextlib.closing(store):
         serve_app(
             host if host is not None else hud.host,
