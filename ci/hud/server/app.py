@@ -10,7 +10,9 @@ from fastapi import FastAPI, HTTPException, Path, Query
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from ci.hud.server import pages
+from ci.hud.server.access import add_access
 from ci.hud.server.allow_list import OnlyRepository
+from ci.hud.server.dispatch import add_dispatch
 from ci.hud.server.gate import Gate
 from ci.hud.server.http import add_error_answers, html_answer, json_answer
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
@@ -54,8 +56,10 @@ def create_app(
     # The interactive docs load scripts from elsewhere; the OpenAPI document itself stays.
     app = FastAPI(title="spyre-ci HUD", docs_url=None, redoc_url=None, redirect_slashes=False)
     add_error_answers(app)
+    add_access(app, gate)
     (add_strict_relay if gate.strict else add_relay)(app, store, gate)
     add_results(app, store, gate)
+    add_dispatch(app, store, gate)
     uploads = Uploads(store, SqliteRowStore(store.transaction))
     add_uploads(app, uploads, admit=gate.admit, clock=clock, folder=store.path.parent)
     _add_reading(app, store, token)

@@ -41,8 +41,7 @@ class Step:
     @property
     def key(self) -> str:
         """The relay's key of the job's state."""
-        key = f"{self.delivery_id}:{self.repository}:{self.run_id}:{self.run_attempt}"
-        return f"{key}:{self.job_name}" if self.job_name else key
+        return key_of(self.delivery_id, self.repository, self.run_id, self.run_attempt, self.job_name)
 
 
 def note_dispatch(connection: sqlite3.Connection, *, delivery_id: str, repository: str, at: float) -> bool:
@@ -73,12 +72,12 @@ def advance(
         CallbackRefusedError: it was not dispatched, or this is no step from where it is.
     """
     connection.execute("DELETE FROM callback_state WHERE at < ?", (at - STATE_KEPT_S,))
-    dispatched = _state(connection, _dispatch_key(step.delivery_id, step.repository))
+    dispatched = state_of(connection, _dispatch_key(step.delivery_id, step.repository))
     if dispatched is None:
         raise CallbackRefusedError("callback rejected: no matching dispatch record")
     if step.status not in TRANSITIONS:
         raise CallbackRefusedError(f"unknown callback status: {step.status!r}")
-    before = _state(connection, step.key)
+    before = state_of(connection, step.key)
     needed, after = TRANSITIONS[step.status]
     if step.run_id == RESERVED_RUN or (before[0] if before else "DISPATCHED") != needed:
         raise CallbackRefusedError(
@@ -97,6 +96,13 @@ def _dispatch_key(delivery_id: str, repository: str) -> str:
     return f"{delivery_id}:{repository}"
 
 
-def _state(connection: sqlite3.Connection, key: str) -> tuple[str, float] | None:
+def key_of(delivery_id: str, repository: str, run_id: int | str, run_attempt: int, job_name: str) -> str:
+    """The relay's key of a job's state."""
+    key = f"{delivery_id}:{repository}:{run_id}:{run_attempt}"
+    return f"{key}:{job_name}" if job_name else key
+
+
+def state_of(connection: sqlite3.Connection, key: str) -> tuple[str, float] | None:
+    """A state and since when, in seconds since the epoch; None where there is none."""
     row = connection.execute("SELECT state, at FROM callback_state WHERE key = ?", (key,)).fetchone()
     return None if row is None else (str(row[0]), float(row[1]))

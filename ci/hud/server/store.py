@@ -15,6 +15,7 @@ from ci.hud.server.database import SqliteDatabase, connect
 from ci.hud.server.record import Row, detail_of, row_of
 from ci.hud.server.schema import MIGRATIONS
 from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
+from ci.hud.server.using import InUse
 
 __all__ = ["CallbackRefusedError", "Store", "merge"]
 
@@ -27,6 +28,7 @@ class Store:
 
     Raises:
         BadFileError: it is no database, or was written by a newer version.
+        RunInUseError: it is being restored.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,8 +36,15 @@ class Store:
         self.path = path
         self._lock = threading.Lock()
         self.database = SqliteDatabase(path)
-        self._writer = connect(path)
+        self._hold = InUse(path)
         try:
+            self._writer = connect(path)
+        except BaseException:
+            self._hold.close()
+            raise
+        try:
+            # Before the first table is made, so that what is pruned can be given back to the disk.
+            self._writer.execute("PRAGMA auto_vacuum=INCREMENTAL")
             # FULL: what was answered 200 survives a loss of power, not only of the process.
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=FULL")
@@ -52,6 +61,7 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
+        self._hold.close()
 
     def dispatch(self, *, delivery_id: str, repository: str, at: float) -> bool:
         """Note that a pull request's job was dispatched; a second time changes nothing.
@@ -160,6 +170,12 @@ class Store:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """The one writer outside a transaction, for what SQLite does in none."""
+        with self._lock:
+            yield self._writer
 
     def _migrate(self) -> None:
         with self.transaction() as connection:
