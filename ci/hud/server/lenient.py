@@ -52,28 +52,26 @@ def step_of(body: Any, repository: str) -> Step:
     )
 
 
-def row_of_body(
-    body: Any, *, repository: str, level: str, metrics: Mapping[str, Any]
-) -> tuple[Row, Row | None]:
+def row_of_body(body: Any, *, repository: str, level: str, metrics: Any) -> tuple[Row, Row | None]:
     """The columns HUD writes for a body, and those of `job_detail`.
 
     Raises:
         MissingFieldError: HUD answers 400 to it.
         TypeError, AttributeError, KeyError: HUD answers 500 to it.
     """
-    workflow, payload = body["workflow"], body.get("payload") or {}
+    workflow, payload = body["workflow"], _table(body.get("payload"))
     if not workflow.get("job_name"):
         raise MissingFieldError("Missing required field: workflow.job_name")
     if workflow.get("check_run_id") is None:
         raise MissingFieldError("Missing required field: workflow.check_run_id")
-    pull_request = payload.get("pull_request") or {}
+    pull_request = _table(payload.get("pull_request"))
     delivery_id, name = _text(body.get("delivery_id")), _text(workflow.get("name"))
     job_name, check_run_id = _text(workflow["job_name"]), _text(workflow["check_run_id"])
     row: Row = {
         "dynamoKey": f"{repository}/{delivery_id}/{name}/{job_name}/{check_run_id}",
         "status": _text(workflow.get("status")),
         "downstream_repo": repository,
-        "upstream_repo": _text((payload.get("repository") or {}).get("full_name") or UPSTREAM_REPOSITORY),
+        "upstream_repo": _text(_table(payload.get("repository")).get("full_name") or UPSTREAM_REPOSITORY),
         "pytorch_head_sha": _text(_head_sha(pull_request, payload) or delivery_id),
         "delivery_id": delivery_id,
         "workflow_run_url": _text(workflow.get("url") or ""),
@@ -91,7 +89,7 @@ def row_of_body(
     _add_text(row, "artifact_url", workflow.get("artifact_url"))
     _add_time(row, "started_at", workflow.get("started_at"))
     for metric in ("queue_time", "execution_time"):
-        value = metrics.get(metric)
+        value = _table(metrics).get(metric)
         if _is_number(value):
             row[metric] = float(value)
     if workflow.get("status") == "completed":
@@ -105,13 +103,12 @@ def _add_end(row: Row, workflow: Mapping[str, Any]) -> None:
     results = workflow.get("test_results")
     if not isinstance(results, dict):
         return
-    counts = {
-        name: results[name] for name in ("passed", "failed", "skipped") if _is_number(results.get(name))
-    }
+    for name in ("passed", "failed", "skipped"):
+        _add_whole(row, f"{name}_tests", results.get(name))
     total = results.get("total")
-    for name, value in counts.items():
-        _add_whole(row, f"{name}_tests", value)
-    _add_whole(row, "total_tests", total if _is_number(total) else sum(counts.values()))
+    if not _is_number(total):
+        total = sum(int(row.get(f"{name}_tests", 0)) for name in ("passed", "failed", "skipped"))
+    _add_whole(row, "total_tests", total)
 
 
 def _add_details(row: Row, said: Any) -> Row | None:
@@ -124,8 +121,12 @@ def _add_details(row: Row, said: Any) -> Row | None:
 
 
 def _head_sha(pull_request: Mapping[str, Any], payload: Mapping[str, Any]) -> Any:
-    head = pull_request.get("head")
-    return (head.get("sha") if isinstance(head, dict) else None) or payload.get("head_sha")
+    return _table(pull_request.get("head")).get("sha") or payload.get("head_sha")
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    # JavaScript finds nothing under a key of what is no table, and goes on.
+    return value if isinstance(value, dict) else {}
 
 
 def _add_text(row: Row, column: str, value: Any) -> None:

@@ -110,7 +110,7 @@ def _read_as_upstream(body: bytes) -> tuple[Row, Row | None]:
             callback,
             repository=repository,
             level=str(trusted.get("downstream_repo_level") or ""),
-            metrics=trusted.get("ci_metrics") or {},
+            metrics=trusted.get("ci_metrics"),
         )
     except MALFORMED as error:
         raise HTTPException(500, "Internal error writing to DynamoDB") from error
