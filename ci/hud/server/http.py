@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import sqlite3
@@ -17,6 +18,7 @@ from ci.hud.callback import MAX_BYTES
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 STORE_RETRY_S = 30
+BODY_TIMEOUT_S = 60.0
 
 
 def digest_of(body: bytes) -> str:
@@ -28,17 +30,22 @@ async def read_body(request: Request, *, limit: int = MAX_BYTES) -> bytes:
     """The body of a request.
 
     Raises:
-        HTTPException: 413, it is larger than `limit` bytes, or says so; 400, the client went away.
+        HTTPException: 413, it is larger than `limit` bytes, or says so; 408, it takes more than a minute;
+            400, the client went away.
     """
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told[:20]) > limit:
         raise HTTPException(413, f"the body is larger than {limit} bytes")
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise HTTPException(413, f"the body is larger than {limit} bytes")
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise HTTPException(413, f"the body is larger than {limit} bytes")
+    except TimeoutError as error:
+        # Whoever drips a body must not hold its connection and what came of it for ever.
+        raise HTTPException(408, f"the body took longer than {BODY_TIMEOUT_S:g} s") from error
     except ClientDisconnect as error:
         raise HTTPException(400, "the body ended before it was whole") from error
     return bytes(body)
