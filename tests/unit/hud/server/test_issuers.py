@@ -106,26 +106,25 @@ def test_a_time_that_is_none_is_refused(field: str, value: Any) -> None:
         issuers().repository(token)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        {"kty": "oct", "kid": "k1", "k": part(PUBLIC)},
-        jwk(alg="HS256"),
-        jwk(use="enc"),
-        jwk(kid=5),
-        {**jwk(), "n": "***"},
-        {**jwk(), "n": 5},
-        {**jwk(), "e": ""},
-        {**jwk(), "kty": "EC"},
-        {"kid": "k1"},
-        "text",
-        jwk(rsa.generate_private_key(public_exponent=65537, key_size=1024)),  # noqa: S505  # what is refused
-    ],
-    ids=str,
-)
-def test_a_key_that_cannot_check_rs256_is_passed_over(key: Any) -> None:
-    assert public_keys({"keys": [key]}) == {}
-    assert list(public_keys({"keys": [key, jwk()]})) == ["k1"]
+USELESS: dict[str, Any] = {
+    "symmetric": {"kty": "oct", "kid": "k1", "k": part(PUBLIC)},
+    "of another algorithm": jwk(alg="HS256"),
+    "to encrypt with": jwk(use="enc"),
+    "with a number for an id": jwk(kid=5),
+    "with no base64": {**jwk(), "n": "***"},
+    "with a number for a modulus": {**jwk(), "n": 5},
+    "with an empty exponent": {**jwk(), "e": ""},
+    "of another kind": {**jwk(), "kty": "EC"},
+    "an id alone": {"kid": "k1"},
+    "text": "text",
+    "too short": jwk(rsa.generate_private_key(public_exponent=65537, key_size=1024)),  # noqa: S505  # refused
+}
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_a_key_that_cannot_check_rs256_is_passed_over(name: str) -> None:
+    assert public_keys({"keys": [USELESS[name]]}) == {}
+    assert list(public_keys({"keys": [USELESS[name], jwk()]})) == ["k1"]
 
 
 def test_a_modulus_with_the_sign_byte_jenkins_puts_before_it_is_read() -> None:
