@@ -41,6 +41,7 @@ def serve(
 ) -> None:
     """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
     from ci.hud.server.chores import Chores, doing  # noqa: PLC0415  # as in `open_app`
+    from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
     from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
@@ -49,6 +50,7 @@ def serve(
     strict = hud.strict_upstream if strict_upstream is None else strict_upstream
     chores = Chores(
         store=store,
+        rows=SqliteRowStore(store.transaction),
         warn=typer.echo,
         sweep_every_s=hud.sweep_every_s,
         keep_days=hud.keep_days,

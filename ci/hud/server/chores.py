@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ci.hud.server.keep import DAY_S, give_back, prune
-from ci.hud.server.row_store import SqliteRowStore
+from ci.hud.server.row_store import RowStore
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import sweep
 from ci.hud.server.uploads import Uploads
@@ -26,6 +26,7 @@ class Chores:
 
     Attributes:
         store: it.
+        rows: keeps its rows of tests.
         warn: takes lines for people.
         sweep_every_s: seconds between two sweeps.
         keep_days: after which a job is pruned, once a day.
@@ -33,6 +34,7 @@ class Chores:
     """
 
     store: Store
+    rows: RowStore
     warn: Callable[[str], None]
     sweep_every_s: float
     keep_days: int
@@ -60,9 +62,8 @@ class Chores:
             self.warn(f"HUD store: {ended} jobs were silent for 6 hours and count as timed out")
 
     def _prune(self, at: float) -> None:
-        rows = SqliteRowStore(self.store.transaction)
-        Uploads(self.store, rows).clean(at=at)
-        gone = prune(self.store, rows, before=at - self.keep_days * DAY_S, at=at)
+        Uploads(self.store, self.rows).clean(at=at)
+        gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
             give_back(self.store)
             self.warn(f"HUD store: {gone.jobs} jobs older than {self.keep_days} days were pruned")

@@ -44,10 +44,9 @@ def add_job(store: Store, payload: dict[str, Any], number: int, *, at: float, te
         workflow_run_attempt=1,
         job_id=job_number(f"job-{number}", repository=REPOSITORY),
     )
-    found = [
-        {"file": "test_a.py", "classname": "A", "name": f"test_{n}", "time": 0.5, "invoking_file": "test_a"}
-        for n in range(tests)
-    ]
+    ids = dict(zip(("workflow_id", "workflow_run_attempt", "job_id"), job.numbers(), strict=True))
+    same = {**ids, "file": "test_a.py", "classname": "A", "time": 0.5, "invoking_file": "test_a"}
+    found = [{**same, "name": f"test_{n}"} for n in range(tests)]
     incoming = Incoming(repository=REPOSITORY, job=job, kind="test_run", name="all", sha256="0" * 64)
     Uploads(store, SqliteRowStore(store.transaction)).take(incoming, found, at=at)
 
@@ -145,7 +144,8 @@ def test_a_file_of_before_gives_back_when_it_may_be_locked(tmp_path: Path) -> No
 
 
 def chores(store: Store, said: list[str]) -> Chores:
-    return Chores(store=store, warn=said.append, sweep_every_s=600, keep_days=30)
+    rows = SqliteRowStore(store.transaction)
+    return Chores(store=store, rows=rows, warn=said.append, sweep_every_s=600, keep_days=30)
 
 
 def running(store: Store, payload: dict[str, Any], at: float) -> None:
