@@ -843,3 +843,29 @@ def test_a_store_that_fails_under_a_relayed_result_is_a_500(
     monkeypatch.setattr(world.store, "put", full)
     answer = world.ingest(relayed(payload))
     assert (answer.status_code, set(answer.json())) == (500, {"error"})
+
+
+# --- dispatches and uploads, which upstream has elsewhere
+
+
+def test_a_reporter_cannot_vouch_for_its_own_dispatch(world: World) -> None:
+    for token, status in ((token_of(), 403), (TOKEN, 200)):
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = world.client.post("/api/dispatch", json={"delivery_id": "d-1"}, headers=headers)
+        assert answer.status_code == status
+    other = {"delivery_id": "d-1", "repository": "owner/at-l1"}
+    answer = world.client.post("/api/dispatch", json=other, headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 403
+    assert set(world.states()) == {f"d-1:{REPOSITORY}"}
+
+
+def test_an_upload_of_a_repository_that_is_not_heard_is_refused(
+    world: World, payload: dict[str, Any]
+) -> None:
+    world.post(payload)
+    (row,) = world.rows()
+    query = f"workflow_id={row['run_id']}&workflow_run_attempt=1&job_id={row['job_id']}&name=all"
+    for repository, status in (("owner/unknown", 403), ("owner/at-l2", 403), (REPOSITORY, 200)):
+        headers = {"Authorization": f"Bearer {token_of(repository=repository)}"}
+        answer = world.client.post(f"/api/upload/test_run?{query}", content=b"", headers=headers)
+        assert answer.status_code == status, answer.text
