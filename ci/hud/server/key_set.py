@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import requests
 
-from ci.hud.client import is_loopback
+from ci.hud.wire import is_loopback
 
 FRESH_S = 3600.0
 # An issuer that cannot be reached is believed for a day by the keys it had.
