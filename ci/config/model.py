@@ -9,19 +9,14 @@ import itertools
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from ci.config.hud_model import Hud
+from ci.config.section import REPOSITORY, Seconds, Section
 from test_selection.capabilities import known_dtype
 
 Percent = Annotated[float, Field(ge=0, le=100)]
-Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 LaneName = Literal["pr", "nightly", "weekly"]
-
-
-class Section(BaseModel):
-    """A table of settings: frozen, and a key it does not know is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
 class Stage(Section):
@@ -295,20 +290,13 @@ class Report(Section):
     )
     repository: str = Field(
         default="torch-spyre/torch-spyre",
-        pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$",
+        pattern=REPOSITORY,
         description="owner/name the results are reported for, in its exact letter case",
     )
     timeout_s: Seconds = Field(default=60, description="of one HTTP request")
     budget_s: Seconds = Field(
         default=60, description="time a run spends on delivering its report; the outbox keeps what is left"
     )
-
-
-class Hud(Section):
-    """The embedded HUD-compatible server."""
-
-    host: str = Field(default="127.0.0.1", description="address it listens on")
-    port: int = Field(default=8765, ge=0, le=65535, description="port it listens on; 0: any free one")
 
 
 class History(Section):

@@ -10,6 +10,7 @@ import typer
 
 from ci.hud.client_cli import add_client_verbs, settings_from_context
 from ci.hud.endpoint import open_app
+from ci.hud.keep_cli import add_keeping
 from ci.hud.rows_cli import rows
 
 app = typer.Typer(
@@ -20,6 +21,9 @@ app = typer.Typer(
 app.command("rows")(rows)
 
 
+add_keeping(app, settings_from_context)
+
+
 @app.command()
 def serve(
     ctx: typer.Context,
@@ -27,14 +31,32 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one; default: hud.port.")
     ] = None,
+    strict_upstream: Annotated[
+        bool | None,
+        typer.Option(
+            "--strict-upstream/--no-strict-upstream",
+            help="Answer exactly as PyTorch's relay and HUD do; default: hud.strict_upstream.",
+        ),
+    ] = None,
 ) -> None:
     """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
-    from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415  # as in `open_app`
+    from ci.hud.server.chores import Chores, doing  # noqa: PLC0415  # as in `open_app`
+    from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
+    from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     hud = settings.model.hud
-    application, store = open_app(settings, clock=time.time, warn=typer.echo)
-    with contextlib.closing(store):
+    application, store = open_app(settings, clock=time.time, warn=typer.echo, strict=strict_upstream)
+    strict = hud.strict_upstream if strict_upstream is None else strict_upstream
+    chores = Chores(
+        store=store,
+        rows=SqliteRowStore(store.transaction),
+        warn=typer.echo,
+        sweep_every_s=hud.sweep_every_s,
+        keep_days=hud.keep_days,
+        strict=strict,
+    )
+    with contextlib.closing(store), doing(chores, clock=time.time):
         serve_app(
             host if host is not None else hud.host,
             port if port is not None else hud.port,

@@ -90,15 +90,26 @@ def open_endpoint(
 
 
 def open_app(
-    settings: Settings, *, clock: Callable[[], float], warn: Callable[[str], None]
+    settings: Settings, *, clock: Callable[[], float], warn: Callable[[str], None], strict: bool | None = None
 ) -> tuple[FastAPI, Store]:
-    """The embedded server's application, and its store, which the caller closes."""
+    """The embedded server's application, and its store, which the caller closes.
+
+    Args:
+        settings: of the checkout.
+        clock: seconds since the epoch.
+        warn: takes lines for people.
+        strict: whether it answers exactly as upstream; None: as `hud.strict_upstream` says.
+    """
     # The framework takes a quarter of a second, which every verb would pay.
     from ci.hud.server.app import create_app  # noqa: PLC0415
+    from ci.hud.server.wiring import gate_of  # noqa: PLC0415
 
     token = embedded_token(settings.state_dir, warn=warn)
+    strict = settings.model.hud.strict_upstream if strict is None else strict
+    gate = gate_of(settings, token=token, clock=clock, warn=warn, strict=strict)
     store = Store(settings.state_dir / STORE_FILE)
-    return create_app(store, token=token, repository=settings.model.report.repository, clock=clock), store
+    repository = settings.model.report.repository
+    return create_app(store, token=token, repository=repository, clock=clock, gate=gate), store
 
 
 def _remote(settings: Settings, environ: Mapping[str, str], sleep: Callable[[float], None]) -> Endpoint:

@@ -1,31 +1,32 @@
-"""The HUD-compatible server's routes: the relay's callback, the read API and the pages."""
+"""The HUD-compatible server, put together of what its modules add: what it takes, tells and shows."""
 
 from __future__ import annotations
 
-import json
 import secrets
-import sqlite3
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request
-from fastapi.concurrency import run_in_threadpool
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI, HTTPException, Path, Query
 from fastapi.responses import HTMLResponse, JSONResponse
-from pydantic import ValidationError
-from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from ci.hud.callback import MAX_BYTES, Callback, explain
-from ci.hud.client import CALLBACK_PATH
 from ci.hud.server import pages
+from ci.hud.server.access import add_access
+from ci.hud.server.allow_list import OnlyRepository
+from ci.hud.server.dispatch import add_dispatch
+from ci.hud.server.gate import Gate
+from ci.hud.server.http import add_error_answers, html_answer, json_answer
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
+from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.relay import add_relay
+from ci.hud.server.results import add_results
 from ci.hud.server.row_store import SqliteRowStore
-from ci.hud.server.store import CallbackRefusedError, Store
-from ci.hud.server.upload_route import BEARER, add_uploads
+from ci.hud.server.store import Store
+from ci.hud.server.strict_relay import add_strict_relay
+from ci.hud.server.upload_route import add_uploads
 from ci.hud.server.uploads import Uploads
 
-HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 PAGE_ROWS = 100
+RATE_LIMIT = 100
 
 JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -33,7 +34,9 @@ Offset = Annotated[int, Query(ge=0, le=10**9)]
 Nonce = Annotated[str, Query(max_length=128)]
 
 
-def create_app(store: Store, *, token: str, repository: str, clock: Callable[[], float]) -> FastAPI:
+def create_app(
+    store: Store, *, token: str, repository: str, clock: Callable[[], float], gate: Gate | None = None
+) -> FastAPI:
     """The server.
 
     Args:
@@ -41,38 +44,26 @@ def create_app(store: Store, *, token: str, repository: str, clock: Callable[[],
         token: the write token.
         repository: owner/name the token vouches for; the body's word is never taken for it.
         clock: seconds since the epoch.
+        gate: what is taken, and from whom; None: from who has the token, for the repository.
     """
+    gate = gate or Gate(
+        token=token,
+        repository=repository,
+        levels=OnlyRepository(repository),
+        limit=RateLimit(RATE_LIMIT, clock),
+        clock=clock,
+    )
     # The interactive docs load scripts from elsewhere; the OpenAPI document itself stays.
     app = FastAPI(title="spyre-ci HUD", docs_url=None, redoc_url=None, redirect_slashes=False)
-    _add_error_answers(app)
-    _add_callback(app, store, token, repository, clock)
+    add_error_answers(app)
+    add_access(app, gate)
+    (add_strict_relay if gate.strict else add_relay)(app, store, gate)
+    add_results(app, store, gate)
+    add_dispatch(app, store, gate)
     uploads = Uploads(store, SqliteRowStore(store.transaction))
-    add_uploads(app, uploads, vouch=_vouch(token, repository), clock=clock, folder=store.path.parent)
+    add_uploads(app, uploads, admit=gate.admit, clock=clock, folder=store.path.parent)
     _add_reading(app, store, token)
-    _describe_callback(app)
     return app
-
-
-def _add_callback(
-    app: FastAPI, store: Store, token: str, repository: str, clock: Callable[[], float]
-) -> None:
-    vouch = _vouch(token, repository)
-
-    @app.post(
-        CALLBACK_PATH,
-        responses=_callback_answers(),
-        openapi_extra=_callback_body(),
-        dependencies=[Depends(BEARER)],
-    )
-    async def callback(request: Request) -> JSONResponse:
-        """Take a job's report, as the Cross-Repository CI Relay does."""
-        vouch(request)
-        report = _parse(await _read_body(request))
-        try:
-            await run_in_threadpool(store.record, report, repository=repository, at=clock())
-        except CallbackRefusedError as error:
-            raise HTTPException(400, str(error)) from error
-        return _json({"ok": True, "status": report.workflow.status})
 
 
 def _add_reading(app: FastAPI, store: Store, token: str) -> None:
@@ -80,12 +71,12 @@ def _add_reading(app: FastAPI, store: Store, token: str) -> None:
     def health(nonce: Nonce = "") -> JSONResponse:
         """Whether the server and its store work; with a nonce, proof that it knows the write token."""
         told = {"ok": True, "server": SERVER_NAME, "runs": store.count_jobs()}
-        return _json({**told, "proof": proof_of_token(token, nonce)} if nonce else told)
+        return json_answer({**told, "proof": proof_of_token(token, nonce)} if nonce else told)
 
     @app.get("/api/runs")
     def runs(limit: Limit = PAGE_ROWS, offset: Offset = 0) -> JSONResponse:
         """The latest attempt of each job, the newest start first, with HUD's column names."""
-        return _json({"total": store.count_jobs(), "runs": store.jobs(limit=limit, offset=offset)})
+        return json_answer({"total": store.count_jobs(), "runs": store.jobs(limit=limit, offset=offset)})
 
     @app.get("/", response_class=HTMLResponse)
     def index(offset: Offset = 0) -> HTMLResponse:
@@ -93,7 +84,7 @@ def _add_reading(app: FastAPI, store: Store, token: str) -> None:
         nonce = secrets.token_urlsafe(16)
         jobs = store.jobs(limit=PAGE_ROWS, offset=offset)
         page = pages.index(jobs, total=store.count_jobs(), offset=offset, step=PAGE_ROWS, nonce=nonce)
-        return _html(page, nonce)
+        return html_answer(page, nonce)
 
     @app.get(
         "/runs/{number}",
@@ -106,94 +97,4 @@ def _add_reading(app: FastAPI, store: Store, token: str) -> None:
         if job is None:
             raise HTTPException(404, "there is no such run")
         nonce = secrets.token_urlsafe(16)
-        return _html(pages.run(job, attempts=store.attempts(job), nonce=nonce), nonce)
-
-
-def _vouch(token: str, repository: str) -> Callable[[Request], str]:
-    def vouch(request: Request) -> str:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        given = given.strip() if scheme.lower() == "bearer" else ""
-        if not secrets.compare_digest(given.encode("utf-8", "replace"), token.encode()):
-            raise HTTPException(401, "missing or wrong bearer token", {"WWW-Authenticate": "Bearer"})
-        return repository
-
-    return vouch
-
-
-async def _read_body(request: Request) -> bytes:
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > MAX_BYTES:
-        raise HTTPException(413, f"the body is larger than {MAX_BYTES} bytes")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise HTTPException(413, f"the body is larger than {MAX_BYTES} bytes")
-    return bytes(body)
-
-
-def _parse(body: bytes) -> Callback:
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400, "the body is no JSON") from error
-    try:
-        return Callback.model_validate(content)
-    except ValidationError as error:
-        raise HTTPException(400, "; ".join(explain(detail) for detail in error.errors()[:5])) from error
-
-
-def _add_error_answers(app: FastAPI) -> None:
-    @app.exception_handler(StarletteHTTPException)
-    def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
-        return _json({"ok": False, "error": error.detail}, error.status_code, error.headers)
-
-    @app.exception_handler(RequestValidationError)
-    def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
-        said = "; ".join(f"{detail['loc'][-1]}: {detail['msg']}" for detail in error.errors())
-        return _json({"ok": False, "error": said}, 422)
-
-    @app.exception_handler(sqlite3.OperationalError)
-    def no_store(_: Request, error: sqlite3.OperationalError) -> JSONResponse:
-        # A full disk or a lock that is held: the client keeps its report and comes again.
-        return _json({"ok": False, "error": f"the store failed: {error}"}, 503)
-
-
-def _json(content: Any, status: int = 200, headers: Any = None) -> JSONResponse:
-    return JSONResponse(content, status, {**HEADERS, **(headers or {})})
-
-
-def _html(page: str, nonce: str) -> HTMLResponse:
-    policy = (
-        f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'"
-    )
-    return HTMLResponse(page, headers={**HEADERS, "Content-Security-Policy": policy})
-
-
-def _describe_callback(app: FastAPI) -> None:
-    # The route reads its body itself, to refuse a large one early, so FastAPI cannot see its model.
-    made = app.openapi
-    schemas = Callback.model_json_schema(ref_template="#/components/schemas/{model}").pop("$defs")
-
-    def with_schemas() -> dict[str, Any]:
-        document = made()
-        document["components"].setdefault("schemas", {}).update(schemas)
-        return document
-
-    app.openapi = with_schemas  # type: ignore[method-assign]  # the way FastAPI documents
-
-
-def _callback_body() -> dict[str, Any]:
-    schema = Callback.model_json_schema(ref_template="#/components/schemas/{model}")
-    del schema["$defs"]
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def _callback_answers() -> dict[int | str, dict[str, Any]]:
-    return {
-        400: {"description": "the contract does not hold, or the state machine does not take it"},
-        401: {"description": "missing or wrong bearer token"},
-        413: {"description": "the body is larger than 2 MB"},
-        503: {"description": "the store failed"},
-    }
+        return html_answer(pages.run(job, attempts=store.attempts(job), nonce=nonce), nonce)

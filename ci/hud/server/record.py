@@ -10,13 +10,16 @@ from ci.hud.identity import job_number
 Row = dict[str, str | int | float]
 
 
-def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float | None]) -> Row:
+def row_of(
+    callback: Callback, *, repository: str, metrics: Mapping[str, float | None], level: str = ""
+) -> Row:
     """The defined columns of a callback's row.
 
     Args:
         callback: what was sent.
         repository: the downstream repository, as the token vouches for it; never the body's word.
         metrics: `queue_time` and `execution_time` in seconds; None is not defined.
+        level: of the repository in the allow-list; empty is not defined.
     """
     workflow, payload = callback.workflow, callback.payload
     row: Row = {
@@ -35,6 +38,8 @@ def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float |
         "run_attempt": workflow.run_attempt,
         "job_id": job_number(workflow.check_run_id, repository=repository),
     }
+    if level:
+        row["downstream_repo_level"] = level
     if callback.event_type:
         row["event_type"] = callback.event_type
     if payload.spyre_ci is not None:
@@ -52,8 +57,11 @@ def row_of(callback: Callback, *, repository: str, metrics: Mapping[str, float |
 def detail_of(callback: Callback) -> Row | None:
     """The defined columns of `job_detail`; None where the job says nothing of itself."""
     details = callback.payload.spyre_ci
-    if details is None:
-        return None
+    return None if details is None else detail_row(details)
+
+
+def detail_row(details: RunDetails) -> Row:
+    """The defined columns of `job_detail` of what a job says of itself."""
     told = details.model_dump(exclude_defaults=True, exclude=set(RunDetails.NO_COLUMNS))
     return {name: value for name, value in told.items() if value is not None}
 

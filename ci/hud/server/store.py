@@ -14,14 +14,10 @@ from ci.hud.callback import Callback
 from ci.hud.server.database import SqliteDatabase, connect
 from ci.hud.server.record import Row, detail_of, row_of
 from ci.hud.server.schema import MIGRATIONS
+from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
+from ci.hud.server.using import InUse
 
-STATE_KEPT_S = 3 * 24 * 3600
-# Which state a status needs before it and leaves behind; anything else is no transition.
-TRANSITIONS = {"in_progress": ("DISPATCHED", "IN_PROGRESS"), "completed": ("IN_PROGRESS", "COMPLETED")}
-
-
-class CallbackRefusedError(Exception):
-    """A callback the state machine does not take; its text is told to the client."""
+__all__ = ["CallbackRefusedError", "Store", "merge"]
 
 
 class Store:
@@ -32,6 +28,7 @@ class Store:
 
     Raises:
         BadFileError: it is no database, or was written by a newer version.
+        RunInUseError: it is being restored.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,8 +36,15 @@ class Store:
         self.path = path
         self._lock = threading.Lock()
         self.database = SqliteDatabase(path)
-        self._writer = connect(path)
+        self._hold = InUse(path)
         try:
+            self._writer = connect(path)
+        except BaseException:
+            self._hold.close()
+            raise
+        try:
+            # Before the first table is made, so that what is pruned can be given back to the disk.
+            self._writer.execute("PRAGMA auto_vacuum=INCREMENTAL")
             # FULL: what was answered 200 survives a loss of power, not only of the process.
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=FULL")
@@ -57,41 +61,70 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
+        self._hold.close()
 
-    def dispatch(self, *, delivery_id: str, repository: str, at: float) -> None:
+    def dispatch(self, *, delivery_id: str, repository: str, at: float) -> bool:
         """Note that a pull request's job was dispatched; a second time changes nothing.
 
         Args:
             delivery_id: of the webhook.
             repository: the downstream one.
             at: seconds since the epoch.
+
+        Returns:
+            Whether it is news.
         """
         with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO callback_state VALUES (?, 'DISPATCHED', ?) ON CONFLICT (key) DO NOTHING",
-                (_dispatch_key(delivery_id, repository), at),
-            )
+            return note_dispatch(connection, delivery_id=delivery_id, repository=repository, at=at)
 
-    def record(self, callback: Callback, *, repository: str, at: float) -> None:
+    def record(self, callback: Callback, *, repository: str, at: float, level: str = "") -> None:
         """Store one callback, whole or not at all.
 
         Args:
             callback: what was sent.
             repository: the downstream one, as the token vouches for it.
             at: seconds since the epoch.
+            level: of the repository, L2 to L4; empty where there is none.
 
         Raises:
             CallbackRefusedError: a nightly that is not completed; a pull request's callback that was not
                 dispatched, is a duplicate, or skips a state.
         """
-        if callback.nightly and callback.workflow.status != "completed":
+        workflow = callback.workflow
+        if callback.nightly and workflow.status != "completed":
             raise CallbackRefusedError(f"{callback.event_type} callbacks must have status 'completed'")
+        step = Step(
+            delivery_id=callback.delivery_id,
+            repository=repository,
+            run_id=workflow.run_id,
+            run_attempt=workflow.run_attempt,
+            job_name=workflow.job_name,
+            status=workflow.status,
+        )
         with self.transaction() as connection:
-            metrics = {} if callback.nightly else _advance(connection, callback, repository, at)
-            row = row_of(callback, repository=repository, metrics=metrics)
-            merge(connection, "crcr_workflow_job", row, at=at)
-            if (detail := detail_of(callback)) is not None:
-                merge(connection, "job_detail", {"dynamoKey": row["dynamoKey"], **detail})
+            metrics = {} if callback.nightly else advance(connection, step, at)
+            row = row_of(callback, repository=repository, metrics=metrics, level=level)
+            _put(connection, row, detail_of(callback), at)
+
+    def advance(self, step: Step, *, at: float) -> dict[str, float]:
+        """Take a job a step on by itself, as the relay does before it tells HUD.
+
+        Raises:
+            CallbackRefusedError: it was not dispatched, or this is no step from where it is.
+        """
+        with self.transaction() as connection:
+            return advance(connection, step, at, rerun_queues=True)
+
+    def put(self, row: Row, detail: Row | None, *, at: float) -> None:
+        """Write what a job's row defines, and what it says of itself, past the states.
+
+        Args:
+            row: with its `dynamoKey`.
+            detail: columns of `job_detail`.
+            at: seconds since the epoch.
+        """
+        with self.transaction() as connection:
+            _put(connection, row, detail, at)
 
     def jobs(self, *, limit: int, offset: int = 0) -> list[dict[str, Any]]:
         """The latest attempt of each job, the newest start first."""
@@ -138,6 +171,12 @@ class Store:
                     self._writer.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """The one writer outside a transaction, for what SQLite does in none."""
+        with self._lock:
+            yield self._writer
+
     def _migrate(self) -> None:
         with self.transaction() as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -153,39 +192,10 @@ class Store:
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-def _dispatch_key(delivery_id: str, repository: str) -> str:
-    return f"{delivery_id}:{repository}"
-
-
-def _advance(
-    connection: sqlite3.Connection, callback: Callback, repository: str, at: float
-) -> dict[str, float | None]:
-    """Take a pull request's callback through its states and measure the times between them."""
-    workflow = callback.workflow
-    connection.execute("DELETE FROM callback_state WHERE at < ?", (at - STATE_KEPT_S,))
-    dispatched = _state(connection, _dispatch_key(callback.delivery_id, repository))
-    if dispatched is None:
-        raise CallbackRefusedError("callback rejected: no matching dispatch record")
-    key = f"{callback.delivery_id}:{repository}:{workflow.run_id}:{workflow.run_attempt}:{workflow.job_name}"
-    before = _state(connection, key)
-    needed, after = TRANSITIONS[workflow.status]
-    if (before[0] if before else "DISPATCHED") != needed:
-        raise CallbackRefusedError(
-            f"callback rejected: invalid state transition delivery_id={callback.delivery_id} "
-            f"repo={repository} status={workflow.status}"
-        )
-    connection.execute("INSERT OR REPLACE INTO callback_state VALUES (?, ?, ?)", (key, after, at))
-    since = before[1] if before else dispatched[1]
-    name = "queue_time" if workflow.status == "in_progress" else "execution_time"
-    # A re-run keeps the first dispatch's delivery, so the time since then is no time in a queue.
-    if name == "queue_time" and workflow.run_attempt > 1:
-        return {}
-    return {name: round(max(0.0, at - since), 3)}
-
-
-def _state(connection: sqlite3.Connection, key: str) -> tuple[str, float] | None:
-    row = connection.execute("SELECT state, at FROM callback_state WHERE key = ?", (key,)).fetchone()
-    return None if row is None else (str(row[0]), float(row[1]))
+def _put(connection: sqlite3.Connection, row: Row, detail: Row | None, at: float) -> None:
+    merge(connection, "crcr_workflow_job", row, at=at)
+    if detail is not None:
+        merge(connection, "job_detail", {"dynamoKey": row["dynamoKey"], **detail})
 
 
 def merge(connection: sqlite3.Connection, table: str, row: Row, *, at: float | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -18,6 +18,7 @@ from ci.hud.callback import MAX_WHOLE
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import read_rows, unpacked
 from ci.hud.rows import Job, Row
+from ci.hud.server.gate import Vouched
 from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 
 UPLOAD_PATH = "/api/upload"
@@ -67,7 +68,7 @@ def add_uploads(
     app: FastAPI,
     uploads: Uploads,
     *,
-    vouch: Callable[[Request], str],
+    admit: Callable[[Request], Awaitable[Vouched]],
     clock: Callable[[], float],
     folder: Path,
 ) -> None:
@@ -76,14 +77,14 @@ def add_uploads(
     Args:
         app: the server.
         uploads: takes what comes.
-        vouch: the repository a request's token vouches for; refuses it with an HTTPException.
+        admit: what a request's credentials vouch for; refuses it with an HTTPException.
         clock: seconds since the epoch.
         folder: where large bodies wait while they are read.
     """
 
-    def authorize(request: Request) -> None:
+    async def authorize(request: Request) -> None:
         # A dependency, so that a stranger learns nothing of what a request should look like.
-        request.state.repository = vouch(request)
+        request.state.vouched = await admit(request)
 
     @app.post(
         f"{UPLOAD_PATH}/{{kind}}",
@@ -99,10 +100,12 @@ def add_uploads(
         """Take a job's tests: JUnit or rows, plain or gzip. The same file again changes nothing."""
         with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, mode="w+b", dir=str(folder)) as body:
             digest = await _receive(request, body)
+            vouched: Vouched = request.state.vouched
+            vouched.check(digest)
             if query.sha256 not in {None, digest}:
                 raise HTTPException(400, f"the body's sha256 is {digest}: it was cut or changed on its way")
             incoming = Incoming(
-                repository=request.state.repository, job=query.job, kind=kind, name=query.name, sha256=digest
+                repository=vouched.repository, job=query.job, kind=kind, name=query.name, sha256=digest
             )
             receipt = await run_in_threadpool(_take, uploads, incoming, body, at=clock(), told=query.rows)
         return UploadAnswer(ok=True, sent=receipt.sent, stored=receipt.stored, unchanged=receipt.unchanged)

@@ -1,0 +1,88 @@
+"""What a server does by itself: sweeping silent jobs, cleaning up uploads that were cut off, pruning.
+
+Deciding what is due takes the time as an argument; the thread only waits and asks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ci.hud.server.keep import DAY_S, give_back, prune
+from ci.hud.server.row_store import RowStore
+from ci.hud.server.store import Store
+from ci.hud.server.sweeper import sweep
+from ci.hud.server.uploads import Uploads
+
+STOP_S = 30.0
+
+
+@dataclass(kw_only=True)
+class Chores:
+    """The chores of one store.
+
+    Attributes:
+        store: it.
+        rows: keeps its rows of tests.
+        warn: takes lines for people.
+        sweep_every_s: seconds between two sweeps.
+        keep_days: after which a job is pruned, once a day.
+        strict: whether the sweep is upstream's.
+    """
+
+    store: Store
+    rows: RowStore
+    warn: Callable[[str], None]
+    sweep_every_s: float
+    keep_days: int
+    strict: bool = False
+    _done: dict[str, float] = field(default_factory=dict)
+
+    def tick(self, at: float) -> None:
+        """Do what is due; a chore that fails is said and comes again with the next tick."""
+        self._do("sweep", self.sweep_every_s, at, self._sweep)
+        self._do("prune", DAY_S, at, self._prune)
+
+    def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
+        if at - self._done.get(name, float("-inf")) < every_s:
+            return
+        try:
+            work(at)
+        except sqlite3.Error as error:
+            self.warn(f"HUD store: {name} failed and is tried again: {error}")
+        else:
+            self._done[name] = at
+
+    def _sweep(self, at: float) -> None:
+        ended = sweep(self.store, at=at, strict=self.strict)
+        if ended:
+            self.warn(f"HUD store: {ended} jobs were silent for 6 hours and count as timed out")
+
+    def _prune(self, at: float) -> None:
+        Uploads(self.store, self.rows).clean(at=at)
+        gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
+        if gone.jobs or gone.uploads:
+            give_back(self.store)
+            self.warn(f"HUD store: {gone.jobs} jobs older than {self.keep_days} days were pruned")
+
+
+@contextmanager
+def doing(chores: Chores, *, clock: Callable[[], float]) -> Iterator[None]:
+    """Do the chores beside a server: at the start, then as often as they are due."""
+    ended = threading.Event()
+
+    def work() -> None:
+        chores.tick(clock())
+        while not ended.wait(chores.sweep_every_s):
+            chores.tick(clock())
+
+    thread = threading.Thread(target=work, name="hud-chores", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(STOP_S)

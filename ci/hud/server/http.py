@@ -1,0 +1,124 @@
+"""What every route shares: bodies read within bounds, answers with their headers, errors in their form."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
+
+from ci.hud.callback import MAX_BYTES
+
+HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+STORE_RETRY_S = 30
+BODY_TIMEOUT_S = 60.0
+
+
+def digest_of(body: bytes) -> str:
+    """The SHA-256 of a body, in hex."""
+    return hashlib.sha256(body).hexdigest()
+
+
+async def read_body(request: Request, *, limit: int = MAX_BYTES) -> bytes:
+    """The body of a request.
+
+    Raises:
+        HTTPException: 413, it is larger than `limit` bytes, or says so; 408, it takes more than a minute;
+            400, the client went away.
+    """
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told[:20]) > limit:
+        raise HTTPException(413, f"the body is larger than {limit} bytes")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise HTTPException(413, f"the body is larger than {limit} bytes")
+    except TimeoutError as error:
+        # Whoever drips a body must not hold its connection and what came of it for ever.
+        raise HTTPException(408, f"the body took longer than {BODY_TIMEOUT_S:g} s") from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the body ended before it was whole") from error
+    return bytes(body)
+
+
+def parse_json(body: bytes) -> Any:
+    """The value a body holds.
+
+    Raises:
+        HTTPException: 400, it is no JSON (RFC 8259: no NaN, no key twice).
+    """
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        said = f": {error}" if isinstance(error, _TwiceError) else ""
+        raise HTTPException(400, f"the body is no JSON{said}") from error
+
+
+class _TwiceError(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of a key that stands twice, whoever checked the body before us may have read the other one.
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _TwiceError(f"key {twice[:80]!r} stands twice")
+    return table
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def json_answer(content: Any, status: int = 200, headers: Any = None) -> JSONResponse:
+    """An answer of JSON with the headers every answer has."""
+    return JSONResponse(content, status, {**HEADERS, **(headers or {})})
+
+
+def html_answer(page: str, nonce: str, *, status: int = 200, forms: bool = False) -> HTMLResponse:
+    """A page that may load nothing but its own style.
+
+    Args:
+        page: the HTML.
+        nonce: the one its style element has.
+        status: of the answer.
+        forms: whether it may send a form to this server.
+    """
+    action = "'self'" if forms else "'none'"
+    policy = (
+        f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
+        f"form-action {action}; frame-ancestors 'none'"
+    )
+    return HTMLResponse(page, status, headers={**HEADERS, "Content-Security-Policy": policy})
+
+
+def add_error_answers(app: FastAPI) -> None:
+    """Errors as JSON: `{"ok": false, "error": …}`."""
+
+    @app.exception_handler(StarletteHTTPException)
+    def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
+        return json_answer({"ok": False, "error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
+        said = "; ".join(f"{detail['loc'][-1]}: {detail['msg']}" for detail in error.errors())
+        return json_answer({"ok": False, "error": said}, 422)
+
+    @app.exception_handler(sqlite3.OperationalError)
+    def no_store(_: Request, error: sqlite3.OperationalError) -> JSONResponse:
+        # A full disk or a lock that is held: the client keeps its report and comes again.
+        return json_answer(
+            {"ok": False, "error": f"the store failed: {error}"}, 503, {"Retry-After": str(STORE_RETRY_S)}
+        )

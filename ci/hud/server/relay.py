@@ -1,0 +1,104 @@
+"""Surface A, the relay's callback, better than upstream: what breaks the contract is told, and not stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+
+from ci.hud.callback import Callback, explain
+from ci.hud.client import CALLBACK_PATH
+from ci.hud.server.gate import Gate
+from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
+from ci.hud.server.states import CallbackRefusedError
+from ci.hud.server.store import Store
+
+REF = "#/components/schemas/{model}"
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "the contract does not hold, or the state machine does not take it"},
+    401: {"description": "missing or wrong credentials"},
+    403: {"description": "genuine credentials of somebody who is not registered"},
+    413: {"description": "the body is larger than 2 MB"},
+    429: {"description": "too many requests of this repository; Retry-After says when to come again"},
+    503: {"description": "the store failed, or the issuer's keys cannot be had"},
+}
+
+
+def add_relay(app: FastAPI, store: Store, gate: Gate) -> None:
+    """Add `POST /github/callback`."""
+
+    @app.post(CALLBACK_PATH, responses=ANSWERS, openapi_extra=_body())
+    async def callback(request: Request) -> JSONResponse:
+        """Take a job's report, as the Cross-Repository CI Relay does."""
+        vouched = await gate.vouch(request)
+        level = gate.level(vouched.repository)
+        if level is None:
+            return json_answer(ignored(gate, vouched.repository))
+        gate.count(vouched.repository)
+        body = await read_body(request)
+        vouched.check(digest_of(body))
+        report = parse_callback(parse_json(body))
+        try:
+            await run_in_threadpool(
+                store.record, report, repository=vouched.repository, at=gate.clock(), level=level
+            )
+        except CallbackRefusedError as error:
+            raise HTTPException(400, str(error)) from error
+        return json_answer({"ok": True, "status": report.workflow.status})
+
+    _describe(app)
+
+
+def ignored(gate: Gate, repository: str) -> dict[str, Any]:
+    """The answer to a repository that is not heard; it says why, where upstream does not."""
+    answer: dict[str, Any] = {"ok": True, "status": "ignored"}
+    if gate.strict:
+        return answer
+    level, meant = gate.levels.level(repository), gate.levels.meant(repository)
+    if level is not None:
+        reason = f"{repository} is at level {level}, and reports are taken from L2 on"
+    elif meant is not None:
+        reason = f"{repository} is written {meant} in the allow-list, and letter case counts"
+    else:
+        reason = f"{repository} is not in the allow-list"
+    return {**answer, "reason": reason}
+
+
+def parse_callback(content: Any) -> Callback:
+    """The callback a body holds.
+
+    Raises:
+        HTTPException: 400, the contract does not hold; the first few mistakes are named.
+    """
+    try:
+        return Callback.model_validate(content)
+    except ValidationError as error:
+        raise HTTPException(400, "; ".join(explain(detail) for detail in error.errors()[:5])) from error
+
+
+def _describe(app: FastAPI) -> None:
+    # The route reads its body itself, to refuse a large one early, so FastAPI cannot see its model.
+    made = app.openapi
+    schemas = Callback.model_json_schema(ref_template=REF).pop("$defs")
+    bearer = {"type": "http", "scheme": "bearer"}
+
+    def with_schemas() -> dict[str, Any]:
+        document = made()
+        parts = document.setdefault("components", {})
+        parts.setdefault("schemas", {}).update(schemas)
+        parts.setdefault("securitySchemes", {}).setdefault("HTTPBearer", bearer)
+        return document
+
+    app.openapi = with_schemas  # type: ignore[method-assign]  # the way FastAPI documents
+
+
+def _body() -> dict[str, Any]:
+    schema = Callback.model_json_schema(ref_template=REF)
+    del schema["$defs"]
+    return {
+        "security": [{"HTTPBearer": []}],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+    }

@@ -1,0 +1,170 @@
+"""What was answered 200 stays: fifty clients post while the server is killed; and the verbs that keep it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from typer.testing import CliRunner, Result
+
+from ci.config import Settings
+from ci.errors import MissingInputError, RunInUseError
+from ci.hud.callback import Callback
+from ci.hud.cli import app
+from ci.hud.server.store import Store
+
+pytestmark = pytest.mark.integration
+
+CLIENTS = 50
+ENOUGH = 300
+MakeSettings = Callable[..., Settings]
+SERVE = """
+import sys
+from pathlib import Path
+from ci.config import load_settings
+from ci.hud.cli import app
+app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
+"""
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    (folder / "spyre-ci.yaml").write_text("hud: {rate_limit: 100000}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.match(r"HUD on (http://\S+)/ \(Ctrl-C ends it\)", process.stdout.readline())
+        assert found is not None
+        yield process, found[1], (folder / ".spyre-ci" / "hud-token").read_text().strip()
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+class Posting:
+    """Clients that post job after job until the server is gone; what was answered 200."""
+
+    def __init__(self, url: str, token: str, payload: dict[str, Any]) -> None:
+        self._url = f"{url}/github/callback"
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._payload = payload
+        self.taken: list[int] = []
+        self.others: list[str] = []
+        self.enough = threading.Event()
+        self.threads = [threading.Thread(target=self._post, args=(index,)) for index in range(CLIENTS)]
+
+    def _post(self, index: int) -> None:
+        with requests.Session() as session:
+            for number in range(1 + index * 1000, 1000 + index * 1000):
+                workflow = {**self._payload["workflow"], "run_id": number, "check_run_id": number}
+                content = {**self._payload, "workflow": workflow}
+                try:
+                    answer = session.post(self._url, json=content, headers=self._headers, timeout=30)
+                except requests.RequestException:
+                    return
+                if answer.status_code != 200:
+                    self.others.append(answer.text)
+                    return
+                self.taken.append(number)
+                if len(self.taken) >= ENOUGH:
+                    self.enough.set()
+
+
+@pytest.mark.parametrize("mode", ["--no-strict-upstream", "--strict-upstream"])
+def test_a_server_killed_under_fifty_clients_has_what_it_answered(
+    tmp_path: Path, payload: dict[str, Any], mode: str
+) -> None:
+    with serving(tmp_path, mode) as (process, url, token):
+        posting = Posting(url, token, payload)
+        for thread in posting.threads:
+            thread.start()
+        assert posting.enough.wait(120)
+        process.send_signal(signal.SIGKILL)
+        for thread in posting.threads:
+            thread.join(60)
+    assert posting.others == []
+    with closing(Store(tmp_path / ".spyre-ci" / "hud.sqlite")) as store:
+        stored = {int(row["run_id"]) for row in store.jobs(limit=100_000)}
+    assert set(posting.taken) <= stored
+    assert len(posting.taken) >= ENOUGH
+
+
+def invoke(settings: Settings, *arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), obj=settings)
+
+
+@pytest.fixture
+def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
+    there = settings()
+    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+        # In 1970, so that it is older than anything by the real clock.
+        store.record(Callback.model_validate(payload), repository="o/r", at=1000.0)
+    return there
+
+
+def jobs(settings: Settings) -> int:
+    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+        return store.count_jobs()
+
+
+def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
+    told = invoke(filled, "prune", "--dry-run")
+    assert told.output == (
+        "HUD store: would prune 1 jobs older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
+    )
+    assert jobs(filled) == 1
+    assert "pruned 1 jobs older than 90 days" in invoke(filled, "prune", "--older", "90").output
+    assert jobs(filled) == 0
+
+
+def test_backup_and_restore_go_there_and_back(filled: Settings, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.sqlite"
+    assert invoke(filled, "backup", str(copy)).output == f"HUD store: 1 jobs in {copy}, checked\n"
+    invoke(filled, "prune", "--older", "1")
+    told = invoke(filled, "restore", str(copy))
+    assert told.exit_code == 0
+    assert re.search(r"1 jobs in \S+hud\.sqlite; the one before is \S+\.replaced-\d{8}T", told.output)
+    assert jobs(filled) == 1
+
+
+def test_a_store_is_backed_up_and_not_replaced_while_a_server_runs(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
+) -> None:
+    with serving(tmp_path) as (_, url, token):
+        headers = {"Authorization": f"Bearer {token}"}
+        assert requests.post(f"{url}/github/callback", json=payload, headers=headers, timeout=20).ok
+        copy = tmp_path / "copy.sqlite"
+        assert "1 jobs in" in invoke(settings(), "backup", str(copy)).output
+        refused = invoke(settings(), "restore", str(copy))
+        assert isinstance(refused.exception, RunInUseError)
+        assert "end `spyre-ci hud serve`" in str(refused.exception)
+    assert invoke(settings(), "restore", str(copy)).exit_code == 0
+
+
+@pytest.mark.parametrize("verb", [["prune"], ["backup", "copy.sqlite"], ["restore", "gone.sqlite"]])
+def test_verbs_without_a_store_or_backup_say_so(settings: MakeSettings, verb: list[str]) -> None:
+    there = settings()
+    assert isinstance(invoke(there, *verb).exception, MissingInputError)
+    assert not (there.state_dir / "hud.sqlite").exists()
+
+
+def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, url, _):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "HUD store: 1 jobs older than 180 days were pruned\n"
+        assert requests.get(f"{url}/healthz", timeout=20).json()["runs"] == 0
+    assert jobs(filled) == 0

@@ -1,0 +1,523 @@
+"""What the server takes by its settings: signatures, dispatches, webhooks, reading behind a token; and how it
+takes what a hostile client does to a socket."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import requests
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from ci.config import Settings
+from ci.errors import MissingInputError, SettingsError
+from ci.hud.endpoint import open_app
+from ci.hud.hmac_auth import HmacAuth
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+
+pytestmark = pytest.mark.integration
+
+MakeSettings = Callable[..., Settings]
+REPOSITORY = "torch-spyre/torch-spyre"
+SECRET = "a-secret-of-the-closed-network-0123456789"
+READ = "a-token-for-reading"
+HOOK = "the-secret-of-the-webhook-0123456789"
+NOW = 1_785_000_000.0
+TIMEOUT = 20
+
+
+def secret(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text + "\n")
+    return name
+
+
+@contextmanager
+def serving(settings: Settings, said: list[str] | None = None) -> Iterator[tuple[str, Store, str]]:
+    warn = (said if said is not None else []).append
+    app, store = open_app(settings, clock=lambda: NOW, warn=warn)
+    token = (settings.state_dir / "hud-token").read_text().strip()
+    with closing(store), embedded(app) as url:
+        yield url, store, token
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def signing(name: str = "lab", text: str = SECRET, at: float = NOW) -> HmacAuth:
+    return HmacAuth(name, lambda: text, clock=lambda: at)
+
+
+def closed_network(settings: MakeSettings, folder: Path, **more: Any) -> Settings:
+    shared = {"name": "lab", "secret": secret(folder, "lab.secret", SECRET), "repository": REPOSITORY}
+    return settings(hud__hmac=[shared], **more)
+
+
+# --- signatures
+
+
+def test_a_signed_report_is_taken_for_the_repository_of_the_secret(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
+) -> None:
+    with serving(closed_network(settings, tmp_path)) as (url, store, _):
+        answer = requests.post(f"{url}/github/callback", json=payload, auth=signing(), timeout=TIMEOUT)
+        assert answer.json() == {"ok": True, "status": "completed"}
+        assert store.jobs(limit=1)[0]["downstream_repo"] == REPOSITORY
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [signing("other"), signing(text="wrong" * 10), signing(at=NOW - 301), signing(at=NOW + 301)],
+    ids=["unknown name", "wrong secret", "too old", "of the future"],
+)
+def test_a_signature_that_does_not_hold_is_a_401(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any], auth: HmacAuth
+) -> None:
+    with serving(closed_network(settings, tmp_path)) as (url, store, _):
+        answer = requests.post(f"{url}/github/callback", json=payload, auth=auth, timeout=TIMEOUT)
+        assert answer.status_code == 401
+        assert store.count_jobs() == 0
+
+
+def test_a_body_changed_on_its_way_is_a_401(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
+) -> None:
+    with serving(closed_network(settings, tmp_path)) as (url, store, _):
+        request = requests.Request("POST", f"{url}/github/callback", json=payload, auth=signing()).prepare()
+        assert isinstance(request.body, bytes)
+        request.body = request.body.replace(b'"failed": 2', b'"failed": 0')
+        with requests.Session() as session:
+            assert session.send(request, timeout=TIMEOUT).status_code == 401
+        assert store.count_jobs() == 0
+
+
+# --- dispatches
+
+
+def test_a_dispatched_job_is_taken_and_twice_is_once(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
+) -> None:
+    with serving(closed_network(settings, tmp_path)) as (url, _, token):
+        for new in (True, False):
+            answer = requests.post(
+                f"{url}/api/dispatch", json={"delivery_id": "d-1"}, auth=signing(), timeout=TIMEOUT
+            )
+            assert answer.json() == {"ok": True, "repository": REPOSITORY, "new": new}
+        begun = {**payload, "event_type": "pull_request", "delivery_id": "d-1"}
+        begun["workflow"] = {**payload["workflow"], "status": "in_progress"}
+        answer = requests.post(f"{url}/github/callback", json=begun, headers=bearer(token), timeout=TIMEOUT)
+        assert answer.json() == {"ok": True, "status": "in_progress"}
+
+
+@pytest.mark.parametrize(
+    ("body", "auth", "status"),
+    [
+        ({"delivery_id": "d"}, None, 401),
+        ({}, signing(), 400),
+        ({"delivery_id": ""}, signing(), 400),
+        ({"delivery_id": "d", "repository": "no slash"}, signing(), 400),
+        ({"delivery_id": "d", "more": 1}, signing(), 400),
+        ([], signing(), 400),
+        ({"delivery_id": "d", "repository": "owner/other"}, signing(), 403),
+    ],
+)
+def test_a_dispatch_that_is_not_right_is_refused(
+    settings: MakeSettings, tmp_path: Path, body: Any, auth: HmacAuth | None, status: int
+) -> None:
+    with serving(closed_network(settings, tmp_path)) as (url, _, _token):
+        answer = requests.post(f"{url}/api/dispatch", json=body, auth=auth, timeout=TIMEOUT)
+        assert (answer.status_code, answer.json()["ok"]) == (status, False)
+
+
+def event(action: str) -> bytes:
+    return json.dumps({"action": action, "pull_request": {"number": 7}}).encode()
+
+
+def hook(body: bytes, text: str = HOOK, **headers: str) -> dict[str, str]:
+    digest = hmac.new(text.encode(), body, hashlib.sha256).hexdigest()
+    given = {
+        "X-Hub-Signature-256": f"sha256={digest}",
+        "X-GitHub-Event": "pull_request",
+        "X-GitHub-Delivery": "72d3162e-cc78",
+        "Content-Type": "application/json",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+WEBHOOKS = [
+    ("opened", event("opened"), {}, 200, "dispatched"),
+    ("new commits", event("synchronize"), {}, 200, "dispatched"),
+    ("closed", event("closed"), {}, 200, "ignored"),
+    ("a push", event("opened"), {"X_GitHub_Event": "push"}, 200, "ignored"),
+    ("a ping", b'{"zen": "x"}', {"X_GitHub_Event": "ping"}, 200, "ignored"),
+    ("another body", event("opened"), {"X_Hub_Signature_256": "sha256=" + "0" * 64}, 401, ""),
+    ("SHA-1 alone", event("opened"), {"X_Hub_Signature_256": "", "X_Hub_Signature": "sha1=0"}, 401, ""),
+    ("no delivery", event("opened"), {"X_GitHub_Delivery": ""}, 400, ""),
+    ("a form", event("opened"), {"Content_Type": "application/x-www-form-urlencoded"}, 400, ""),
+    ("no JSON", b"{", {}, 400, ""),
+]
+
+
+@pytest.mark.parametrize("row", WEBHOOKS, ids=lambda row: row[0])
+def test_each_webhook(
+    settings: MakeSettings, tmp_path: Path, row: tuple[str, bytes, dict[str, str], int, str]
+) -> None:
+    _, body, changes, status, said = row
+    there = settings(hud__webhook_secret=secret(tmp_path, "hook", HOOK))
+    with serving(there) as (url, store, _):
+        answer = requests.post(
+            f"{url}/github/webhook", data=body, headers=hook(body, **changes), timeout=TIMEOUT
+        )
+        assert answer.status_code == status, answer.text
+        assert answer.json().get("status", "") == said
+        states = store.database.rows("SELECT key FROM callback_state")
+        expected = [{"key": f"72d3162e-cc78:{REPOSITORY}"}] if said == "dispatched" else []
+        assert states == expected
+
+
+def test_without_a_secret_no_webhook_is_taken(settings: MakeSettings) -> None:
+    with serving(settings()) as (url, _, _token):
+        body = event("opened")
+        answer = requests.post(f"{url}/github/webhook", data=body, headers=hook(body, ""), timeout=TIMEOUT)
+        assert answer.status_code == 401
+
+
+# --- reading behind a token
+
+
+@pytest.fixture
+def locked(settings: MakeSettings, tmp_path: Path) -> Iterator[tuple[str, Store, str]]:
+    with serving(settings(hud__read_token=secret(tmp_path, "read", READ))) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/runs/1", "/openapi.json", "/nowhere", "/login/x"])
+def test_without_a_token_nothing_is_read(locked: tuple[str, Store, str], path: str) -> None:
+    url, _, token = locked
+    for headers in ({}, bearer("wrong"), bearer(""), {"Cookie": f"spyre_ci_hud={READ}"}, {"Cookie": '";=,'}):
+        for method in ("GET", "HEAD"):
+            answer = requests.request(method, url + path, headers=headers, timeout=TIMEOUT)
+            assert answer.status_code == 401, (headers, method)
+    for good in (READ, token):
+        assert requests.get(url + path, headers=bearer(good), timeout=TIMEOUT).status_code != 401
+
+
+def test_health_stays_open_and_reading_gives_no_right_to_write(
+    locked: tuple[str, Store, str], payload: dict[str, Any]
+) -> None:
+    url, store, token = locked
+    assert requests.get(f"{url}/healthz", timeout=TIMEOUT).status_code == 200
+    callback = f"{url}/github/callback"
+    assert requests.post(callback, json=payload, headers=bearer(READ), timeout=TIMEOUT).status_code == 401
+    assert requests.post(callback, json=payload, headers=bearer(token), timeout=TIMEOUT).status_code == 200
+    assert store.count_jobs() == 1
+
+
+def test_people_sign_in_with_a_form_and_come_back_to_their_page(locked: tuple[str, Store, str]) -> None:
+    url, _, _token = locked
+    with requests.Session() as session:
+        session.headers["Accept"] = "text/html"
+        form = session.get(f"{url}/?offset=0", timeout=TIMEOUT)
+        assert form.url == f"{url}/login?next=/%3Foffset%3D0"
+        assert 'value="/?offset=0"' in form.text
+        assert "form-action 'self'" in form.headers["Content-Security-Policy"]
+        wrong = session.post(f"{url}/login", data={"token": "no", "next": "/"}, timeout=TIMEOUT)
+        assert (wrong.status_code, "That is not the token" in wrong.text) == (401, True)
+        page = session.post(f"{url}/login", data={"token": READ, "next": "/?offset=0"}, timeout=TIMEOUT)
+        assert (page.status_code, page.url) == (200, f"{url}/?offset=0")
+        cookie = page.history[0].headers["Set-Cookie"]
+        for part in ("HttpOnly", "SameSite=strict", "Path=/"):
+            assert part in cookie
+        assert READ not in cookie
+        assert session.get(f"{url}/api/runs", timeout=TIMEOUT).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "",
+        "/\r\nX: y",
+        "/ü",
+    ],
+)
+def test_signing_in_leads_nowhere_else(locked: tuple[str, Store, str], where: str) -> None:
+    url, _, _token = locked
+    answer = requests.post(
+        f"{url}/login", data={"token": READ, "next": where}, timeout=TIMEOUT, allow_redirects=False
+    )
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/")
+    form = requests.get(f"{url}/login", params={"next": '"><script>alert(1)</script>'}, timeout=TIMEOUT)
+    assert "<script>" not in form.text
+
+
+def test_a_form_of_a_thousand_fields_is_refused(locked: tuple[str, Store, str]) -> None:
+    url, _, _token = locked
+    many = "&".join(f"a{n}=1" for n in range(1000))
+    assert requests.post(f"{url}/login", data=many, timeout=TIMEOUT).status_code == 400
+    assert requests.post(f"{url}/login", data="a" * 20_000, timeout=TIMEOUT).status_code == 413
+
+
+def test_without_a_token_in_the_settings_everybody_reads(settings: MakeSettings) -> None:
+    with serving(settings()) as (url, _, _token):
+        assert requests.get(f"{url}/api/runs", timeout=TIMEOUT).status_code == 200
+        assert requests.get(f"{url}/login", timeout=TIMEOUT).status_code == 404
+
+
+# --- settings that cannot be used
+
+
+@pytest.mark.parametrize("text", ["", "short", "with a blank in it, and long enough otherwise"])
+def test_a_weak_secret_is_refused_and_not_shown(settings: MakeSettings, tmp_path: Path, text: str) -> None:
+    there = settings(hud__ingest_token=secret(tmp_path, "weak", text))
+    with pytest.raises(SettingsError, match="holds no secret of 32 or more characters") as caught:
+        open_app(there, clock=lambda: NOW, warn=print)
+    assert "hud.ingest_token" in str(caught.value)
+    assert not text or text not in str(caught.value)
+
+
+def test_a_secret_or_list_that_is_not_there_is_named(settings: MakeSettings) -> None:
+    for key in ("read_token", "webhook_secret", "allow_list"):
+        with pytest.raises(MissingInputError, match="gone"):
+            open_app(settings(**{f"hud__{key}": "gone"}), clock=lambda: NOW, warn=print)
+
+
+def test_an_allow_list_without_our_own_repository_is_said(settings: MakeSettings, tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text("L2: [Torch-Spyre/torch-spyre]\n")
+    said: list[str] = []
+    with serving(settings(hud__allow_list="list.yaml"), said):
+        pass
+    (line,) = said
+    assert f"{REPOSITORY}, whose results are reported here, is not at L2 or above" in line
+
+
+# --- an issuer over real HTTP
+
+
+class Issuing:
+    """An issuer: its key, its address, and what it answers to whoever asks for its keys."""
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
+        self.answer: tuple[int, dict[str, str], str] = (200, {}, json.dumps({"keys": [{**jwk, "kid": "k"}]}))
+        self.asked: list[str] = []
+        self.url = ""
+
+    def token(self, **claims: Any) -> str:
+        said = {"iss": self.url, "aud": "hud", "exp": NOW + 60, "iat": NOW, **claims}
+        return jwt.encode(said, self.key, algorithm="RS256", headers={"kid": "k"})
+
+
+@pytest.fixture
+def issuing() -> Iterator[Issuing]:
+    state = Issuing()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.asked.append(self.path)
+            status, headers, body = state.answer
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body.encode())
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        state.url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield state
+        server.shutdown()
+        thread.join(10)
+
+
+def test_a_jenkins_job_reports_with_a_token_of_its_plugin(
+    settings: MakeSettings, issuing: Issuing, payload: dict[str, Any]
+) -> None:
+    issuing.url += "/oidc"
+    job = "https://jenkins.example/job/spyre/job/nightly/"
+    token = issuing.token(sub=job, build_number=7)
+    mapped = {"https://jenkins.example/job/spyre/*": REPOSITORY}
+    known = {"url": issuing.url, "kind": "jenkins", "audience": "hud", "repositories": mapped}
+    with serving(settings(hud__issuers=[known])) as (url, store, _):
+        for _ in range(3):
+            answer = requests.post(
+                f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT
+            )
+            assert answer.json() == {"ok": True, "status": "completed"}
+        assert store.jobs(limit=1)[0]["downstream_repo"] == REPOSITORY
+    assert issuing.asked == ["/oidc/jwks"]
+
+
+FETCHES: list[tuple[str, tuple[int, dict[str, str], str]]] = [
+    ("a redirect", (302, {"Location": "http://127.0.0.1:1/"}, "")),
+    ("an error", (500, {}, "")),
+    ("no JSON", (200, {}, "<html>")),
+    ("a megabyte", (200, {}, "[" + " " * 2**20 + "]")),
+    ("deep lists", (200, {}, "[" * 100_000)),
+    ("a list", (200, {}, "[]")),
+]
+
+
+@pytest.mark.parametrize("row", FETCHES, ids=lambda row: row[0])
+def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
+    settings: MakeSettings,
+    issuing: Issuing,
+    payload: dict[str, Any],
+    row: tuple[str, tuple[int, dict[str, str], str]],
+) -> None:
+    issuing.answer = row[1]
+    token = issuing.token(repository=REPOSITORY)
+    with serving(settings(hud__issuers=[{"url": issuing.url, "audience": "hud"}])) as (url, _, _token):
+        for _ in range(3):
+            answer = requests.post(
+                f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT
+            )
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "11")
+            assert token not in answer.text
+    assert issuing.asked == ["/.well-known/jwks"]
+
+
+# --- hostile sockets
+
+
+def raw(url: str, *pieces: bytes) -> bytes:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        connection.shutdown(socket.SHUT_WR)
+        said = b""
+        while chunk := connection.recv(65536):
+            said += chunk
+        return said
+
+
+@pytest.fixture
+def plain(settings: MakeSettings) -> Iterator[tuple[str, Store, str]]:
+    with serving(settings()) as running:
+        yield running
+
+
+SMUGGLED = [
+    b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+    b"Content-Length: -5\r\n\r\n",
+    b"Content-Length: 1e3\r\n\r\n",
+    b"Content-Length: " + b"9" * 400 + b"\r\n\r\n",
+    b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n\r\n",
+    b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    b"Bad Header: x\r\n\r\n",
+    b"X: a\0b\r\n\r\n",
+    b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("rest", SMUGGLED, ids=range(len(SMUGGLED)))
+def test_a_request_in_a_request_is_never_taken(
+    plain: tuple[str, Store, str], rest: bytes, payload: dict[str, Any]
+) -> None:
+    url, store, token = plain
+    head = f"POST /github/callback HTTP/1.1\r\nHost: hud\r\nAuthorization: Bearer {token}\r\n".encode()
+    said = raw(url, head + rest)
+    assert said.count(b"HTTP/1.1 ") <= 1
+    assert b" 200 " not in said.split(b"\r\n")[0]
+    assert b" 500 " not in said.split(b"\r\n")[0]
+    assert store.count_jobs() == 0
+    answer = requests.post(f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT)
+    assert answer.status_code == 200
+
+
+def test_a_body_that_ends_too_soon_writes_nothing(plain: tuple[str, Store, str]) -> None:
+    url, store, token = plain
+    head = f"POST /github/callback HTTP/1.1\r\nHost: hud\r\nAuthorization: Bearer {token}\r\n"
+    raw(url, head.encode() + b"Content-Length: 100\r\n\r\n{")
+    assert store.count_jobs() == 0
+
+
+def test_a_body_that_drips_is_given_up(
+    plain: tuple[str, Store, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, _, token = plain
+    monkeypatch.setattr("ci.hud.server.http.BODY_TIMEOUT_S", 0.2)
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=TIMEOUT)
+    connection.putrequest("POST", "/github/callback")
+    connection.putheader("Authorization", f"Bearer {token}")
+    connection.putheader("Content-Length", "1000")
+    connection.endheaders()
+    connection.send(b"{")
+    assert connection.getresponse().status == 408
+    connection.close()
+
+
+ODD = [
+    b'{"delivery_id": "a", "delivery_id": "b"}',
+    b'{"a": Infinity}',
+    b'{"a": -Infinity}',
+    b'{"a": 1e400}',
+    b'{"a": "\\ud800"}',
+    b'{"workflow": {"run_id": 1e400}}',
+    b'{"workflow": {"run_id": ' + b"9" * 5000 + b"}}",
+    b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    b"\xef\xbb\xbf{}",
+    b'{"delivery_id": 5}',
+    b"null",
+    b"\0" * 1000,
+]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("path", ["/github/callback", "/api/dispatch", "/api/crcr/results"])
+def test_an_odd_body_is_never_a_crash(
+    settings: MakeSettings, tmp_path: Path, strict: bool, path: str
+) -> None:
+    there = settings(hud__strict_upstream=strict, hud__ingest_token=secret(tmp_path, "relay", SECRET))
+    with serving(there) as (url, store, token):
+        for body in ODD:
+            headers = {**bearer(token), "x-hud-internal-bot": SECRET, "Content-Type": "text/plain"}
+            answer = requests.post(url + path, data=body, headers=headers, timeout=TIMEOUT)
+            allowed = {400, 500} if strict and path != "/api/dispatch" else {400}
+            assert answer.status_code in allowed, (body[:60], answer.text)
+            assert answer.json()
+        assert store.count_jobs() == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_hostile_values_are_kept_as_they_are_or_left_out(
+    settings: MakeSettings, strict: bool, payload: dict[str, Any]
+) -> None:
+    with serving(settings(hud__strict_upstream=strict)) as (url, store, token):
+        for number, text in enumerate(
+            ("'; DROP TABLE test_run; --", "\0", "\u202e", "x" * 1000, "{{7*7}}"), 1
+        ):
+            workflow = {**payload["workflow"], "run_id": number, "job_name": text}
+            content = {**payload, "workflow": workflow}
+            answer = requests.post(
+                f"{url}/github/callback", json=content, headers=bearer(token), timeout=TIMEOUT
+            )
+            assert answer.status_code == 200, answer.text
+            (row,) = [one for one in store.jobs(limit=50) if one["run_id"] == str(number)]
+            assert row["job_name"] == text
+        assert requests.get(f"{url}/", timeout=TIMEOUT).status_code == 200

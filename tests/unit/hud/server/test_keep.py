@@ -1,0 +1,185 @@
+"""The sweep of what is old: jobs with their tests, states, uploads; and when chores are due."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.hud.callback import Callback
+from ci.hud.identity import job_number
+from ci.hud.rows import Job
+from ci.hud.server.chores import Chores
+from ci.hud.server.keep import DAY_S, Pruned, give_back, prune
+from ci.hud.server.row_store import SqliteRowStore
+from ci.hud.server.store import Store
+from ci.hud.server.sweeper import SILENT_S
+from ci.hud.server.uploads import Incoming, Uploads
+
+REPOSITORY = "o/r"
+NOW = 1_785_000_000.0
+TABLES = ("crcr_workflow_job", "job_detail", "test_run", "test_run_summary", "job_card", "upload")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "hud.sqlite")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def rows(store: Store) -> SqliteRowStore:
+    return SqliteRowStore(store.transaction)
+
+
+def add_job(store: Store, payload: dict[str, Any], number: int, *, at: float, tests: int = 3) -> None:
+    workflow = {**payload["workflow"], "run_id": number, "check_run_id": f"job-{number}"}
+    store.record(Callback.model_validate({**payload, "workflow": workflow}), repository=REPOSITORY, at=at)
+    job = Job(
+        workflow_id=number,
+        workflow_run_attempt=1,
+        job_id=job_number(f"job-{number}", repository=REPOSITORY),
+    )
+    ids = dict(zip(("workflow_id", "workflow_run_attempt", "job_id"), job.numbers(), strict=True))
+    same = {**ids, "file": "test_a.py", "classname": "A", "time": 0.5, "invoking_file": "test_a"}
+    found = [{**same, "name": f"test_{n}"} for n in range(tests)]
+    incoming = Incoming(repository=REPOSITORY, job=job, kind="test_run", name="all", sha256="0" * 64)
+    Uploads(store, SqliteRowStore(store.transaction)).take(incoming, found, at=at)
+
+
+def counts(store: Store) -> dict[str, int]:
+    return {
+        table: store.database.rows(f"SELECT count(*) AS n FROM {table}")[0]["n"]  # noqa: S608  # ours
+        for table in TABLES
+    }
+
+
+def test_a_job_goes_with_everything_that_is_its_own(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    add_job(store, payload, 1, at=NOW - 100 * DAY_S)
+    alone = counts(store)
+    add_job(store, payload, 2, at=NOW)
+    gone = prune(store, rows, before=NOW - 90 * DAY_S, at=NOW)
+    assert gone == Pruned(jobs=1, uploads=1, tests=3)
+    assert counts(store) == alone
+    assert [row["run_id"] for row in store.jobs(limit=5)] == ["2"]
+
+
+def test_a_dry_run_counts_and_takes_nothing(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    add_job(store, payload, 1, at=NOW - 100 * DAY_S)
+    store.dispatch(delivery_id="d", repository=REPOSITORY, at=NOW - 100 * DAY_S)
+    before = counts(store)
+    told = prune(store, rows, before=NOW, at=NOW, dry_run=True)
+    assert counts(store) == before
+    assert prune(store, rows, before=NOW, at=NOW) == told == Pruned(jobs=1, uploads=1, tests=3, states=1)
+    assert set(counts(store).values()) == {0}
+    assert prune(store, rows, before=NOW, at=NOW) == Pruned()
+
+
+def test_a_claimed_start_neither_keeps_a_job_nor_takes_it_away(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    for number, start, at in ((1, "1971-01-01T00:00:00Z", NOW), (2, "2200-01-01T00:00:00Z", NOW - 9 * DAY_S)):
+        workflow = {"started_at": start, "completed_at": start}
+        add_job(store, {**payload, "workflow": {**payload["workflow"], **workflow}}, number, at=at)
+    prune(store, rows, before=NOW - DAY_S, at=NOW)
+    assert [row["run_id"] for row in store.jobs(limit=5)] == ["1"]
+
+
+def test_tests_two_jobs_share_stay_with_the_younger(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    add_job(store, payload, 1, at=NOW - 10 * DAY_S)
+    same = {**payload["workflow"], "run_id": 1, "check_run_id": "job-1", "name": "Another"}
+    store.record(Callback.model_validate({**payload, "workflow": same}), repository=REPOSITORY, at=NOW)
+    assert prune(store, rows, before=NOW - DAY_S, at=NOW) == Pruned(jobs=1)
+    assert counts(store)["test_run"] == 3
+    assert prune(store, rows, before=NOW + DAY_S, at=NOW) == Pruned(jobs=1, uploads=1, tests=3)
+    assert counts(store)["job_card"] == 0
+
+
+def test_rows_whose_job_is_gone_go_too(store: Store, rows: SqliteRowStore, payload: dict[str, Any]) -> None:
+    add_job(store, payload, 1, at=NOW - 10 * DAY_S)
+    with store.transaction() as connection:
+        connection.execute("DELETE FROM crcr_workflow_job")
+    assert prune(store, rows, before=NOW - DAY_S, at=NOW) == Pruned(uploads=1, tests=3)
+    assert counts(store)["test_run"] == counts(store)["job_card"] == 0
+
+
+def test_what_is_freed_goes_back_to_the_disk(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    add_job(store, payload, 1, at=NOW - 10 * DAY_S, tests=5000)
+    give_back(store)
+    before = store.path.stat().st_size
+    prune(store, rows, before=NOW, at=NOW)
+    give_back(store)
+    assert store.path.stat().st_size < before / 3
+
+
+def test_a_file_of_before_gives_back_when_it_may_be_locked(tmp_path: Path) -> None:
+    path = tmp_path / "hud.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE filler (text TEXT)")
+    connection.executemany("INSERT INTO filler VALUES (?)", [("x" * 1000,) for _ in range(2000)])
+    connection.commit()
+    connection.execute("DROP TABLE filler")
+    connection.commit()
+    connection.close()
+    store = Store(path)
+    give_back(store)
+    before = path.stat().st_size
+    give_back(store, whole=True)
+    assert path.stat().st_size < before / 3
+    with store.alone() as writer:
+        assert writer.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    store.close()
+
+
+def chores(store: Store, said: list[str]) -> Chores:
+    rows = SqliteRowStore(store.transaction)
+    return Chores(store=store, rows=rows, warn=said.append, sweep_every_s=600, keep_days=30)
+
+
+def running(store: Store, payload: dict[str, Any], at: float) -> None:
+    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=at)
+    content = {**payload, "event_type": "pull_request", "delivery_id": "d-1"}
+    workflow = {**payload["workflow"], "status": "in_progress"}
+    store.record(Callback.model_validate({**content, "workflow": workflow}), repository=REPOSITORY, at=at)
+
+
+def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payload: dict[str, Any]) -> None:
+    said: list[str] = []
+    work = chores(store, said)
+    running(store, payload, NOW)
+    work.tick(NOW + SILENT_S - 60)
+    work.tick(NOW + SILENT_S + 60)
+    assert said == []
+    work.tick(NOW + SILENT_S + 600)
+    assert said == ["HUD store: 1 jobs were silent for 6 hours and count as timed out"]
+    work.tick(NOW + 50 * DAY_S)
+    assert said[1:] == ["HUD store: 1 jobs older than 30 days were pruned"]
+
+
+def test_a_chore_that_fails_is_said_and_comes_again(
+    store: Store, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: Any, **__: Any) -> int:
+        raise sqlite3.OperationalError("database is locked")
+
+    said: list[str] = []
+    work = chores(store, said)
+    running(store, payload, NOW)
+    monkeypatch.setattr("ci.hud.server.chores.sweep", locked)
+    work.tick(NOW + SILENT_S + 1)
+    assert said == ["HUD store: sweep failed and is tried again: database is locked"]
+    monkeypatch.undo()
+    work.tick(NOW + SILENT_S + 2)
+    assert said[1:] == ["HUD store: 1 jobs were silent for 6 hours and count as timed out"]
