@@ -8,26 +8,23 @@ import sqlite3
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from ci.hud.callback import MAX_BYTES, Callback, explain
 from ci.hud.client import CALLBACK_PATH
-from ci.hud.server import pages
+from ci.hud.server.pages import add_pages
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
+from ci.hud.server.read_api import add_read_api
 from ci.hud.server.store import CallbackRefusedError, Store
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
-PAGE_ROWS = 100
 
-JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Offset = Annotated[int, Query(ge=0, le=10**9)]
 Nonce = Annotated[str, Query(max_length=128)]
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
@@ -45,7 +42,9 @@ def create_app(store: Store, *, token: str, repository: str, clock: Callable[[],
     app = FastAPI(title="spyre-ci HUD", docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_answers(app)
     _add_callback(app, store, token, repository, clock)
-    _add_reading(app, store, token)
+    _add_health(app, store, token)
+    add_read_api(app, store, clock)
+    add_pages(app, store, clock)
     _describe_callback(app)
     return app
 
@@ -67,38 +66,12 @@ def _add_callback(
         return _json({"ok": True, "status": report.workflow.status})
 
 
-def _add_reading(app: FastAPI, store: Store, token: str) -> None:
+def _add_health(app: FastAPI, store: Store, token: str) -> None:
     @app.get("/healthz")
     def health(nonce: Nonce = "") -> JSONResponse:
         """Whether the server and its store work; with a nonce, proof that it knows the write token."""
         told = {"ok": True, "server": SERVER_NAME, "runs": store.count_jobs()}
         return _json({**told, "proof": proof_of_token(token, nonce)} if nonce else told)
-
-    @app.get("/api/runs")
-    def runs(limit: Limit = PAGE_ROWS, offset: Offset = 0) -> JSONResponse:
-        """The latest attempt of each job, the newest start first, with HUD's column names."""
-        return _json({"total": store.count_jobs(), "runs": store.jobs(limit=limit, offset=offset)})
-
-    @app.get("/", response_class=HTMLResponse)
-    def index(offset: Offset = 0) -> HTMLResponse:
-        """The page of runs."""
-        nonce = secrets.token_urlsafe(16)
-        jobs = store.jobs(limit=PAGE_ROWS, offset=offset)
-        page = pages.index(jobs, total=store.count_jobs(), offset=offset, step=PAGE_ROWS, nonce=nonce)
-        return _html(page, nonce)
-
-    @app.get(
-        "/runs/{number}",
-        response_class=HTMLResponse,
-        responses={404: {"description": "there is no such run"}},
-    )
-    def run(number: JobNumber) -> HTMLResponse:
-        """The page of one run."""
-        job = store.job(number)
-        if job is None:
-            raise HTTPException(404, "there is no such run")
-        nonce = secrets.token_urlsafe(16)
-        return _html(pages.run(job, attempts=store.attempts(job), nonce=nonce), nonce)
 
 
 async def _read_body(request: Request) -> bytes:
@@ -142,14 +115,6 @@ def _add_error_answers(app: FastAPI) -> None:
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> JSONResponse:
     return JSONResponse(content, status, {**HEADERS, **(headers or {})})
-
-
-def _html(page: str, nonce: str) -> HTMLResponse:
-    policy = (
-        f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'"
-    )
-    return HTMLResponse(page, headers={**HEADERS, "Content-Security-Policy": policy})
 
 
 def _describe_callback(app: FastAPI) -> None:
