@@ -13,6 +13,7 @@ from ci.hud.server.pages.words import VERDICTS
 WIDTH, HEIGHT = 640.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 8.0, 10.0, 22.0
 BAR, LEAST = 1000.0, 6.0
+LEAST_AXIS = 1e-6
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
@@ -148,7 +149,7 @@ def _drawn(line: Series, points: Sequence[tuple[float, float]]) -> Drawn:
 
 def _ticks(most: float, unit: str) -> list[float]:
     """Round values from 0 to at least `most`, about four."""
-    most = most if most > 0 and math.isfinite(most) else 1.0
+    most = most if most > LEAST_AXIS and math.isfinite(most) else 1.0
     if unit == "s" and 4 < most <= 4 * _SECONDS[-1]:  # noqa: PLR2004  # else powers of ten do
         step = next(float(one) for one in _SECONDS if one * 4 >= most)
     else:
