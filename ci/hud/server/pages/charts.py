@@ -103,7 +103,7 @@ def time_chart(
         across = (x - begin) / (end - begin) if end > begin else 0.5
         return (
             round(LEFT + across * (WIDTH - LEFT - RIGHT), 1),
-            round(HEIGHT - BOTTOM - min(y / high, 1.0) * (HEIGHT - TOP - BOTTOM), 1),
+            round(HEIGHT - BOTTOM - min(max(y / high, 0.0), 1.0) * (HEIGHT - TOP - BOTTOM), 1),
         )
 
     return Chart(

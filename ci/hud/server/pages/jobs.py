@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ci.addresses import without_credentials
 from ci.hud.callback import RunDetails, is_web_url
 from ci.hud.payload import COUNT_OF_VERDICT
 from ci.hud.server.pages.words import SHA_CHARACTERS, conclusion_mark, duration, time_text
@@ -89,8 +90,8 @@ def view(job: Mapping[str, Any]) -> JobView:
         started_minute=time_text(job["started_at"]),
         completed=time_text(job["completed_at"], SECONDS),
         duration=duration(job["duration_seconds"]) if job["completed_at"] else "",
-        run_url=job["workflow_run_url"] if is_web_url(job["workflow_run_url"]) else "",
-        artifact_url=job["artifact_url"] if is_web_url(job["artifact_url"]) else "",
+        run_url=_link(job["workflow_run_url"]),
+        artifact_url=_link(job["artifact_url"]),
     )
 
 
@@ -135,3 +136,9 @@ def _verdicts(details: RunDetails) -> list[tuple[str, int, str]]:
         if number
     ]
     return told + [("failed in quarantine", forgiven, "skip")] * bool(forgiven)
+
+
+def _link(url: str) -> str:
+    """An address to link to, without credentials; empty where it is none of the web."""
+    shown = without_credentials(url)
+    return shown if is_web_url(shown) else ""

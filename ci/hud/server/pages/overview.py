@@ -14,7 +14,7 @@ from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.jobs import chosen_jobs, count_jobs, list_jobs
 from ci.hud.server.read_api.parameters import Clock, Filters, Offset
 
-ROWS = 100
+ROWS, LANES = 100, 60
 
 
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
@@ -25,7 +25,12 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
         window = filters.window(clock())
         back_ends = summary.back_ends(chosen_jobs(database, window))
         return page(
-            "summary.html", here="/", form=form(database, window), back_ends=back_ends, strip=summary.STRIP
+            "summary.html",
+            here="/",
+            form=form(database, window),
+            back_ends=back_ends,
+            strip=summary.STRIP,
+            most=LANES,
         )
 
     @router.get("/runs")

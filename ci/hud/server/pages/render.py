@@ -48,6 +48,7 @@ def _environment() -> Environment:
         "duration": words.duration,
         "when": words.time_text,
         "day": lambda text: words.time_text(text, "%Y-%m-%d"),
+        "minute": lambda text: words.time_text(text, "%d %b %H:%M"),
         "line": one_line,
     }
     environment.globals |= {

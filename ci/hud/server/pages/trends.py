@@ -21,7 +21,7 @@ from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.timing import LaneTimes, lane_times
 from ci.hud.server.read_api.parameters import Clock, Filters
 
-SLOWEST, LANES = 20, 12
+SLOWEST, LANES, CARDS = 20, 12, 200
 
 
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
@@ -37,7 +37,8 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             "cards.html",
             here="/cards",
             form=form(database, window),
-            cards=[(one, trend_charts.card_strip(one, days)) for one in cards],
+            cards=[(one, trend_charts.card_strip(one, days)) for one in cards[:CARDS]],
+            total=len(cards),
             days=days,
         )
 

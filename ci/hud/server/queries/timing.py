@@ -44,9 +44,10 @@ def signal_seconds(job: Job) -> float | None:
     """How long after its start a job could say whether it is good; None where it told no end."""
     if not job.completed_at or not job.done:
         return None
+    whole = max(job.duration_s, 0.0)
     if job.first_failure_s is not None and not job.green:
-        return min(job.first_failure_s, job.duration_s)
-    return job.duration_s
+        return min(job.first_failure_s, whole)
+    return whole
 
 
 def lane_times(jobs: Iterable[Job]) -> list[LaneTimes]:
@@ -64,7 +65,7 @@ def lane_times(jobs: Iterable[Job]) -> list[LaneTimes]:
             repo=repo,
             lane=lane,
             jobs=found[::-1],
-            duration=spread(job.duration_s for job in found if job.completed_at),
+            duration=spread(max(job.duration_s, 0.0) for job in found if job.completed_at),
             queue=spread(job.queue_s for job in found if job.queue_s is not None),
             signal=spread(seconds for job in found if (seconds := signal_seconds(job)) is not None),
         )

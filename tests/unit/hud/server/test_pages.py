@@ -120,6 +120,15 @@ def test_urls_that_are_no_web_pages_are_no_links(store: Store, payload: dict[str
     assert url not in page
 
 
+def test_a_link_shows_no_credentials(store: Store, payload: dict[str, Any]) -> None:
+    job = row(
+        store, payload, url="https://me:hush@ci.example/1", artifact_url="https://a.example/?token=hush"
+    )
+    page = run_page(job, [job])
+    assert "hush" not in page
+    assert 'href="https://ci.example/1"' in page
+
+
 @pytest.mark.parametrize(
     ("workflow", "label", "colour"),
     [
