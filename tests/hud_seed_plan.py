@@ -114,12 +114,12 @@ def _pull_request(
 ) -> Iterator[Job]:
     start = midnight + timedelta(hours=6, minutes=draw.randint(0, 16 * 60))
     sha, delivery = f"{draw.getrandbits(160):040x}", f"{draw.getrandbits(128):032x}"
-    for place, (workflow, job) in enumerate((("PR", "pr"), ("PR", "pr-compile"))):
+    for workflow, job in (("PR", "pr"), ("PR", "pr-compile")):  # two jobs of one run
         for attempt in (1, 2) if draw.random() < 0.15 else (1,):
             yield Job(
                 SPYRE, "pr", "pull_request", workflow, job, day,
                 start + timedelta(minutes=50 * (attempt - 1)),
-                sha, delivery, run_id + 1 + place, attempt=attempt, pr=pull, weight=1.0,
+                sha, delivery, run_id + 1, attempt=attempt, pr=pull, weight=1.0,
                 share=min(percent, 25.0), stage=min(stage, 2),
                 conclusion="cancelled" if draw.random() < 0.03 else "",
             )  # fmt: skip

@@ -36,6 +36,14 @@ def test_a_missing_nightly_is_an_outage_from_when_it_should_have_started() -> No
     assert one.long
 
 
+@pytest.mark.parametrize(
+    ("days", "missing"), [((1, 2, 3.4), False), ((1, 2, 4, 5), True), ((1, 2, 3.6, 4.6), True)]
+)
+def test_a_nightly_is_missing_after_one_and_a_half_intervals(days: tuple[float, ...], missing: bool) -> None:
+    found = outages([made(number, days=day) for number, day in enumerate(days)], NOW.timestamp() - DAY)
+    assert [one.missing for one in found] == [True] * missing
+
+
 def test_a_lane_that_stopped_is_out_until_now() -> None:
     (one,) = outages([made(day, days=day) for day in (5, 6, 7)], NOW.timestamp())
     assert (one.began, one.ended, one.seconds) == (at(4), "", 4 * DAY)

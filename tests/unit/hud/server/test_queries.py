@@ -93,6 +93,17 @@ def test_the_worst_tests(database: SqliteDatabase, rows: list[Row], window: Wind
     assert total == len(wanted)
     assert len(found) == min(total, 50)
     assert {one.test_id: one.runs for one in found}.items() <= wanted.items()
+    cards = {one.test_id: one.cards for one in found}
+    assert cards == {
+        name: len(
+            {
+                row["card"]
+                for row in within(rows, window)
+                if (row["test_id"], row["verdict"]) == (name, verdict)
+            }
+        )
+        for name in cards
+    }
     assert [one.runs for one in found] == sorted(wanted.values(), reverse=True)[:50]
 
 
