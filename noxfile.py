@@ -65,7 +65,7 @@ def pytorch(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def hud(session: nox.Session) -> None:
-    """Serve the embedded HUD-compatible endpoint with its page of runs."""
+    """Serve the embedded HUD-compatible endpoint with its pages."""
     install(session, "-e", ".")
     run_keeping_code(session, "spyre-ci", "hud", "serve", *session.posargs)
 

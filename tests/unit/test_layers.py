@@ -22,6 +22,9 @@ ACROSS = {
     ("ci.live", "ci.report.replay"),
     ("ci.live", "ci.report.verdict"),
     ("ci.live", "ci.report.text"),
+    # A page shows what tests say, and calls flaky what a report calls flaky.
+    ("ci.hud", "ci.report.text"),
+    ("ci.hud", "ci.report.flakes"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import FastAPI, HTTPException, Path, Query
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi import FastAPI, Query
+from fastapi.responses import JSONResponse
 
-from ci.hud.server import pages
 from ci.hud.server.access import add_access
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.dispatch import add_dispatch
 from ci.hud.server.gate import Gate
-from ci.hud.server.http import add_error_answers, html_answer, json_answer
+from ci.hud.server.http import add_error_answers, json_answer
+from ci.hud.server.pages import add_pages
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.read_api import add_read_api
 from ci.hud.server.relay import add_relay
 from ci.hud.server.results import add_results
 from ci.hud.server.row_store import SqliteRowStore
@@ -25,12 +25,8 @@ from ci.hud.server.strict_relay import add_strict_relay
 from ci.hud.server.upload_route import add_uploads
 from ci.hud.server.uploads import Uploads
 
-PAGE_ROWS = 100
 RATE_LIMIT = 100
 
-JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Offset = Annotated[int, Query(ge=0, le=10**9)]
 Nonce = Annotated[str, Query(max_length=128)]
 
 
@@ -62,39 +58,15 @@ def create_app(
     add_dispatch(app, store, gate)
     uploads = Uploads(store, SqliteRowStore(store.transaction))
     add_uploads(app, uploads, admit=gate.admit, clock=clock, folder=store.path.parent)
-    _add_reading(app, store, token)
+    _add_health(app, store, token)
+    add_read_api(app, store, clock)
+    add_pages(app, store, clock)
     return app
 
 
-def _add_reading(app: FastAPI, store: Store, token: str) -> None:
+def _add_health(app: FastAPI, store: Store, token: str) -> None:
     @app.get("/healthz")
     def health(nonce: Nonce = "") -> JSONResponse:
         """Whether the server and its store work; with a nonce, proof that it knows the write token."""
         told = {"ok": True, "server": SERVER_NAME, "runs": store.count_jobs()}
         return json_answer({**told, "proof": proof_of_token(token, nonce)} if nonce else told)
-
-    @app.get("/api/runs")
-    def runs(limit: Limit = PAGE_ROWS, offset: Offset = 0) -> JSONResponse:
-        """The latest attempt of each job, the newest start first, with HUD's column names."""
-        return json_answer({"total": store.count_jobs(), "runs": store.jobs(limit=limit, offset=offset)})
-
-    @app.get("/", response_class=HTMLResponse)
-    def index(offset: Offset = 0) -> HTMLResponse:
-        """The page of runs."""
-        nonce = secrets.token_urlsafe(16)
-        jobs = store.jobs(limit=PAGE_ROWS, offset=offset)
-        page = pages.index(jobs, total=store.count_jobs(), offset=offset, step=PAGE_ROWS, nonce=nonce)
-        return html_answer(page, nonce)
-
-    @app.get(
-        "/runs/{number}",
-        response_class=HTMLResponse,
-        responses={404: {"description": "there is no such run"}},
-    )
-    def run(number: JobNumber) -> HTMLResponse:
-        """The page of one run."""
-        job = store.job(number)
-        if job is None:
-            raise HTTPException(404, "there is no such run")
-        nonce = secrets.token_urlsafe(16)
-        return html_answer(pages.run(job, attempts=store.attempts(job), nonce=nonce), nonce)

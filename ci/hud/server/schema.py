@@ -196,6 +196,14 @@ SELECT j.*, CAST(j.run_id AS BIGINT) AS workflow_id, j.run_attempt AS workflow_r
 FROM crcr_workflow_job AS j
 """
 
+# Since when a test has a problem is asked of a whole history; its problems are few, so this stays small. A
+# query uses it where it has the very same condition.
+PROBLEM = "verdict IN ('failed', 'hardware', 'infrastructure', 'not_run', 'flaky', 'xpassed')"
+PROBLEMS_OF_TEST = f"""
+CREATE INDEX test_problem ON test_run (test_key, verdict, workflow_id, workflow_run_attempt, job_id)
+WHERE {PROBLEM}
+"""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         JOBS,
@@ -222,4 +230,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP VIEW crcr_workflow_job_ranked",
         JOBS_RANKED_2,
     ),
+    (PROBLEMS_OF_TEST,),
 )

@@ -233,8 +233,8 @@ def test_pages_load_nothing_from_elsewhere(url: str, payload: dict[str, Any]) ->
         ("/docs", 404),
         ("/api/runs?limit=0", 422),
         ("/api/runs?limit=100000", 422),
-        ("/?offset=-1", 422),
-        ("/?offset=5", 200),
+        ("/runs?offset=-1", 422),
+        ("/runs?offset=5", 200),
         ("/openapi.json", 200),
     ],
 )

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.hud.callback import Callback
-from ci.hud.server import pages
+from ci.hud.server.pages import jobs as pages
+from ci.hud.server.pages import words
+from ci.hud.server.pages.render import page_text
+from ci.hud.server.queries.jobs import attempts, list_jobs
 from ci.hud.server.store import Store
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
@@ -26,11 +29,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def row(store: Store, payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
     content = {**payload, "workflow": {**payload["workflow"], **workflow}}
     store.record(Callback.model_validate(content), repository="o/r", at=1000)
-    return store.jobs(limit=1)[0]
+    return list_jobs(store.database, limit=1)[0]
 
 
 def index(jobs: list[dict[str, Any]], **more: Any) -> str:
-    return pages.index(jobs, **{"total": len(jobs), "offset": 0, "step": 100, "nonce": "n", **more})
+    values = {"total": len(jobs), "offset": 0, "step": 100, **more}
+    return page_text("runs.html", nonce="n", here="/runs", jobs=[pages.view(job) for job in jobs], **values)
+
+
+def run_page(job: dict[str, Any], tries: list[dict[str, Any]]) -> str:
+    nothing: dict[str, Any] = {"before": None, "cards": [], "totals": {}, "overall": [], "bars": []}
+    nothing |= {"problems": [], "files": [], "slowest": [], "seen": 40, "command": str}
+    shown = {"job": pages.view(job), "attempts": [pages.view(one) for one in tries]}
+    return page_text("run.html", nonce="n", here="/runs", **shown, **nothing)
 
 
 def test_the_list_says_what_a_person_looks_for(store: Store, payload: dict[str, Any]) -> None:
@@ -58,8 +69,8 @@ def test_an_empty_list_says_how_to_get_a_run() -> None:
 
 def test_the_list_leads_to_newer_and_older_runs(store: Store, payload: dict[str, Any]) -> None:
     page = index([row(store, payload)], total=301, offset=100)
-    assert 'href="/?offset=0">Newer' in page
-    assert 'href="/?offset=200">Older' in page
+    assert 'href="/runs">Newer' in page
+    assert 'href="/runs?offset=200">Older' in page
     assert "Older" not in index([row(store, payload)])
 
 
@@ -68,7 +79,7 @@ def test_the_page_of_a_run_has_its_verdicts_and_attempts(store: Store, payload: 
     second = row(
         store, payload, run_attempt=2, check_run_id="b", artifact_url="https://a.example/report.html"
     )
-    page = pages.run(second, attempts=store.attempts(second), nonce="n")
+    page = run_page(second, attempts(store.database, second))
     assert re.search(r"xfailed</td><td class=\"number\">1<", page)
     assert f'href="/runs/{first["id"]}">1</a>' in page
     assert "2, this one" in page
@@ -80,7 +91,7 @@ def test_the_page_of_a_run_has_its_verdicts_and_attempts(store: Store, payload: 
 def test_a_failure_in_quarantine_is_told_apart(store: Store, payload: dict[str, Any]) -> None:
     details = {"verdicts": {"passed": 1, "failed": 5}, "quarantined": 2}
     job = row(store, {**payload, "payload": {**payload["payload"], "spyre_ci": details}})
-    page = pages.run(job, attempts=[job], nonce="n")
+    page = run_page(job, [job])
     assert re.search(r"failed</td><td class=\"number\">3<", page)
     assert re.search(r"failed in quarantine</td><td class=\"number\">2<", page)
 
@@ -95,7 +106,7 @@ def test_hostile_text_is_inert(store: Store, payload: dict[str, Any]) -> None:
     }
     content = {**payload, "delivery_id": HOSTILE, "payload": {"head_sha": HOSTILE, "spyre_ci": details}}
     job = row(store, content, name=HOSTILE, job_name=HOSTILE, conclusion=HOSTILE, url=f"https://x/{HOSTILE}")
-    for page in (index([job]), pages.run(job, attempts=[job, job], nonce="n")):
+    for page in (index([job]), run_page(job, [job, job])):
         assert "<script" not in page
         assert "<img" not in page
         assert "49" not in re.sub(r"\d{3,}", "", page.partition("</style>")[2])
@@ -105,8 +116,17 @@ def test_hostile_text_is_inert(store: Store, payload: dict[str, Any]) -> None:
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "JaVaScRiPt:alert(1)", "//x"])
 def test_urls_that_are_no_web_pages_are_no_links(store: Store, payload: dict[str, Any], url: str) -> None:
     job = row(store, payload, url=url, artifact_url=url)
-    page = pages.run(job, attempts=[job], nonce="n")
+    page = run_page(job, [job])
     assert url not in page
+
+
+def test_a_link_shows_no_credentials(store: Store, payload: dict[str, Any]) -> None:
+    job = row(
+        store, payload, url="https://me:hush@ci.example/1", artifact_url="https://a.example/?token=hush"
+    )
+    page = run_page(job, [job])
+    assert "hush" not in page
+    assert 'href="https://ci.example/1"' in page
 
 
 @pytest.mark.parametrize(
@@ -145,10 +165,22 @@ def test_what_others_write_as_environment_does_no_harm(
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(-5, "0 s"), (0, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (185, "3 min 05 s"), (7621, "2 h 07 min")],
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (0.0004, "<1 ms"),
+        (0.0421, "42 ms"),
+        (0.41, "0.4 s"),
+        (9.99, "10 s"),
+        (59.4, "59 s"),
+        (60, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (7621, "2 h 07 min"),
+        (350_000, "4 d 1 h"),
+    ],
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
-    assert pages.duration(seconds) == text
+    assert words.duration(seconds) == text
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))

@@ -1,0 +1,87 @@
+"""The pages of one run: what failed and why, and all its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+from fastapi.responses import HTMLResponse
+
+from ci.hud.server.database import Database
+from ci.hud.server.pages import jobs
+from ci.hud.server.pages.again import command_of
+from ci.hud.server.pages.charts import verdict_bar
+from ci.hud.server.pages.render import page
+from ci.hud.server.pages.words import VERDICTS
+from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
+from ci.hud.server.queries.jobs import attempts, job_before, one_job
+from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
+from ci.hud.server.read_api.parameters import Clock, JobNumber, Offset, Text, Verdict
+
+FILES, SLOWEST, ROWS = 20, 15, 100
+
+
+def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
+    """Add a run's page and the page of its tests."""
+
+    @router.get("/runs/{number}")
+    def show_run(number: JobNumber) -> HTMLResponse:
+        job = found_job(database, number)
+        cards = cards_of_run(database, job)
+        view = jobs.view(job)
+        totals = {name: sum(one.verdicts.get(name, 0) for one in cards) for name in VERDICTS}
+        return page(
+            "run.html",
+            here="/runs",
+            job=view,
+            attempts=[jobs.view(one) for one in attempts(database, job)],
+            before=job_before(database, job),
+            cards=cards,
+            totals=totals,
+            overall=verdict_bar(totals),
+            bars=[verdict_bar(one.verdicts) for one in cards],
+            problems=problems_of_run(database, job) if cards else [],
+            seen=SEEN,
+            files=files_of_run(database, job, limit=FILES) if cards else [],
+            slowest=run_tests(database, job, limit=SLOWEST, order="time")[1] if cards else [],
+            command=lambda test_id: command_of(job, view.device, test_id),
+        )
+
+    @router.get("/runs/{number}/tests")
+    def show_tests(
+        *,
+        number: JobNumber,
+        verdict: Verdict = "",
+        file: Text = "",
+        card: Text = "",
+        order: Annotated[Literal["verdict", "time"], Query()] = "verdict",
+        offset: Offset = 0,
+    ) -> HTMLResponse:
+        job = found_job(database, number)
+        chosen = {"verdict": verdict, "file": file, "card": card}
+        total, tests = run_tests(database, job, limit=ROWS, offset=offset, order=order, **chosen)
+        cards = cards_of_run(database, job)
+        return page(
+            "run_tests.html",
+            here="/runs",
+            job=jobs.view(job),
+            cards=[one.card for one in cards if one.card],
+            tests=tests,
+            total=total,
+            chosen=chosen | {"order": order},
+            offset=offset,
+            step=ROWS,
+        )
+
+
+def found_job(database: Database, number: int) -> Mapping[str, Any]:
+    """A job's row.
+
+    Raises:
+        HTTPException: 404, there is none.
+    """
+    job = one_job(database, number)
+    if job is None:
+        raise HTTPException(404, "there is no such run")
+    return job

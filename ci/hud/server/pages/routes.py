@@ -1,0 +1,24 @@
+"""The routes of the pages: each asks, has the answer made readable, and fills a template."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI
+
+from ci.hud.server.pages import boards, one_run, overview, tests, trends
+from ci.hud.server.pages.render import PageRoute
+from ci.hud.server.read_api.parameters import Clock
+from ci.hud.server.store import Store
+
+
+def add_pages(app: FastAPI, store: Store, clock: Clock) -> None:
+    """Add every page.
+
+    Args:
+        app: the server.
+        store: what the pages show.
+        clock: seconds since the epoch; what is shown is of the days before it.
+    """
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
+    for room in (overview, boards, one_run, tests, trends):
+        room.add_routes(router, store.database, clock)
+    app.include_router(router)

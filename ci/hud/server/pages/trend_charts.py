@@ -1,0 +1,126 @@
+"""The charts of the pages over time; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from statistics import median
+
+from ci.hud.server.pages.charts import Chart, Series, epoch, time_chart
+from ci.hud.server.pages.words import percent
+from ci.hud.server.queries.card_health import CardDay, CardHealth
+from ci.hud.server.queries.metrics import Metrics, Week
+from ci.hud.server.queries.rollout import LaneRollout, Share, Step
+from ci.hud.server.queries.timing import LaneTimes, signal_seconds
+from ci.hud.server.queries.window import DAY_S, Window, moment
+
+PARTS = (("selected", "k-soft"), ("ran", "k-accent"), ("passed", "k-good"))
+STRIP_DAYS = 90
+# More of them one cannot tell apart.
+MOST_POINTS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayBox:
+    """A day of a card: its style, and what it says when pointed at."""
+
+    x: int
+    kind: str
+    height: float
+    title: str
+
+
+def times_chart(lane: LaneTimes) -> Chart | None:
+    """Duration and time-to-signal of a lane's jobs over time; of many jobs the median of each day."""
+    whole = [(epoch(job.started_at), job.duration_s) for job in lane.jobs if job.completed_at]
+    signal = [
+        (epoch(job.started_at), seconds) for job in lane.jobs if (seconds := signal_seconds(job)) is not None
+    ]
+    each = "each job" if len(whole) <= MOST_POINTS else "median of a day"
+    return time_chart(
+        [
+            Series(name=f"duration, {each}", kind="k-accent", points=_daily(whole)),
+            Series(name="time to signal", kind="k-good", points=_daily(signal)),
+        ],
+        label=f"duration and time to signal of {lane.lane} over time",
+        unit="s",
+    )
+
+
+def _daily(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    by_day: dict[float, list[float]] = {}
+    for x, y in points:
+        by_day.setdefault(x // DAY_S, []).append(y)
+    return [(day * DAY_S, median(values)) for day, values in sorted(by_day.items())]
+
+
+def rollout_charts(lane: LaneRollout) -> list[tuple[str, Chart | None]]:
+    """The shares of a lane over time, by count and by seconds."""
+    made = []
+    for words, name in (("by number of tests", "tests"), ("by seconds of tests", "seconds")):
+        series = [
+            Series(name=part, kind=kind, points=_shares(lane.steps, name, part)) for part, kind in PARTS
+        ]
+        label = f"share of the tests in scope that is selected, ran and passed in {lane.lane}, {words}"
+        made.append((words, time_chart(series, label=label, unit="%", top=1.0)))
+    return made
+
+
+def _shares(steps: Iterable[Step], name: str, part: str) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for step in steps:
+        share: Share | None = getattr(step, name)
+        value = share.of(part) if share is not None else None
+        if value is not None:
+            found.append((epoch(step.started_at), value))
+    return found
+
+
+def flaky_chart(found: Metrics) -> Chart | None:
+    """The flaky share of outcomes by week, beside its limit."""
+    points = [(_at(week), week.flaky / week.ran) for week in found.weeks if week.ran]
+    series = [Series(name="flaky share of outcomes", kind="flaky", points=points)]
+    return time_chart(series, label="flaky share of outcomes by week", unit="%", limit=found.flaky_limit)
+
+
+def pass_chart(found: Metrics) -> Chart | None:
+    """The pass rates of jobs and tests by week."""
+    jobs = [(_at(week), week.successes / week.jobs) for week in found.weeks if week.jobs]
+    tests = [(_at(week), week.good / (week.good + week.bad)) for week in found.weeks if week.good + week.bad]
+    series = [
+        Series(name="jobs that succeeded", kind="k-accent", points=jobs),
+        Series(name="tests that did what was declared", kind="k-good", points=tests),
+    ]
+    return time_chart(series, label="pass rates of jobs and of tests by week", unit="%", top=1.0)
+
+
+def days_of(window: Window) -> list[str]:
+    """The newest days of a window (UTC), at most 90, in order."""
+    last = date.fromisoformat(moment(window.now)[:10])
+    number = min(window.days, STRIP_DAYS)
+    return [(last - timedelta(days=back)).isoformat() for back in reversed(range(number))]
+
+
+def card_strip(card: CardHealth, days: Sequence[str]) -> list[DayBox]:
+    """A card's days as bars: as high as its share of bad tests, at least a line where it was in use."""
+    by_day = {one.day: one for one in card.days}
+    return [_box(place, day, by_day[day]) for place, day in enumerate(days) if day in by_day]
+
+
+def _box(place: int, day: str, one: CardDay) -> DayBox:
+    bad = (one.failed + one.hardware) / one.tests
+    kind = "hardware" if one.hardware else "failed" if one.failed else "passed"
+    told = f"{one.hardware:,} hardware and {one.failed:,} failed of {one.tests:,} tests"
+    return DayBox(
+        x=place,
+        kind=kind,
+        height=round(3 + 27 * min(1.0, bad * 4), 1),
+        title=f"{day}: {told} ({percent(one.failed + one.hardware, one.tests)})",
+    )
+
+
+def _at(week: Week) -> float:
+    return epoch(f"{week.monday}T00:00:00Z")

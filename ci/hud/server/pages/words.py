@@ -1,0 +1,114 @@
+"""How pages say things: numbers, times, conclusions and addresses of other pages; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ci.hud.callback import parse_time
+from ci.hud.identity import key_of_test
+
+# Some proxies and servers take no longer address; a test with a longer id is addressed by its key.
+MAX_ADDRESS = 1500
+SHA_CHARACTERS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """How a conclusion or a verdict is shown: never by colour alone."""
+
+    letter: str
+    word: str
+    kind: str
+
+
+CONCLUSIONS = {
+    "success": Mark(letter="S", word="success", kind="good"),
+    "failure": Mark(letter="F", word="failure", kind="bad"),
+    "cancelled": Mark(letter="C", word="cancelled", kind="warn"),
+    "timed_out": Mark(letter="T", word="timed out", kind="warn"),
+}
+RUNNING, UNKNOWN = (
+    Mark(letter="…", word="running", kind="info"),
+    Mark(letter="?", word="unknown", kind="info"),
+)
+VERDICTS = {
+    "passed": Mark(letter="P", word="passed", kind="passed"),
+    "failed": Mark(letter="F", word="failed", kind="failed"),
+    "flaky": Mark(letter="~", word="flaky", kind="flaky"),
+    "skipped": Mark(letter="S", word="skipped", kind="skipped"),
+    "xfailed": Mark(letter="x", word="failed as expected", kind="xfailed"),
+    "xpassed": Mark(letter="X", word="passed unexpectedly", kind="xpassed"),
+    "hardware": Mark(letter="H", word="hardware", kind="hardware"),
+    "infrastructure": Mark(letter="I", word="infrastructure", kind="infrastructure"),
+    "not_run": Mark(letter="N", word="not run", kind="not_run"),
+}
+
+
+def conclusion_mark(status: str, conclusion: str) -> Mark:
+    """The mark of a job."""
+    if status != "completed":
+        return RUNNING if status == "in_progress" else UNKNOWN
+    if not conclusion:
+        return UNKNOWN
+    return CONCLUSIONS.get(conclusion, Mark(letter=conclusion[0].upper(), word=conclusion, kind="info"))
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: `4 ms`, `0.4 s`, `42 s`, `3 min 05 s`, `2 h 07 min`, `3 d 4 h`."""
+    if 0 < seconds < 0.1:  # noqa: PLR2004  # tenths would say nothing
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.001 else "<1 ms"  # noqa: PLR2004  # nor would these
+    if 0 < seconds < 9.95:  # noqa: PLR2004  # below, tenths say something
+        return f"{seconds:.1f} s"
+    whole = max(0, round(seconds))
+    if whole < 60:  # noqa: PLR2004  # seconds of a minute
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004  # minutes of an hour
+        return f"{minutes} min {rest:02d} s"
+    hours = minutes // 60
+    if hours < 48:  # noqa: PLR2004  # two days
+        return f"{hours} h {minutes % 60:02d} min"
+    return f"{hours // 24:,} d {hours % 24} h"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share for people, never rounded to a whole it is not: `97.88 %`, `<0.01 %`, `>99.99 %`."""
+    if not whole:
+        return "\N{EN DASH}"
+    value = 100 * part / whole
+    if 0 < value < 0.01:  # noqa: PLR2004  # what two digits can say
+        return "<0.01 %"
+    if 99.99 < value < 100:  # noqa: PLR2004  # the same
+        return ">99.99 %"
+    return f"{value:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 test`, `2 tests`, `1,234 tests`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def time_text(text: str, form: str = "%Y-%m-%d %H:%M UTC") -> str:
+    """A time of a row for people; empty where there is none."""
+    return parse_time(text).strftime(form) if text else ""
+
+
+def address(page: str, /, **values: Any) -> str:
+    """The address of a page with what is said of it; what is empty is left out, so that one page has one."""
+    told = [(name.rstrip("_"), value) for name, value in values.items() if value not in ("", None)]
+    return page + ("?" + urlencode(told, quote_via=quote, safe="/:,@") if told else "")
+
+
+def run_address(number: int) -> str:
+    """The address of a run's page."""
+    return f"/runs/{number}"
+
+
+def address_of_test(test_id: str, place: int = 0) -> str:
+    """The address of a test's page: by its id where one can read that, else by its key."""
+    found = address("/test", id=test_id, place=place or None)
+    return (
+        found if len(found) <= MAX_ADDRESS and test_id else address("/test", key=key_of_test(test_id, place))
+    )

@@ -1,0 +1,87 @@
+"""How well each card is: failures and hardware verdicts by day, and whether it still is in use; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ci.hud.server.queries.by_day import DayVerdict
+
+OUT_OF_USE_DAYS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardDay:
+    """A card's tests of one day (UTC)."""
+
+    day: str
+    tests: int
+    failed: int
+    hardware: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardHealth:
+    """A card, known by its name alone: hosts that name theirs alike share one.
+
+    Attributes:
+        card: its name.
+        tests: tests that a run tied to it.
+        failed: of those, that failed.
+        hardware: of those, whose verdict is the card's fault.
+        days: the days it was in use, in order.
+        last_used: the newest of them.
+        last_hardware: the newest with a hardware verdict; empty where there is none.
+        idle_days: days since, on which other cards ran tests; from two on it may be benched.
+    """
+
+    card: str
+    tests: int
+    failed: int
+    hardware: int
+    days: Sequence[CardDay]
+    last_used: str
+    last_hardware: str
+    idle_days: int
+
+    @property
+    def maybe_benched(self) -> bool:
+        """Whether it was left out where others ran."""
+        return self.idle_days >= OUT_OF_USE_DAYS
+
+
+def card_health(verdicts: Iterable[DayVerdict]) -> list[CardHealth]:
+    """The cards, those with the largest share of hardware verdicts first, then of failures.
+
+    Args:
+        verdicts: by day and card, superseded attempts left out.
+    """
+    by_card: dict[str, dict[str, list[DayVerdict]]] = {}
+    for one in verdicts:
+        by_card.setdefault(one.card, {}).setdefault(one.day, []).append(one)
+    everyday = sorted({day for days in by_card.values() for day in days})
+    made = [_card(card, days, everyday) for card, days in by_card.items()]
+    return sorted(made, key=lambda one: (-one.hardware / one.tests, -one.failed / one.tests, one.card))
+
+
+def _card(card: str, days: dict[str, list[DayVerdict]], everyday: Sequence[str]) -> CardHealth:
+    made = [_day(day, parts) for day, parts in sorted(days.items())]
+    return CardHealth(
+        card=card,
+        tests=sum(one.tests for one in made),
+        failed=sum(one.failed for one in made),
+        hardware=sum(one.hardware for one in made),
+        days=made,
+        last_used=made[-1].day,
+        last_hardware=max((one.day for one in made if one.hardware), default=""),
+        idle_days=sum(day > made[-1].day for day in everyday),
+    )
+
+
+def _day(day: str, parts: Sequence[DayVerdict]) -> CardDay:
+    def tests(verdict: str) -> int:
+        return sum(one.tests for one in parts if one.verdict == verdict)
+
+    return CardDay(
+        day=day, tests=sum(one.tests for one in parts), failed=tests("failed"), hardware=tests("hardware")
+    )

@@ -1,0 +1,173 @@
+"""The jobs of a window, one row each, and single ones; superseded attempts only where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ci.hud.server.database import Database
+from ci.hud.server.queries.window import CHOSEN, LANE, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job that no later attempt superseded, with what it says of itself.
+
+    Times are texts, empty where unknown; durations are seconds; counts are of tests, `in_scope`, `selected`,
+    `ran` and `ran_passed` None where the job does not say.
+    """
+
+    id: int
+    repo: str
+    lane: str
+    event: str
+    pr: int
+    upstream: str
+    sha: str
+    workflow: str
+    job_name: str
+    run_id: str
+    run: str
+    attempt: int
+    status: str
+    conclusion: str
+    started_at: str
+    completed_at: str
+    duration_s: float
+    queue_s: float | None
+    total: int
+    passed: int
+    failed: int
+    skipped: int
+    device: str
+    stage: int | None
+    percent: float | None
+    cards: int | None
+    in_scope: int | None
+    selected: int | None
+    ran: int | None
+    ran_passed: int | None
+    in_scope_s: float | None
+    selected_s: float | None
+    ran_s: float | None
+    passed_s: float | None
+    first_failure_s: float | None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has completed."""
+        return self.status == "completed"
+
+    @property
+    def green(self) -> bool:
+        """Whether it has completed with success."""
+        return self.done and self.conclusion == "success"
+
+
+_COLUMNS = {
+    "id": "j.id", "repo": "j.downstream_repo", "lane": LANE, "event": "j.event_type", "pr": "j.pr_number",
+    "upstream": "j.upstream_repo", "sha": "j.pytorch_head_sha", "workflow": "j.workflow_name",
+    "job_name": "j.job_name", "run_id": "j.run_id", "run": "coalesce(d.run, '')", "attempt": "j.run_attempt",
+    "status": "j.status", "conclusion": "j.conclusion", "started_at": "j.started_at",
+    "completed_at": "j.completed_at", "duration_s": "j.duration_seconds", "queue_s": "j.queue_time",
+    "total": "j.total_tests", "passed": "j.passed_tests", "failed": "j.failed_tests",
+    "skipped": "j.skipped_tests", "device": "coalesce(d.device, '')", "stage": "d.stage",
+    "percent": "d.percent",
+    "cards": "d.cards", "in_scope": "d.in_scope", "selected": "d.selected", "ran": "d.ran",
+    "ran_passed": "d.passed", "in_scope_s": "d.in_scope_seconds", "selected_s": "d.selected_seconds",
+    "ran_s": "d.ran_seconds", "passed_s": "d.passed_seconds", "first_failure_s": "d.first_failure_seconds",
+}  # fmt: skip
+# The names of an answer's columns stand apart from those of the tables, which conditions name.
+_SELECT = ", ".join(f"{column} AS o_{name}" for name, column in _COLUMNS.items())
+
+
+def chosen_jobs(database: Database, window: Window) -> list[Job]:
+    """Every job of a window that was not superseded, the newest start first."""
+    rows = database.rows(f"SELECT {_SELECT} {CHOSEN} ORDER BY j.started_at DESC, j.id DESC", window.values)
+    return [_job(row) for row in rows]
+
+
+def one_job(database: Database, number: int) -> Mapping[str, Any] | None:
+    """A job's whole row of `crcr_workflow_job_ranked`, superseded or not; None where there is none."""
+    rows = database.rows("SELECT * FROM crcr_workflow_job_ranked WHERE id = :number", {"number": number})
+    return rows[0] if rows else None
+
+
+def details(database: Database, number: int) -> Job | None:
+    """A job, superseded or not, as the lists have it."""
+    rows = database.rows(
+        f"SELECT {_SELECT} FROM crcr_workflow_job_ranked AS j "  # noqa: S608  # our names
+        "LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey WHERE j.id = :number",
+        {"number": number},
+    )
+    return _job(rows[0]) if rows else None
+
+
+def _job(row: Mapping[str, Any]) -> Job:
+    return Job(**{name: row[f"o_{name}"] for name in NAMES})
+
+
+NAMES = tuple(one.name for one in fields(Job))
+
+
+def list_jobs(database: Database, *, limit: int, offset: int = 0) -> list[dict[str, Any]]:
+    """The latest attempt of each job, whole rows, the newest start first."""
+    return database.rows(
+        "SELECT * FROM crcr_workflow_job_ranked WHERE NOT superseded "
+        "ORDER BY started_at DESC, id DESC LIMIT :limit OFFSET :offset",
+        {"limit": limit, "offset": offset},
+    )
+
+
+def count_jobs(database: Database) -> int:
+    """How many jobs there are, superseded attempts left out."""
+    (row,) = database.rows("SELECT count(*) AS jobs FROM crcr_workflow_job_ranked WHERE NOT superseded")
+    return int(row["jobs"])
+
+
+def attempts(database: Database, job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every attempt of the job `job` is one of, in order."""
+    names = ("downstream_repo", "delivery_id", "workflow_name", "job_name", "run_id")
+    same = " AND ".join(f"{name} = :{name}" for name in names)
+    return database.rows(
+        f"SELECT * FROM crcr_workflow_job_ranked WHERE {same} ORDER BY run_attempt, id",  # noqa: S608  # our names
+        {name: job[name] for name in names},
+    )
+
+
+def job_before(database: Database, job: Mapping[str, Any]) -> int | None:
+    """The newest completed job of the same name that started before this one, to compare it with."""
+    rows = database.rows(
+        "SELECT id FROM crcr_workflow_job_ranked WHERE downstream_repo = :repo AND workflow_name = :workflow "
+        "AND job_name = :name AND event_type = :event AND status = 'completed' AND started_at < :started "
+        "AND NOT superseded ORDER BY started_at DESC, id DESC LIMIT 1",
+        {
+            "repo": job["downstream_repo"],
+            "workflow": job["workflow_name"],
+            "name": job["job_name"],
+            "event": job["event_type"],
+            "started": job["started_at"],
+        },
+    )
+    return int(rows[0]["id"]) if rows else None
+
+
+def newest_with_rows(database: Database, window: Window) -> dict[str, Any] | None:
+    """The newest completed job of a window that brought rows of tests; None where none did."""
+    rows = database.rows(
+        f"""
+        WITH jobs AS (
+            SELECT j.id AS o_id, j.started_at AS o_started, j.workflow_id AS o_workflow,
+                j.workflow_run_attempt AS o_attempt, j.job_id AS o_job
+            {CHOSEN} AND j.status = 'completed'
+        )
+        SELECT b.o_id AS o_id FROM jobs AS b
+        JOIN job_card AS c ON c.workflow_id = b.o_workflow AND c.workflow_run_attempt = b.o_attempt
+            AND c.job_id = b.o_job
+        ORDER BY b.o_started DESC, b.o_id DESC LIMIT 1
+        """,  # noqa: S608  # our names
+        window.values,
+    )
+    found = one_job(database, rows[0]["o_id"]) if rows else None
+    return dict(found) if found is not None else None

@@ -1,0 +1,62 @@
+"""The parameters of routes and pages, with their bounds: whatever else is asked for is a 422."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, ConfigDict
+
+from ci.hud.server.http import HEADERS
+from ci.hud.server.queries.window import Window
+
+Clock = Callable[[], float]
+
+JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="rows at most")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="rows left out before")]
+Days = Annotated[int, Query(ge=1, le=3650, description="how many days back a job may have started")]
+Number = Annotated[int, Query(ge=0, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
+Key = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a test, as `test_key`")]
+Place = Annotated[int, Query(ge=0, le=10**6, description="how many rows of the same id stand before it")]
+Verdict = Annotated[
+    Literal[
+        "",
+        "passed",
+        "failed",
+        "flaky",
+        "skipped",
+        "xfailed",
+        "xpassed",
+        "hardware",
+        "infrastructure",
+        "not_run",
+    ],
+    Query(description="one of the nine; empty for all"),
+]
+Text = Annotated[str, Query(max_length=8192)]
+Repo = Annotated[str, Query(min_length=1, max_length=512, description="downstream repository, `owner/name`")]
+Pr = Annotated[int, Query(ge=1, le=2**53 - 1, description="number of the upstream pull request")]
+Minutes = Annotated[int, Query(ge=1, le=5_256_000)]
+PerPage = Annotated[int, Query(ge=1, le=500, description="pull requests at most")]
+
+
+class Filters(BaseModel):
+    """Which jobs are asked about; an empty text chooses all."""
+
+    model_config = ConfigDict(frozen=True)
+
+    repo: Annotated[str, Query(max_length=512)] = ""
+    lane: Annotated[str, Query(max_length=8192)] = ""
+    event: Annotated[str, Query(max_length=64)] = ""
+    days: Days = 30
+
+    def window(self, now: float) -> Window:
+        """The window these mean at a time."""
+        return Window(now=now, days=self.days, repo=self.repo, lane=self.lane, event=self.event)
+
+
+def plain_headers(response: Response) -> None:
+    """What every answer says of itself."""
+    response.headers.update(HEADERS)

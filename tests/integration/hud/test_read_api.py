@@ -1,0 +1,173 @@
+"""The read API and the pages over HTTP, as a careless or hostile client asks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from ci.hud.server.app import create_app
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+from tests.hud_seed import Seeded, seed
+from tests.hud_seed_plan import HOSTILE, SPYRE
+
+pytestmark = pytest.mark.integration
+
+END = datetime(2026, 8, 30, 12, tzinfo=UTC)
+TIMEOUT = 60
+NINE = {
+    "summary": "days=30", "nightly_summary": "", "backend_summary": f"repo={SPYRE}", "success_rate": "",
+    "backend_dashboard": f"repo={SPYRE}&days=5&per_page=3&offset=1", "nightly_dashboard": f"repo={SPYRE}",
+    "pr_results": "pr=140007", "hud_results": "prNums=1&prNums=2", "health_last_prs": "window_minutes=9000",
+}  # fmt: skip
+PAGES = (
+    "/",
+    "/runs",
+    "/grid",
+    "/tests",
+    "/test?id=x",
+    "/durations",
+    "/cards",
+    "/rollout",
+    "/metrics",
+    "/compare",
+)
+# Numbers at and beyond every bound, and text that other layers trip over.
+ODD = (
+    "", "0", "-1", "1e9", "9" * 30, str(2**63), str(2**63 - 1), "1.5", "NaN", "%00", "%ff%fe", "%ED%A0%80",
+    "'",
+    "%27%20OR%201=1--", "%25", "{{7*7}}", "x" * 9000, "%E2%80%AE", "true", "[]", "../..",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
+    return seed(tmp_path_factory.mktemp("hud") / "hud.sqlite", end=END, tests=3000, days=20)
+
+
+@pytest.fixture(scope="module")
+def url(seeded: Seeded) -> Iterator[str]:
+    store = Store(seeded.path)
+    with embedded(create_app(store, token="t", repository="o/r", clock=END.timestamp)) as address:
+        yield address
+    store.close()
+
+
+def get(url: str, accept: str = "*/*") -> requests.Response:
+    return requests.get(url, headers={"Accept": accept}, timeout=TIMEOUT)
+
+
+def openapi(url: str) -> Any:
+    return get(f"{url}/openapi.json").json()
+
+
+@pytest.mark.parametrize("name", NINE)
+def test_each_of_huds_queries_has_a_route(url: str, name: str) -> None:
+    answer = get(f"{url}/api/crcr/{name}?{NINE[name]}")
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    (ok,) = openapi(url)["paths"][f"/api/crcr/{name}"]["get"]["responses"]["200"]["content"].values()
+    assert ok["schema"] != {}
+
+
+def test_every_route_that_reads_says_exactly_what_it_answers(url: str) -> None:
+    paths = openapi(url)["paths"]
+    vague = [
+        path
+        for path, methods in paths.items()
+        if path.startswith("/api/") and "get" in methods
+        and not methods["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    ]  # fmt: skip
+    assert vague == []
+    assert {"/api/runs/{number}/failures", "/api/tests/{test_id}", "/api/compare", "/api/metrics"} <= set(
+        paths
+    )
+
+
+def test_odd_values_of_every_parameter_get_a_plain_answer(url: str) -> None:
+    draw = random.Random(1)  # noqa: S311
+    wrong = {}
+    for path, methods in openapi(url)["paths"].items():
+        for parameter in methods.get("get", {}).get("parameters", []):
+            for value in ODD:
+                values = {one["name"]: "1" for one in methods["get"]["parameters"] if one.get("required")} | {
+                    parameter["name"]: value
+                }
+                asked = path
+                for name in [name for name in values if f"{{{name}}}" in path]:
+                    asked = asked.replace(f"{{{name}}}", values.pop(name) or "x")
+                asked += "?" + "&".join(f"{name}={value}" for name, value in values.items())
+                status = get(url + asked, draw.choice(("*/*", "text/html"))).status_code
+                if status not in {200, 404, 422}:
+                    wrong[asked[:200]] = status
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "name", ["days", "offset", "repo", "lane", "event", "verdict", "pr", "sha", "key", "id", "before", "kind"]
+)
+def test_odd_values_of_a_pages_filters_get_a_page(url: str, page: str, name: str) -> None:
+    for value in ODD[::3]:
+        asked = f"{url}{page}{'&' if '?' in page else '?'}{name}={value}"
+        answer = get(asked, "text/html")
+        assert answer.status_code in {200, 404, 422}, asked[:300]
+        assert answer.headers["Content-Type"].startswith("text/html")
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert "<script" not in answer.text
+        assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_test_with_a_hostile_name_has_its_history(url: str, seeded: Seeded, text: str) -> None:
+    (name,) = [one for one in seeded.hostile if one.endswith(f"::{text}::{text}")]
+    told = get(f"{url}/api/tests/{quote(name, safe='')}?days=90")
+    # What is longer than an address may be is asked for by its key.
+    if told.status_code == 200:
+        assert told.json()["test_id"] == name
+        assert told.json()["counted"] > 0
+    else:
+        assert len(name) > 4000
+        assert told.status_code in {400, 414, 431}
+    assert get(f"{url}/test?id={quote(name, safe='')}&days=90", "text/html").status_code in {200, 400}
+
+
+def test_a_refusal_is_a_page_for_a_browser_and_json_for_others(url: str) -> None:
+    for path, status in (("/runs/999999", 404), ("/runs/x", 422), ("/?days=0", 422), ("/test", 422)):
+        page, told = get(url + path, "text/html"), get(url + path)
+        assert (page.status_code, told.status_code) == (status, status)
+        assert "<h1>" in page.text
+        assert told.json()["ok"] is False
+
+
+def test_a_run_is_told_whole(url: str) -> None:
+    runs = get(f"{url}/api/runs?limit=1000").json()["runs"]
+    run = max(runs, key=lambda one: one["failed_tests"])
+    told = get(f"{url}/api/runs/{run['id']}").json()
+    assert told["run"] == run
+    assert sum(sum(one["verdicts"].values()) for one in told["cards"]) == run["total_tests"]
+    problems = get(f"{url}/api/runs/{run['id']}/failures").json()["problems"]
+    bad = sum(one["tests"] for one in problems if one["verdict"] not in {"flaky", "xpassed"})
+    assert bad == run["failed_tests"]
+    tests = get(f"{url}/api/runs/{run['id']}/tests?limit=1000&order=time").json()
+    assert tests["total"] == run["total_tests"]
+    same = get(f"{url}/api/compare?before={run['id']}&after={run['id']}").json()
+    assert same["both"] == run["total_tests"]
+    assert {kind for kind, number in same["counts"].items() if number} <= {"flaky", "still failing"}
+
+
+def test_nothing_that_is_shown_changes_the_store(url: str, seeded: Seeded) -> None:
+    before = Path(seeded.path).read_bytes()
+    for page in PAGES:
+        get(url + page)
+    for method in ("post", "put", "delete", "patch"):
+        assert requests.request(method, f"{url}/api/runs", timeout=TIMEOUT).status_code == 405
+        assert requests.request(method, f"{url}/grid", timeout=TIMEOUT).status_code == 405
+    assert Path(seeded.path).read_bytes() == before
