@@ -28,6 +28,18 @@ def _key_url(text: str) -> str:
     return text
 
 
+def _clickhouse_url(text: str) -> str:
+    """`clickhouse://user@host:8443/database?secure=true`, or `chdb:///folder`; never with a password."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"clickhouse", "chdb"}:
+        raise ValueError("is no clickhouse:// address")
+    if parts.scheme == "clickhouse" and not parts.hostname:
+        raise ValueError("names no host")
+    if parts.password is not None:
+        raise ValueError("holds a password: give it in SPYRE_CI_CLICKHOUSE_PASSWORD")
+    return text
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -53,6 +65,7 @@ def _matches(pattern: str, text: str) -> bool:
     return True
 
 
+ClickhouseUrl = Annotated[str, AfterValidator(_clickhouse_url)]
 KeyUrl = Annotated[str, AfterValidator(_key_url)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
 
@@ -157,6 +170,13 @@ class Hud(Section):
     )
     keep_days: int = Field(
         default=180, ge=1, le=36_500, description="after which a job and its tests leave the store"
+    )
+
+    clickhouse: ClickhouseUrl | None = Field(
+        default=None,
+        description="ClickHouse that keeps the tests and answers the pages, such as "
+        "clickhouse://user@host:8443/hud?secure=true; its password is SPYRE_CI_CLICKHOUSE_PASSWORD; "
+        "none: all is in SQLite",
     )
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.read_api import add_read_api
 from ci.hud.server.relay import add_relay
 from ci.hud.server.results import add_results
-from ci.hud.server.row_store import SqliteRowStore
+from ci.hud.server.row_store import RowStore, SqliteRowStore
 from ci.hud.server.store import Store
 from ci.hud.server.strict_relay import add_strict_relay
 from ci.hud.server.upload_route import add_uploads
@@ -31,7 +31,13 @@ Nonce = Annotated[str, Query(max_length=128)]
 
 
 def create_app(
-    store: Store, *, token: str, repository: str, clock: Callable[[], float], gate: Gate | None = None
+    store: Store,
+    *,
+    token: str,
+    repository: str,
+    clock: Callable[[], float],
+    gate: Gate | None = None,
+    rows: RowStore | None = None,
 ) -> FastAPI:
     """The server.
 
@@ -41,6 +47,7 @@ def create_app(
         repository: owner/name the token vouches for; the body's word is never taken for it.
         clock: seconds since the epoch.
         gate: what is taken, and from whom; None: from who has the token, for the repository.
+        rows: keeps rows of tests; None: the store itself.
     """
     gate = gate or Gate(
         token=token,
@@ -56,7 +63,7 @@ def create_app(
     (add_strict_relay if gate.strict else add_relay)(app, store, gate)
     add_results(app, store, gate)
     add_dispatch(app, store, gate)
-    uploads = Uploads(store, SqliteRowStore(store.transaction))
+    uploads = Uploads(store, rows or SqliteRowStore(store.transaction))
     add_uploads(app, uploads, admit=gate.admit, clock=clock, folder=store.path.parent)
     _add_health(app, store, token)
     add_read_api(app, store, clock)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +18,7 @@ from ci.addresses import without_secrets
 from ci.errors import CommandError, SettingsError
 from ci.hud.rows import Job, Row
 from ci.hud.server.clickhouse_schema import STATEMENTS
-from ci.hud.server.database import Value
+from ci.hud.server.database import StoreUnavailableError, Value
 from ci.hud.server.row_values import COUNTS, Totals
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ CONNECT_TIMEOUT_S = 10
 # Deletions are done when they are answered; FINAL is asked for by everybody, so that rows replaced or summed
 # later are read as if they were already.
 SETTINGS = {"final": 1, "lightweight_deletes_sync": 2, "mutations_sync": 2, "join_use_nulls": 1}
-_NAMED = re.compile(r"(?<![:\w]):([a-z_]+)\b")
+_NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)\b")
 _REMOVE = """
 DELETE FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
     AND job_id = :job_id AND upload_id = :upload_id
@@ -94,11 +95,12 @@ class Clickhouse:
         options: dict[str, Any] = {}
         if not address.startswith("chdb:"):
             options = {"connect_timeout": CONNECT_TIMEOUT_S, "send_receive_timeout": TIMEOUT_S}
+            options["autogenerate_session_id"] = False  # sessions would allow one query at a time
             options |= {"password": password} if password else {}
-        self.trouble = Error
+        self._trouble = Error
         self._lock = threading.Lock()
         try:
-            self._client: Client = get_client(dsn=address, autogenerate_session_id=False, **options)
+            self._client: Client = get_client(dsn=address, **options)
             for statement in STATEMENTS:
                 self._client.command(statement)
         except (Error, ValueError, OSError) as error:
@@ -112,24 +114,35 @@ class Clickhouse:
         """Let it go."""
         self._client.close()
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except (self._trouble, OSError) as error:
+                said = without_secrets(str(error))[:300]
+                raise StoreUnavailableError(f"ClickHouse: {said}") from error
+
     def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
         """See ci.hud.server.database.Database."""
         text, bound = bind(query, values or {})
-        with self._lock:
+        with self._asking():
             result = self._client.query(text, parameters=bound, settings=SETTINGS)
         return [dict(zip(result.column_names, row, strict=True)) for row in result.result_rows]
 
     def do(self, statement: str, values: Mapping[str, Value] | None = None) -> None:
         """Carry out a statement that gives no rows."""
         text, bound = bind(statement, values or {})
-        with self._lock:
+        with self._asking():
             self._client.command(text, parameters=bound, settings=SETTINGS)
 
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows; columns that one leaves out have their default."""
+        if not rows:
+            return
         data = msgspec.json.Encoder().encode_lines(rows)
         settings = {"input_format_skip_unknown_fields": 1, "date_time_input_format": "best_effort"}
-        with self._lock:
+        with self._asking():
             self._client.raw_insert(table, insert_block=data, fmt="JSONEachRow", settings=settings)
 
 

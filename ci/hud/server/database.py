@@ -1,9 +1,9 @@
 """Asking a store: the one query language of the pages and the read API, whatever keeps the rows.
 
 Queries are SQL that SQLite and ClickHouse both read, with `:name` for values. So they keep to joins, CASE,
-WITH, `count`, `sum`, `avg`, `min`, `max`, `coalesce`, `row_number() OVER`, LIKE, IN and `date(column)`; a
-condition is summed as `sum(CASE WHEN … THEN 1 ELSE 0 END)`; times are compared as text of the form the rows
-have; JSON is read in Python.
+WITH, `count`, `sum`, `avg`, `min`, `max`, `coalesce`, `substr`, `row_number() OVER`, LIKE and IN; a condition
+is summed as `sum(CASE WHEN … THEN 1 ELSE 0 END)`; jobs are read from `crcr_workflow_job_ranked`, in which
+times are text, and compared as such; JSON is read in Python.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ Value = str | int | float | None
 Row = dict[str, Any]
 
 
+class StoreUnavailableError(Exception):
+    """The store cannot be asked or written to now; whoever sent something keeps it and comes again."""
+
+
 class Database(Protocol):
     """What answers queries."""
 
@@ -30,6 +34,9 @@ class Database(Protocol):
         Args:
             query: SQL as the module says.
             values: of its `:name`s.
+
+        Raises:
+            StoreUnavailableError: it cannot answer now.
         """
 
 

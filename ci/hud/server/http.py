@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from ci.hud.callback import MAX_BYTES
+from ci.hud.server.database import StoreUnavailableError
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 STORE_RETRY_S = 30
@@ -116,8 +117,9 @@ def add_error_answers(app: FastAPI) -> None:
         said = "; ".join(f"{detail['loc'][-1]}: {detail['msg']}" for detail in error.errors())
         return json_answer({"ok": False, "error": said}, 422)
 
+    @app.exception_handler(StoreUnavailableError)
     @app.exception_handler(sqlite3.OperationalError)
-    def no_store(_: Request, error: sqlite3.OperationalError) -> JSONResponse:
+    def no_store(_: Request, error: Exception) -> JSONResponse:
         # A full disk or a lock that is held: the client keeps its report and comes again.
         return json_answer(
             {"ok": False, "error": f"the store failed: {error}"}, 503, {"Retry-After": str(STORE_RETRY_S)}

@@ -204,6 +204,23 @@ CREATE INDEX test_problem ON test_run (test_key, verdict, workflow_id, workflow_
 WHERE {PROBLEM}
 """
 
+# Jobs whose copy elsewhere is older than they are, or which are gone; `version` grows with each change, so
+# that one made while it is copied is copied again.
+TO_COPY = """
+CREATE TABLE job_to_copy (dynamoKey TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID
+"""
+_CHANGED = """
+CREATE TRIGGER {table}_{event}_copied AFTER {event} ON {table} BEGIN
+    INSERT INTO job_to_copy VALUES ({row}.dynamoKey, 1)
+    ON CONFLICT (dynamoKey) DO UPDATE SET version = version + 1;
+END
+"""
+CHANGES = tuple(
+    _CHANGED.format(table=table, event=event, row="OLD" if event == "DELETE" else "NEW")
+    for table in ("crcr_workflow_job", "job_detail")
+    for event in ("INSERT", "UPDATE", "DELETE")
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         JOBS,
@@ -231,4 +248,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         JOBS_RANKED_2,
     ),
     (PROBLEMS_OF_TEST,),
+    (TO_COPY, *CHANGES, "INSERT INTO job_to_copy SELECT dynamoKey, 1 FROM crcr_workflow_job"),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from ci.errors import BadFileError
 from ci.hud.callback import Callback
-from ci.hud.server.database import SqliteDatabase, connect
+from ci.hud.server.database import Database, SqliteDatabase, connect
 from ci.hud.server.record import Row, detail_of, row_of
 from ci.hud.server.schema import MIGRATIONS
 from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
@@ -25,17 +25,18 @@ class Store:
 
     Args:
         path: the file; it and its folder are made.
+        database: what answers questions; None: the file itself.
 
     Raises:
         BadFileError: it is no database, or was written by a newer version.
         RunInUseError: it is being restored.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, database: Database | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = threading.Lock()
-        self.database = SqliteDatabase(path)
+        self.database = database or SqliteDatabase(path)
         self._hold = InUse(path)
         try:
             self._writer = connect(path)

@@ -33,7 +33,7 @@ def verdicts_by_day(database: Database, window: Window, *, cards: bool = False) 
         f"""
         WITH jobs AS (
             SELECT j.workflow_id AS o_workflow, j.workflow_run_attempt AS o_attempt, j.job_id AS o_job,
-                date(j.started_at) AS o_day
+                substr(j.started_at, 1, 10) AS o_day
             {CHOSEN}
         )
         SELECT b.o_day AS day, {card} AS o_card, c.verdict AS o_verdict, sum(c.tests) AS all_tests,

@@ -93,9 +93,9 @@ def backend_dashboard(
     """
     rows = database.rows(
         f"""
-        SELECT {", ".join(BackendJob.model_fields)} FROM crcr_workflow_job
+        SELECT {", ".join(BackendJob.model_fields)} FROM crcr_workflow_job_ranked
         WHERE downstream_repo = :repo AND started_at > :since AND pr_number IN (
-            SELECT pr_number FROM crcr_workflow_job
+            SELECT pr_number FROM crcr_workflow_job_ranked
             WHERE downstream_repo = :repo AND started_at > :since AND pr_number > 0
             GROUP BY pr_number ORDER BY max(started_at) DESC, pr_number DESC LIMIT :per_page OFFSET :offset
         )
@@ -114,7 +114,7 @@ def nightly_dashboard(database: Database, *, now: float, repo: str, days: int) -
     """
     values = {"repo": repo, "since": moment(now - days * DAY_S), "now": moment(now)}
     finished = """
-        FROM crcr_workflow_job WHERE downstream_repo = :repo AND event_type = 'nightly'
+        FROM crcr_workflow_job_ranked WHERE downstream_repo = :repo AND event_type = 'nightly'
             AND status = 'completed' AND completed_at >= :since AND completed_at < :now
     """
     keys = {
@@ -129,7 +129,7 @@ def nightly_dashboard(database: Database, *, now: float, repo: str, days: int) -
                     PARTITION BY pytorch_head_sha, run_id, job_name
                     ORDER BY run_attempt DESC, started_at DESC, dynamoKey DESC
                 ) AS place
-            FROM crcr_workflow_job
+            FROM crcr_workflow_job_ranked
             WHERE downstream_repo = :repo AND event_type = 'nightly' AND (
                 pytorch_head_sha IN (SELECT pytorch_head_sha {finished})
                 OR run_id IN (SELECT run_id {finished})
@@ -146,7 +146,7 @@ def nightly_dashboard(database: Database, *, now: float, repo: str, days: int) -
 def pr_results(database: Database, *, pr: int) -> list[PrResult]:
     """`crcr_pr_results`: every row of one pull request, superseded ones too, at most 100."""
     rows = database.rows(
-        f"SELECT {', '.join(PrResult.model_fields)} FROM crcr_workflow_job "  # noqa: S608  # our names
+        f"SELECT {', '.join(PrResult.model_fields)} FROM crcr_workflow_job_ranked "  # noqa: S608  # our names
         "WHERE pr_number = :pr AND pr_number > 0 "
         "ORDER BY downstream_repo, started_at DESC, dynamoKey LIMIT :most",
         {"pr": pr, "most": PR_ROWS},
@@ -159,7 +159,7 @@ def hud_results(database: Database, *, numbers: Sequence[int]) -> list[HudResult
     names = [f"pr{place}" for place in range(len(numbers))]
     marks = ", ".join(f":{name}" for name in names) or "0"
     rows = database.rows(
-        f"SELECT {', '.join(HudResult.model_fields)} FROM crcr_workflow_job "  # noqa: S608  # our names
+        f"SELECT {', '.join(HudResult.model_fields)} FROM crcr_workflow_job_ranked "  # noqa: S608  # our names
         f"WHERE pr_number IN ({marks}) AND pr_number > 0 AND downstream_repo != :probes "
         "ORDER BY pr_number, downstream_repo, job_name, dynamoKey",
         {**dict(zip(names, numbers, strict=True)), "probes": PROBES},

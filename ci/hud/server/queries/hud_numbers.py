@@ -96,7 +96,7 @@ def summary(database: Database, *, now: float, days: int) -> list[RepoSummary]:
                     PARTITION BY downstream_repo, pr_number, job_name
                     ORDER BY run_attempt DESC, started_at DESC, dynamoKey DESC
                 ) AS place
-            FROM crcr_workflow_job
+            FROM crcr_workflow_job_ranked
             WHERE started_at > :since AND status = 'completed' AND pr_number > 0
         ), latest AS (
             SELECT downstream_repo, downstream_repo_level, conclusion, duration_seconds, started_at,
@@ -151,7 +151,7 @@ def nightly_summary(database: Database, *, now: float, days: int) -> list[Nightl
                 row_number() OVER (
                     PARTITION BY downstream_repo ORDER BY started_at DESC, dynamoKey DESC
                 ) AS recency
-            FROM crcr_workflow_job
+            FROM crcr_workflow_job_ranked
             WHERE started_at > :since AND status = 'completed' AND event_type = 'nightly'
         )
         SELECT downstream_repo AS repo,
@@ -184,7 +184,7 @@ def backend_summary(database: Database, *, now: float, repo: str, days: int) -> 
             count(*) AS total_jobs, count(DISTINCT pr_number) AS total_prs,
             sum(queue_time) AS queued_s, count(queue_time) AS queued,
             sum(execution_time) AS executed_s, count(execution_time) AS executed
-        FROM crcr_workflow_job
+        FROM crcr_workflow_job_ranked
         WHERE downstream_repo = :repo AND started_at > :since AND status = 'completed' AND pr_number > 0
         """,
         {"repo": repo, "since": moment(now - days * DAY_S)},
@@ -202,12 +202,12 @@ def success_rate(database: Database, *, now: float, days: int) -> list[SuccessRa
     """`crcr_success_rate`: every completed row, superseded ones too, by day and repository."""
     rows = database.rows(
         """
-        SELECT date(started_at) AS day, downstream_repo AS repo,
+        SELECT substr(started_at, 1, 10) AS day, downstream_repo AS repo,
             sum(CASE WHEN conclusion = 'success' THEN 1 ELSE 0 END) AS successes,
             sum(CASE WHEN conclusion = 'failure' THEN 1 ELSE 0 END) AS failures,
             sum(CASE WHEN conclusion = 'timed_out' THEN 1 ELSE 0 END) AS timed_out, count(*) AS total
-        FROM crcr_workflow_job WHERE started_at > :since AND status = 'completed'
-        GROUP BY date(started_at), downstream_repo ORDER BY day, repo
+        FROM crcr_workflow_job_ranked WHERE started_at > :since AND status = 'completed'
+        GROUP BY substr(started_at, 1, 10), downstream_repo ORDER BY day, repo
         """,
         {"since": moment(now - days * DAY_S)},
     )
@@ -227,14 +227,14 @@ def health_last_prs(
     rows = database.rows(
         """
         WITH recent AS (
-            SELECT pr_number FROM crcr_workflow_job
+            SELECT pr_number FROM crcr_workflow_job_ranked
             WHERE downstream_repo = :probes AND pr_number > 0 AND started_at >= :since GROUP BY pr_number
         ), attempts AS (
             SELECT pr_number, status, conclusion, started_at, job_name,
                 row_number() OVER (
                     PARTITION BY run_id, job_name ORDER BY run_attempt DESC, started_at DESC, dynamoKey DESC
                 ) AS place
-            FROM crcr_workflow_job
+            FROM crcr_workflow_job_ranked
             WHERE downstream_repo = :probes AND pr_number > 0 AND pr_number IN (SELECT pr_number FROM recent)
         )
         SELECT pr_number, status, conclusion, started_at, job_name FROM attempts WHERE place = 1
