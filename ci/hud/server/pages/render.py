@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ci.hud.server.http import HEADERS
+from ci.hud.server.http import html_answer
 from ci.hud.server.pages import words
 from ci.report.text import clean, one_line
 
@@ -81,12 +81,8 @@ def page_text(template: str, *, nonce: str, here: str, **values: Any) -> str:
 def page(template: str, *, here: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page as an answer: no script, no request, no frame; forms lead to this server alone."""
     nonce = secrets.token_urlsafe(16)
-    policy = (
-        f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
-        "form-action 'self'; frame-ancestors 'none'"
-    )
     text = page_text(template, nonce=nonce, here=here, **values)
-    return HTMLResponse(text, status, {**HEADERS, "Content-Security-Policy": policy})
+    return html_answer(text, nonce, status=status, forms=True)
 
 
 class PageRoute(APIRoute):

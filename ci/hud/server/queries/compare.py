@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ci.hud.server.database import Database, Value
+from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
 
 KINDS = ("new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing")
@@ -20,6 +20,8 @@ LEAST_S = 0.05
 MAD_SCALE, NOISE = 1.4826, 4.0
 # Where all tests of two equal runs take the same time, a tenth still is noise.
 LEAST_SPREAD = math.log(1.1) / NOISE
+# A test's key, and how many rows of it stand before this one.
+Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def compare_runs(
 
 
 def compare(
-    before: Mapping[int, Side], after: Mapping[int, Side], *, kind: str, limit: int, offset: int = 0
+    before: Mapping[Key, Side], after: Mapping[Key, Side], *, kind: str, limit: int, offset: int = 0
 ) -> Comparison:
     """Compare two runs' tests by their keys; pure.
 
@@ -157,14 +159,18 @@ def _order(change: Change) -> tuple[float, str, int]:
     return worth, change.test_id, change.place
 
 
-def _side(database: Database, job: Mapping[str, Value]) -> dict[int, Side]:
+def _side(database: Database, job: Mapping[str, Value]) -> dict[Key, Side]:
     rows = database.rows(
-        "SELECT test_key, test_id, place, verdict, time, card, message FROM test_run "
+        "SELECT test_key, invoking_file, test_id, place, verdict, time, card, message FROM test_run "
         "WHERE workflow_id = :workflow AND workflow_run_attempt = :attempt AND job_id = :job",
         job_values(job),
     )
+    by_key: dict[int, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(row["test_key"], []).append(row)
+    # Two files of a job may tell of the same test: its first row is compared with its first, and so on.
     return {
-        row["test_key"]: Side(
+        (key, number): Side(
             test_id=row["test_id"],
             place=row["place"],
             verdict=row["verdict"],
@@ -172,5 +178,8 @@ def _side(database: Database, job: Mapping[str, Value]) -> dict[int, Side]:
             card=row["card"],
             message=row["message"],
         )
-        for row in rows
+        for key, same in by_key.items()
+        for number, row in enumerate(
+            same if len(same) == 1 else sorted(same, key=lambda row: (row["invoking_file"], row["verdict"]))
+        )
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.hud.server.database import Database, Row, Value
+from ci.hud.server.queries.window import names_of
 from ci.hud.server.schema import PROBLEM
 from ci.report.text import one_line
 
@@ -197,12 +198,13 @@ def _timed(example: Example, row: Row | None) -> Example:
 
 def seen(database: Database, keys: Iterable[str]) -> dict[tuple[str, str], Row]:
     """By (test key, verdict) of problems: in how many runs, first and last when; superseded ones left out."""
-    values: dict[str, Value] = {f"k{place}": int(key) for place, key in enumerate(sorted(keys))}
+    asked = sorted(keys)
+    values: dict[str, Value] = dict(zip(names_of("key", len(asked)), map(int, asked), strict=True))
     if not values:
         return {}
     rows = database.rows(
         f"""
-        SELECT t.test_key AS o_key, t.verdict AS o_verdict, count(*) AS number,
+        SELECT t.test_key AS o_key, t.verdict AS o_verdict, count(DISTINCT j.id) AS number,
             min(j.started_at) AS first_seen, max(j.started_at) AS last_seen
         FROM test_run AS t
         JOIN crcr_workflow_job_ranked AS j

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ci.hud.server.database import Database
 from ci.hud.server.queries.hud_numbers import PROBES, Row
-from ci.hud.server.queries.window import DAY_S, moment
+from ci.hud.server.queries.window import DAY_S, moment, names_of
 
 NIGHTLY_ROWS = 500
 PR_ROWS = 100
@@ -156,7 +156,7 @@ def pr_results(database: Database, *, pr: int) -> list[PrResult]:
 
 def hud_results(database: Database, *, numbers: Sequence[int]) -> list[HudResult]:
     """`crcr_hud_results`: every row of some pull requests, superseded ones too, without HUD's own probes."""
-    names = [f"pr{place}" for place in range(len(numbers))]
+    names = names_of("pr", len(numbers))
     marks = ", ".join(f":{name}" for name in names) or "0"
     rows = database.rows(
         f"SELECT {', '.join(HudResult.model_fields)} FROM crcr_workflow_job_ranked "  # noqa: S608  # our names

@@ -15,6 +15,12 @@ def moment(epoch_s: float) -> str:
     return datetime.fromtimestamp(max(epoch_s, 0.0), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def names_of(prefix: str, number: int) -> list[str]:
+    """So many names for values of a query; of letters alone, which is what ClickHouse's values may have."""
+    letters = str.maketrans("0123456789", "abcdefghij")
+    return [f"{prefix}_{str(place).translate(letters)}" for place in range(number)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A choice of jobs; an empty text chooses all.

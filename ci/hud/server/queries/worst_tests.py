@@ -35,10 +35,11 @@ def worst_tests(database: Database, window: Window, verdict: str) -> tuple[int, 
         f"""
         WITH jobs AS (
             SELECT j.workflow_id AS o_workflow, j.workflow_run_attempt AS o_attempt, j.job_id AS o_job,
-                j.started_at AS o_started
+                j.started_at AS o_started, j.id AS o_run
             {CHOSEN}
         ), tests AS (
-            SELECT t.test_key AS o_key, min(t.test_id) AS o_id, min(t.place) AS o_place, count(*) AS runs,
+            SELECT t.test_key AS o_key, min(t.test_id) AS o_id, min(t.place) AS o_place,
+                count(DISTINCT b.o_run) AS runs,
                 count(DISTINCT t.card) AS cards, min(b.o_started) AS first_seen, max(b.o_started) AS last_seen
             FROM jobs AS b
             CROSS JOIN test_run AS t

@@ -21,7 +21,7 @@ def side(key: int, verdict: str = "passed", seconds: float = 1.0) -> Side:
 def compared(
     before: dict[int, Any], after: dict[int, Any], kind: str = "slower", *, limit: int = 1000, offset: int = 0
 ) -> Any:
-    sides = [{key: side(key, *value) for key, value in one.items()} for one in (before, after)]
+    sides = [{(key, 0): side(key, *value) for key, value in one.items()} for one in (before, after)]
     return compare(sides[0], sides[1], kind=kind, limit=limit, offset=offset)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from ci.hud.identity import key_of_test as key_of
 from ci.hud.server.database import Row, SqliteDatabase, Value
-from ci.hud.server.queries import by_day, compare, failures, hud_jobs, hud_numbers, one_test, worst_tests
+from ci.hud.server.queries import by_day, compare, failures, one_test, worst_tests
 from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.jobs import (
     attempts,
@@ -23,16 +22,14 @@ from ci.hud.server.queries.jobs import (
     details,
     job_before,
     list_jobs,
-    newest_with_rows,
     one_job,
 )
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.window import Window
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import OTHER, SPYRE
+from tests.unit.hud.server.asked import ASKED, END, EVERYTHING, NOW
 
-END = datetime(2026, 8, 30, 12, tzinfo=UTC)
-NOW = END.timestamp()
 WINDOWS = (
     Window(now=NOW, days=90), Window(now=NOW, days=7), Window(now=NOW, days=90, repo=OTHER),
     Window(now=NOW, days=90, repo=SPYRE, lane="pr"), Window(now=NOW, days=90, event="nightly"),
@@ -233,30 +230,6 @@ def test_filters_offer_what_is_there_and_what_is_chosen(database: SqliteDatabase
     assert found.days == (7, 14, 30, 33, 90, 180, 365)
 
 
-Ask = Callable[[SqliteDatabase, Mapping[str, Any]], Any]
-EVERYTHING = Window(now=NOW, days=90)
-ASKED: dict[str, Ask] = {
-    "jobs": lambda database, _: chosen_jobs(database, EVERYTHING),
-    "form": lambda database, _: form(database, EVERYTHING),
-    "list": lambda database, _: (list_jobs(database, limit=100), count_jobs(database)),
-    "attempts": lambda database, job: (attempts(database, job), job_before(database, job)),
-    "newest": lambda database, _: newest_with_rows(database, EVERYTHING),
-    "cards of a run": failures.cards_of_run,
-    "problems": failures.problems_of_run,
-    "tests of a run": lambda database, job: run_tests(database, job, limit=9, file="f", order="time"),
-    "files of a run": lambda database, job: files_of_run(database, job, limit=9),
-    "compare": lambda database, job: compare.compare_runs(
-        database, job, job, kind="fixed", limit=9, offset=0
-    ),
-    "history": lambda database, _: one_test.history_of_test(database, 7, EVERYTHING),
-    "seen": lambda database, _: failures.seen(database, {"7", "8"}),
-    "worst": lambda database, _: worst_tests.worst_tests(database, EVERYTHING, "flaky"),
-    "by day": lambda database, _: by_day.verdicts_by_day(database, EVERYTHING, cards=True),
-    "summary": lambda database, _: hud_numbers.summary(database, now=NOW, days=9),
-    "dashboard": lambda database, _: hud_jobs.nightly_dashboard(database, now=NOW, repo=SPYRE, days=9),
-}
-
-
 class Explained(SqliteDatabase):
     """Notes how SQLite goes about each query."""
 
@@ -296,3 +269,36 @@ def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(seeded:
     database = Explained(seeded.path)
     failures.seen(database, {"7"})
     assert any("test_problem" in step for step in database.steps)
+
+
+def test_a_test_that_two_files_of_a_job_tell_of_is_compared_twice_and_is_one_run(tmp_path: Path) -> None:
+    made = seed(tmp_path / "hud.sqlite", end=END, tests=600, days=3)
+    name = made.flaky[0]
+    with closing(sqlite3.connect(made.path)) as connection, connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(test_run)")][1:]
+        others = ", ".join("'another'" if one == "invoking_file" else one for one in columns)
+        connection.execute(
+            f"INSERT INTO test_run ({', '.join(columns)}) SELECT {others} FROM test_run "  # noqa: S608
+            "WHERE test_id = ?",
+            (name,),
+        )
+    database = SqliteDatabase(made.path)
+    job = one_job(database, made.jobs)
+    assert job is not None
+    found = compare.compare_runs(database, job, job, kind="fixed", limit=9, offset=0)
+    (total,) = database.rows(
+        "SELECT count(*) AS number FROM test_run WHERE job_id = :job", {"job": job["job_id"]}
+    )
+    assert found.before == found.both == total["number"] > 0
+    for verdict in ("flaky", "failed"):
+        before = worst_tests.worst_tests(database, EVERYTHING, verdict)[1]
+        for one in [one for one in before if one.test_id == name]:
+            seen = failures.seen(database, {one.test_key})[one.test_key, verdict]
+            assert one.runs == seen["number"] <= made.jobs
+            assert one.runs == len(
+                {
+                    run.run
+                    for run in one_test.history_of_test(database, int(one.test_key), EVERYTHING).runs
+                    if run.verdict == verdict and not run.superseded
+                }
+            )
