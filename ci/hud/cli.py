@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import time
 from typing import Annotated
 
 import typer
 
 from ci.hud.client_cli import add_client_verbs, settings_from_context
-from ci.hud.endpoint import open_app
 from ci.hud.keep_cli import add_keeping
+from ci.hud.opening import open_server
 from ci.hud.rows_cli import rows
 
 app = typer.Typer(
@@ -40,29 +40,28 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
-    from ci.hud.server.chores import Chores, doing  # noqa: PLC0415  # as in `open_app`
-    from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
+    from ci.hud.server.chores import Chores, doing  # noqa: PLC0415  # as in `open_server`
     from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     hud = settings.model.hud
-    application, store = open_app(settings, clock=time.time, warn=typer.echo, strict=strict_upstream)
     strict = hud.strict_upstream if strict_upstream is None else strict_upstream
-    chores = Chores(
-        store=store,
-        rows=SqliteRowStore(store.transaction),
-        warn=typer.echo,
-        sweep_every_s=hud.sweep_every_s,
-        keep_days=hud.keep_days,
-        strict=strict,
-    )
-    with contextlib.closing(store), doing(chores, clock=time.time):
-        serve_app(
-            host if host is not None else hud.host,
-            port if port is not None else hud.port,
-            application,
-            echo=typer.echo,
+    with open_server(settings, os.environ, clock=time.time, warn=typer.echo, strict=strict) as server:
+        chores = Chores(
+            store=server.store,
+            rows=server.rows,
+            warn=typer.echo,
+            sweep_every_s=hud.sweep_every_s,
+            keep_days=hud.keep_days,
+            strict=strict,
         )
+        with doing(chores, clock=time.time):
+            serve_app(
+                host if host is not None else hud.host,
+                port if port is not None else hud.port,
+                server.app,
+                echo=typer.echo,
+            )
 
 
 add_client_verbs(app)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import requests
 
@@ -17,18 +16,14 @@ from ci.config import Settings
 from ci.errors import SettingsError
 from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
+from ci.hud.opening import open_server
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
-from ci.hud.server.store import Store
 from ci.hud.throttle import Throttle, shared_throttle
 from ci.hud.token import embedded_token, find_token, has_token
 from ci.hud.wire import is_private
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
 EMBEDDED = "embedded"
 NONE = "none"
-STORE_FILE = "hud.sqlite"
 PROBE_TIMEOUT_S = 2.0
 
 
@@ -82,34 +77,10 @@ def open_endpoint(
         target = _target(settings, running + CALLBACK_PATH, lambda: token)
         yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
         return
-    from ci.hud.server.serve import embedded  # noqa: PLC0415  # as in `open_app`
+    from ci.hud.server.serve import embedded  # noqa: PLC0415  # as in `open_server`
 
-    app, store = open_app(settings, clock=clock, warn=warn)
-    with contextlib.closing(store), embedded(app) as url:
+    with open_server(settings, environ, clock=clock, warn=warn) as server, embedded(server.app) as url:
         yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
-
-
-def open_app(
-    settings: Settings, *, clock: Callable[[], float], warn: Callable[[str], None], strict: bool | None = None
-) -> tuple[FastAPI, Store]:
-    """The embedded server's application, and its store, which the caller closes.
-
-    Args:
-        settings: of the checkout.
-        clock: seconds since the epoch.
-        warn: takes lines for people.
-        strict: whether it answers exactly as upstream; None: as `hud.strict_upstream` says.
-    """
-    # The framework takes a quarter of a second, which every verb would pay.
-    from ci.hud.server.app import create_app  # noqa: PLC0415
-    from ci.hud.server.wiring import gate_of  # noqa: PLC0415
-
-    token = embedded_token(settings.state_dir, warn=warn)
-    strict = settings.model.hud.strict_upstream if strict is None else strict
-    gate = gate_of(settings, token=token, clock=clock, warn=warn, strict=strict)
-    store = Store(settings.state_dir / STORE_FILE)
-    repository = settings.model.report.repository
-    return create_app(store, token=token, repository=repository, clock=clock, gate=gate), store
 
 
 def _remote(settings: Settings, environ: Mapping[str, str], sleep: Callable[[float], None]) -> Endpoint:

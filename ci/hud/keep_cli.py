@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ import typer
 
 from ci.config import Settings
 from ci.errors import MissingInputError
-from ci.hud.endpoint import STORE_FILE
+from ci.hud.opening import STORE_FILE, open_kept
 
 
 def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Settings]) -> None:
@@ -33,22 +33,19 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     ) -> None:
         """Take jobs last heard of so many days ago out of the store, with their tests."""
-        from ci.hud.server.keep import DAY_S, give_back  # noqa: PLC0415  # as in `open_app`
+        from ci.hud.server.keep import DAY_S, give_back  # noqa: PLC0415  # as in `open_server`
         from ci.hud.server.keep import prune as prune_store  # noqa: PLC0415
-        from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
-        from ci.hud.server.store import Store  # noqa: PLC0415
 
         settings = settings_of(ctx)
         days = settings.model.hud.keep_days if older is None else older
         path = settings.state_dir / STORE_FILE
         if not path.is_file():
             raise MissingInputError("there is no HUD store yet", where=path, remedy="report a run first")
-        with contextlib.closing(Store(path)) as store:
+        with open_kept(settings, os.environ, warn=typer.echo) as kept:
             now = time.time()
-            rows = SqliteRowStore(store.transaction)
-            gone = prune_store(store, rows, before=now - days * DAY_S, at=now, dry_run=dry_run)
+            gone = prune_store(kept.store, kept.rows, before=now - days * DAY_S, at=now, dry_run=dry_run)
             if not dry_run:
-                give_back(store, whole=True)
+                give_back(kept.store, whole=True)
         typer.echo(
             f"HUD store: {'would prune' if dry_run else 'pruned'} {gone.jobs} jobs older than {days} days, "
             f"with {gone.tests} tests in {gone.uploads} uploads, and {gone.states} states"
@@ -59,7 +56,7 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
         ctx: typer.Context, file: Annotated[Path, typer.Argument(help="Where the copy goes.")]
     ) -> None:
         """Copy the store, also while a server uses it, and check the copy."""
-        from ci.hud.server.backup import back_up  # noqa: PLC0415  # as in `open_app`
+        from ci.hud.server.backup import back_up  # noqa: PLC0415  # as in `open_server`
 
         jobs = back_up(settings_of(ctx).state_dir / STORE_FILE, file)
         typer.echo(f"HUD store: {jobs} jobs in {file}, checked")
@@ -67,7 +64,7 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
     @app.command()
     def restore(ctx: typer.Context, file: Annotated[Path, typer.Argument(help="A backup.")]) -> None:
         """Put a backup in the store's place, while nothing uses it; the store before is kept beside it."""
-        from ci.hud.server.backup import restore as restore_store  # noqa: PLC0415  # as in `open_app`
+        from ci.hud.server.backup import restore as restore_store  # noqa: PLC0415  # as in `open_server`
 
         store = settings_of(ctx).state_dir / STORE_FILE
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")

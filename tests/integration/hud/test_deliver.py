@@ -15,7 +15,7 @@ import pytest
 
 from ci.config import Settings
 from ci.errors import SettingsError
-from ci.hud.endpoint import open_app
+from ci.hud.opening import open_server
 from ci.hud.outbox import Outbox
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
@@ -75,8 +75,8 @@ def test_a_corrected_summary_corrects_the_row(world: Any, run_dir: Path, setting
 
 
 def test_a_server_that_runs_already_is_used(world: Any, run_dir: Path, settings: MakeSettings) -> None:
-    app, store = open_app(settings(), clock=world.clock, warn=print)
-    with closing(store), embedded(app) as url:
+    with open_server(settings(), {}, clock=world.clock, warn=print) as server, embedded(server.app) as url:
+        store = server.store
         port = int(url.rpartition(":")[2])
         delivery = world.deliver(run_dir, settings(hud__port=port))
         assert delivery.page == f"{url}/"
@@ -89,8 +89,11 @@ def test_a_stranger_on_the_port_is_not_sent_the_token(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    app, store = open_app(settings(state=str(elsewhere)), clock=world.clock, warn=print)
-    with closing(store), embedded(app) as url:
+    with (
+        open_server(settings(state=str(elsewhere)), {}, clock=world.clock, warn=print) as server,
+        embedded(server.app) as url,
+    ):
+        store = server.store
         here = settings(hud__port=int(url.rpartition(":")[2]))
         assert world.deliver(run_dir, here).outcome == "delivered"
         assert store.count_jobs() == 0

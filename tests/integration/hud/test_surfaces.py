@@ -11,7 +11,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ci.config import Settings
 from ci.errors import MissingInputError, SettingsError
-from ci.hud.endpoint import open_app
 from ci.hud.hmac_auth import HmacAuth
+from ci.hud.opening import open_server
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
@@ -47,10 +47,8 @@ def secret(folder: Path, name: str, text: str) -> str:
 @contextmanager
 def serving(settings: Settings, said: list[str] | None = None) -> Iterator[tuple[str, Store, str]]:
     warn = (said if said is not None else []).append
-    app, store = open_app(settings, clock=lambda: NOW, warn=warn)
-    token = (settings.state_dir / "hud-token").read_text().strip()
-    with closing(store), embedded(app) as url:
-        yield url, store, token
+    with open_server(settings, {}, clock=lambda: NOW, warn=warn) as server, embedded(server.app) as url:
+        yield url, server.store, (settings.state_dir / "hud-token").read_text().strip()
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -287,16 +285,22 @@ def test_without_a_token_in_the_settings_everybody_reads(settings: MakeSettings)
 @pytest.mark.parametrize("text", ["", "short", "with a blank in it, and long enough otherwise"])
 def test_a_weak_secret_is_refused_and_not_shown(settings: MakeSettings, tmp_path: Path, text: str) -> None:
     there = settings(hud__ingest_token=secret(tmp_path, "weak", text))
-    with pytest.raises(SettingsError, match="holds no secret of 32 or more characters") as caught:
-        open_app(there, clock=lambda: NOW, warn=print)
+    with (
+        pytest.raises(SettingsError, match="holds no secret of 32 or more characters") as caught,
+        serving(there),
+    ):
+        pass
     assert "hud.ingest_token" in str(caught.value)
     assert not text or text not in str(caught.value)
 
 
 def test_a_secret_or_list_that_is_not_there_is_named(settings: MakeSettings) -> None:
     for key in ("read_token", "webhook_secret", "allow_list"):
-        with pytest.raises(MissingInputError, match="gone"):
-            open_app(settings(**{f"hud__{key}": "gone"}), clock=lambda: NOW, warn=print)
+        with (
+            pytest.raises(MissingInputError, match="gone"),
+            serving(settings(**{f"hud__{key}": "gone"})),
+        ):
+            pass
 
 
 def test_an_allow_list_without_our_own_repository_is_said(settings: MakeSettings, tmp_path: Path) -> None:

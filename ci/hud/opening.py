@@ -1,0 +1,130 @@
+"""Opening the server of a checkout's settings: its store, ClickHouse where it is named, and its routes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci.config import Settings
+from ci.hud.token import embedded_token
+
+# The framework takes a quarter of a second, which every verb would pay; so what serves is imported late.
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from ci.hud.server.clickhouse import Clickhouse
+    from ci.hud.server.row_store import RowStore
+    from ci.hud.server.store import Store
+
+STORE_FILE = "hud.sqlite"
+PASSWORD_VARIABLE = "SPYRE_CI_CLICKHOUSE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A store that is open.
+
+    Attributes:
+        store: of the jobs.
+        rows: keeps their tests: the store's own file, or ClickHouse.
+    """
+
+    store: Store
+    rows: RowStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server(Kept):
+    """A server that is ready to serve.
+
+    Attributes:
+        app: its routes.
+    """
+
+    app: FastAPI
+
+
+@contextlib.contextmanager
+def open_kept(
+    settings: Settings, environ: Mapping[str, str], *, warn: Callable[[str], None]
+) -> Iterator[Kept]:
+    """The store of the settings, for the length of the block.
+
+    Where ClickHouse is named it keeps the tests and answers questions; what changes in the jobs is copied
+    there meanwhile, and once more at the end.
+
+    Args:
+        settings: `hud.clickhouse` and the state folder.
+        environ: may hold ClickHouse's password.
+        warn: takes lines for people.
+
+    Raises:
+        SpyreCiError: the store or ClickHouse cannot be used.
+    """
+    from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
+    from ci.hud.server.store import Store  # noqa: PLC0415
+
+    path, address = settings.state_dir / STORE_FILE, settings.model.hud.clickhouse
+    if address is None:
+        with contextlib.closing(Store(path)) as store:
+            yield Kept(store=store, rows=SqliteRowStore(store.transaction))
+        return
+    from ci.hud.server.clickhouse import Clickhouse  # noqa: PLC0415
+
+    password = environ.get(PASSWORD_VARIABLE, "")
+    with (
+        contextlib.closing(Clickhouse(address, password=password)) as clickhouse,
+        _with_clickhouse(path, clickhouse, warn) as kept,
+    ):
+        yield kept
+
+
+@contextlib.contextmanager
+def _with_clickhouse(path: Path, clickhouse: Clickhouse, warn: Callable[[str], None]) -> Iterator[Kept]:
+    from ci.hud.server.clickhouse import ClickhouseRowStore  # noqa: PLC0415
+    from ci.hud.server.copying import Copier, copying  # noqa: PLC0415
+    from ci.hud.server.store import Store  # noqa: PLC0415
+
+    with (
+        contextlib.closing(Store(path, clickhouse)) as store,
+        copying(Copier(store, clickhouse, warn=warn)),
+    ):
+        yield Kept(store=store, rows=ClickhouseRowStore(clickhouse))
+
+
+@contextlib.contextmanager
+def open_server(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    clock: Callable[[], float],
+    warn: Callable[[str], None],
+    strict: bool | None = None,
+) -> Iterator[Server]:
+    """The server of the settings, for the length of the block.
+
+    Args:
+        settings: of the checkout.
+        environ: may hold ClickHouse's password.
+        clock: seconds since the epoch.
+        warn: takes lines for people.
+        strict: whether it answers exactly as upstream; None: as `hud.strict_upstream` says.
+
+    Raises:
+        SpyreCiError: the store, ClickHouse or a file of the settings cannot be used.
+    """
+    from ci.hud.server.app import create_app  # noqa: PLC0415
+    from ci.hud.server.wiring import gate_of  # noqa: PLC0415
+
+    token = embedded_token(settings.state_dir, warn=warn)
+    strict = settings.model.hud.strict_upstream if strict is None else strict
+    gate = gate_of(settings, token=token, clock=clock, warn=warn, strict=strict)
+    repository = settings.model.report.repository
+    with open_kept(settings, environ, warn=warn) as kept:
+        app = create_app(
+            kept.store, token=token, repository=repository, clock=clock, gate=gate, rows=kept.rows
+        )
+        yield Server(store=kept.store, rows=kept.rows, app=app)
