@@ -12,7 +12,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from tests.benchmarks import bench_hud_rows, bench_planner, bench_runner, bench_trivial, inputs
+from tests.benchmarks import (
+    bench_hud_pages,
+    bench_hud_rows,
+    bench_planner,
+    bench_runner,
+    bench_trivial,
+    inputs,
+)
 
 PARTS = ("planner", "hud", "trivial", "journal", "runner")
 FULL, QUICK = (100, 1_000), (4, 25)
@@ -32,6 +39,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         else:
             found["hud"] = bench_hud_rows.measure(
                 rows=20_000 if options.quick else 1_000_000, rounds=options.rounds
+            )
+            few, many = (20_000, 40_000) if options.quick else (1_000_000, 10_000_000)
+            found["pages"] = bench_hud_pages.measure(
+                rows={"sqlite": few, "clickhouse": many}, rounds=options.rounds
             )
     if wanted <= {"planner", "hud"}:
         return found
@@ -69,6 +80,7 @@ def show(found: dict[str, Any]) -> None:
     modules = {
         "planner": bench_planner,
         "hud": bench_hud_rows,
+        "pages": bench_hud_pages,
         "trivial": bench_trivial,
         "runner": bench_runner,
     }

@@ -1,0 +1,155 @@
+"""Every query of every page and route, on a store of so many rows of tests: SQLite's, and ClickHouse's.
+
+The store is made up by the tests' seeder: ninety days of three back ends. Each page is opened as a browser
+does, and each of its queries is timed where it is asked; the slowest of each page is told.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import statistics
+import tempfile
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ci.hud.server.app import create_app
+from ci.hud.server.clickhouse import Clickhouse
+from ci.hud.server.copying import Copier
+from ci.hud.server.database import Database, Row, SqliteDatabase, Value
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+from tests.hud_seed import seed
+
+BAR_MS = 300
+END = datetime(2026, 8, 30, 12, tzinfo=UTC)
+# So many addresses of one kind are opened.
+OF_A_KIND = 3
+LINK = re.compile(r'href="(/[^"]*)"')
+# Tests are copied in blocks of so many.
+BLOCK = 100_000
+# No run of the seeder has so high a number.
+ELSEWHERE = 10**12
+_MORE = """
+INSERT INTO test_run SELECT * REPLACE (workflow_id + :more AS workflow_id) FROM test_run WHERE workflow_id <
+:first
+"""
+ROUTES = (
+    "/api/runs",
+    "/api/tests?verdict=flaky",
+    "/api/durations",
+    "/api/cards",
+    "/api/rollout",
+    "/api/metrics",
+    "/api/crcr/summary",
+    "/api/crcr/nightly_summary",
+    "/api/crcr/success_rate",
+)
+
+
+class Timed:
+    """A database whose queries are timed.
+
+    Attributes:
+        taken: seconds of each query, by what was opened.
+        page: what is opened now.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.taken: dict[str, list[float]] = defaultdict(list)
+        self.page = ""
+
+    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        """See Database."""
+        began = time.perf_counter()
+        found = self._database.rows(query, values)
+        self.taken[self.page].append(time.perf_counter() - began)
+        return found
+
+
+def measure(*, rows: Mapping[str, int], rounds: int) -> dict[str, Any]:
+    """Milliseconds of the slowest query of each kind of page, by database; a median of the rounds.
+
+    Args:
+        rows: rows of tests, by database.
+        rounds: how often every page is opened.
+    """
+    found: dict[str, Any] = {"rows": dict(rows), "rounds": rounds, "databases": {}}
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-bench-") as name:
+        folder = Path(name)
+        seeded = seed(folder / "sqlite" / "hud.sqlite", end=END, tests=rows["sqlite"])
+        with closing(Store(seeded.path)) as store:
+            found["databases"]["sqlite"] = _open_all(store, SqliteDatabase(store.path), rounds)
+        with (
+            closing(Clickhouse(f"chdb:///{folder / 'chdb'}")) as clickhouse,
+            closing(Store(seeded.path)) as store,
+        ):
+            Copier(store, clickhouse, warn=print).copy()
+            _copy_tests(store, clickhouse, rows["clickhouse"] // rows["sqlite"])
+            found["databases"]["clickhouse"] = _open_all(store, clickhouse, rounds)
+    return found
+
+
+def show(found: dict[str, Any]) -> None:
+    """As lines."""
+    for name, pages in found["databases"].items():
+        told = f"{name}, {found['rows'][name]:,} rows of tests: at most {max(pages.values()):.0f} ms"
+        print(f"\nThe slowest query of each page, {told} (bar {BAR_MS})")
+        for page, ms in sorted(pages.items(), key=lambda item: -item[1]):
+            print(f"  {ms:8.1f} ms  {page}")
+
+
+def _open_all(store: Store, database: Database, rounds: int) -> dict[str, float]:
+    slowest: dict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        timed = Timed(database)
+        store.database = timed
+        app = create_app(store, token="t", repository="o/r", clock=END.timestamp)  # of nobody
+        with embedded(app) as url, httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
+            for kind, address in _addresses(client):
+                timed.page = kind
+                answer = client.get(address)
+                if answer.status_code != httpx.codes.OK:
+                    raise RuntimeError(f"{address}: {answer.status_code}")
+        for kind, taken in timed.taken.items():
+            if kind:
+                slowest[kind].append(max(taken) * 1000)
+    return {kind: statistics.median(times) for kind, times in slowest.items()}
+
+
+def _addresses(client: httpx.Client) -> Iterator[tuple[str, str]]:
+    """Addresses of every kind of page, found by following links, and the routes."""
+    waiting, seen, kinds = deque(["/", *ROUTES]), set[str](), defaultdict[str, int](int)
+    while waiting:
+        address = waiting.popleft()
+        kind = re.sub(r"\d+", "N", address.partition("?")[0])
+        if address in seen or kinds[kind] >= OF_A_KIND:
+            continue
+        seen.add(address)
+        kinds[kind] += 1
+        yield kind, address
+        if not address.startswith("/api"):
+            waiting.extend(html.unescape(link) for link in LINK.findall(client.get(address).text))
+
+
+def _copy_tests(store: Store, clickhouse: Clickhouse, times: int) -> None:
+    """Bring the tests over, and again so many times as tests of other runs, which make the tables large."""
+    reads = SqliteDatabase(store.path)
+    for table in ("job_card", "test_run_summary"):
+        clickhouse.insert(table, reads.rows(f"SELECT * FROM {table}"))  # noqa: S608  # our names
+    last = 0
+    while block := reads.rows(
+        "SELECT * FROM test_run WHERE id > :last ORDER BY id LIMIT :most", {"last": last, "most": BLOCK}
+    ):
+        last = block[-1]["id"]
+        clickhouse.insert("test_run", block)
+    for number in range(1, times):
+        clickhouse.do(_MORE, {"more": number * ELSEWHERE, "first": ELSEWHERE})
