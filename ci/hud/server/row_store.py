@@ -11,8 +11,13 @@ from ci.hud.rows import Job, Row
 from ci.hud.server.row_values import COLUMNS, DEFAULTS, Totals
 
 _INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+# Few enough that whoever reports meanwhile hardly waits.
+REMOVED_AT_A_TIME = 20_000
 _REMOVE = """
-DELETE FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ? AND upload_id = ?
+DELETE FROM test_run WHERE id IN (
+    SELECT id FROM test_run
+    WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ? AND upload_id = ? LIMIT ?
+)
 """
 _COUNT = """
 SELECT count(*) FROM test_run
@@ -107,8 +112,11 @@ class SqliteRowStore:
 
     def remove(self, job: Job, upload: int) -> None:
         """See RowStore."""
-        with self._transaction() as connection:
-            connection.execute(_REMOVE, (*job.numbers(), upload))
+        gone = REMOVED_AT_A_TIME
+        while gone == REMOVED_AT_A_TIME:
+            with self._transaction() as connection:
+                values = (*job.numbers(), upload, REMOVED_AT_A_TIME)
+                gone = connection.execute(_REMOVE, values).rowcount
 
     def count(self, job: Job, upload: int) -> int:
         """See RowStore."""

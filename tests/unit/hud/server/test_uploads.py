@@ -129,6 +129,16 @@ def test_a_row_that_is_not_stored_is_told_of(
     assert (stored(store), verdicts(store)) == ([], {})
 
 
+def test_a_large_file_goes_in_pieces_and_whole(
+    store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.hud.server.row_store.REMOVED_AT_A_TIME", 4)
+    uploads.take(incoming(name="1"), [row(f"a{number}") for number in range(10)], at=0)
+    uploads.take(incoming(name="2"), [row("kept")], at=0)
+    uploads.take(incoming(name="1", sha="1"), [row("b") for _ in range(8)], at=0)
+    assert stored(store) == [*["b"] * 8, "kept"]
+
+
 def test_a_jobs_tests_come_in_one_layout_only(store: Store, uploads: Uploads) -> None:
     uploads.take(incoming("junit"), [row("a")], at=0)
     with pytest.raises(UploadRefusedError, match="came as junit; send them in one layout only") as caught:
