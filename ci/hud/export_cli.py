@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.console import Console
 from ci import progress
 from ci.config import Settings
 from ci.errors import MissingInputError
-from ci.hud.endpoint import STORE_FILE
+from ci.hud.opening import STORE_FILE, open_kept
 
 
 def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings]) -> None:
@@ -33,15 +33,15 @@ def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings
         runs: Annotated[int, typer.Option(min=1, max=100_000, help="Newest runs at most.")] = 1000,
     ) -> None:
         """Write the pages as a static site, to read without the server; also while it runs."""
-        from ci.hud.server.export.site import export as export_pages  # noqa: PLC0415  # as in `open_app`
-        from ci.hud.server.store import Store  # noqa: PLC0415
+        from ci.hud.server.export.site import export as export_pages  # noqa: PLC0415  # as in `open_server`
 
-        path = settings_of(ctx).state_dir / STORE_FILE
+        settings = settings_of(ctx)
+        path = settings.state_dir / STORE_FILE
         if not path.is_file():
             raise MissingInputError("there is no HUD store yet", where=path, remedy="report a run first")
         console = Console(stderr=True)
         with (
-            contextlib.closing(Store(path)) as store,
+            open_kept(settings, os.environ, warn=typer.echo) as kept,
             progress.bar(console, time.monotonic, "exporting", 1) as shown,
         ):
 
@@ -49,7 +49,7 @@ def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings
                 shown.expect(known)
                 shown.advance(page)
 
-            made = export_pages(store, folder, now=time.time(), days=days, runs=runs, told=told)
+            made = export_pages(kept.store, folder, now=time.time(), days=days, runs=runs, told=told)
         typer.echo(
             f"HUD pages: {made.pages} of the last {days} days, with {made.runs} runs and {made.tests} tests "
             f"that had problems, in {folder / 'index.html'}"
