@@ -155,7 +155,8 @@ class Hud(Section):
     )
     write_token: Path | None = Field(
         default=None,
-        description="file with the token that writes for report.repository; none: one made in the state folder",
+        description="file with the token that writes for report.repository; none: one is made in the state "
+        "folder",
     )
     read_token: Path | None = Field(
         default=None,

@@ -29,25 +29,19 @@ def replacing(folder: Path) -> Iterator[Path]:
     check_ours(place)
     made = place.with_name(f".{place.name}.spyre-ci-new")
     old = place.with_name(f".{place.name}.spyre-ci-old")
-    try:
+    with _named(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(made, place):
-            if old.exists() and not place.exists():
-                old.rename(place)  # an export was ended between its two moves
-            for leftover in (*made.iterdir(), *([old] if old.exists() else [])):
-                _remove(leftover)
-            try:
-                yield made
-                check_ours(place)
+        made.mkdir(exist_ok=True)
+    with _alone(made, place):
+        with _named(place):
+            _clear(made, place, old)
+        try:
+            yield made
+            check_ours(place)
+            with _named(place):
                 _swap(made, place, old)
-            finally:
-                shutil.rmtree(made, ignore_errors=True)
-    except OSError as error:
-        raise FileSystemError(
-            f"the export cannot be put there: {error.strerror or error}",
-            where=place,
-            remedy="name a folder in one you may write to, which is no mount point",
-        ) from error
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def check_ours(folder: Path) -> None:
@@ -94,7 +88,6 @@ def _written(folder: Path) -> set[str]:
 @contextlib.contextmanager
 def _alone(made: Path, place: Path) -> Iterator[None]:
     # The lock is on the new folder itself: nothing stays beside the site.
-    made.mkdir(exist_ok=True)
     handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
@@ -107,6 +100,25 @@ def _alone(made: Path, place: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _clear(made: Path, place: Path, old: Path) -> None:
+    if old.exists() and not place.exists():
+        old.rename(place)  # an export was ended between its two moves
+    for leftover in (*made.iterdir(), *([old] if old.exists() else [])):
+        _remove(leftover)
+
+
+@contextlib.contextmanager
+def _named(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileSystemError(
+            f"the export cannot be put there: {error.strerror or error}",
+            where=place,
+            remedy="name a folder in one you may write to, which is no mount point",
+        ) from error
 
 
 def _swap(made: Path, place: Path, old: Path) -> None:
