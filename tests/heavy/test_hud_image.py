@@ -125,8 +125,9 @@ class Running:
 
     def says(self, *command: str) -> tuple[int, str]:
         """Exit code and output of a command inside."""
-        code, output = self.container.exec_run(list(command))
-        return code, output.decode()
+        done = self.container.exec_run(list(command))
+        assert isinstance(done.output, bytes)
+        return int(done.exit_code or 0), done.output.decode()
 
     def end(self) -> int:
         """Stop it as an engine does; its exit code."""
