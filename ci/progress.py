@@ -49,6 +49,12 @@ class Bar:
             left = (self.total - self._done) / rate if rate else 0
             self._say(f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, about {left:.0f} s left)")
 
+    def expect(self, total: int) -> None:
+        """The work turned out to have so many steps."""
+        self.total = total
+        if self._progress is not None:
+            self._progress.update(self._task, total=total)
+
     def tick(self) -> None:
         """Time has passed; where it was too long without a line, write one, or a CI may end the job."""
         if self._progress is None and (now := self._clock()) - self._said >= SILENCE_S:

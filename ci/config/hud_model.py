@@ -153,6 +153,11 @@ class Hud(Section):
     rate_limit: int = Field(
         default=100, ge=1, le=100_000, description="requests of one repository taken in a minute"
     )
+    write_token: Path | None = Field(
+        default=None,
+        description="file with the token that writes for report.repository; none: one is made in the state "
+        "folder",
+    )
     read_token: Path | None = Field(
         default=None,
         description="file with the token that reading takes; none: everybody who can connect reads",

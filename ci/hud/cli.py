@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.hud.client_cli import add_client_verbs, settings_from_context
+from ci.hud.export_cli import add_export
 from ci.hud.keep_cli import add_keeping
 from ci.hud.opening import open_server
 from ci.hud.rows_cli import rows
@@ -22,6 +23,7 @@ app.command("rows")(rows)
 
 
 add_keeping(app, settings_from_context)
+add_export(app, settings_from_context)
 
 
 @app.command()

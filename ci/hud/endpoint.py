@@ -16,10 +16,10 @@ from ci.config import Settings
 from ci.errors import SettingsError
 from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
-from ci.hud.opening import open_server
+from ci.hud.opening import open_server, own_token
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.throttle import Throttle, shared_throttle
-from ci.hud.token import embedded_token, find_token, has_token
+from ci.hud.token import find_token, has_token
 from ci.hud.wire import is_private
 
 EMBEDDED = "embedded"
@@ -71,7 +71,7 @@ def open_endpoint(
     if configured != EMBEDDED:
         yield _remote(settings, environ, sleep)
         return
-    token = embedded_token(settings.state_dir, warn=warn)
+    token = own_token(settings, warn=warn)
     running = _running_server(settings, token)
     if running:
         target = _target(settings, running + CALLBACK_PATH, lambda: token)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci.config import Settings
-from ci.hud.token import embedded_token
+from ci.hud.token import checked_token, embedded_token, read_secret
 
 # The framework takes a quarter of a second, which every verb would pay; so what serves is imported late.
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def open_server(
     from ci.hud.server.app import create_app  # noqa: PLC0415
     from ci.hud.server.wiring import gate_of  # noqa: PLC0415
 
-    token = embedded_token(settings.state_dir, warn=warn)
+    token = own_token(settings, warn=warn)
     strict = settings.model.hud.strict_upstream if strict is None else strict
     gate = gate_of(settings, token=token, clock=clock, warn=warn, strict=strict)
     repository = settings.model.report.repository
@@ -128,3 +128,16 @@ def open_server(
             kept.store, token=token, repository=repository, clock=clock, gate=gate, rows=kept.rows
         )
         yield Server(store=kept.store, rows=kept.rows, app=app)
+
+
+def own_token(settings: Settings, *, warn: Callable[[str], None]) -> str:
+    """The write token of the settings' own server: from hud.write_token, else made in the state folder.
+
+    Raises:
+        SpyreCiError: there is no such file, or it holds no token.
+    """
+    file = settings.model.hud.write_token
+    if file is None:
+        return embedded_token(settings.state_dir, warn=warn)
+    path = settings.resolve(file)
+    return checked_token(read_secret(path, "token"), f"{path} (hud.write_token)")

@@ -1,0 +1,56 @@
+"""`spyre-ci hud export`: the pages as a static site."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ci import progress
+from ci.config import Settings
+from ci.errors import MissingInputError
+from ci.hud.opening import STORE_FILE, open_kept
+
+
+def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings]) -> None:
+    """Add the verb.
+
+    Args:
+        app: `spyre-ci hud`.
+        settings_of: the settings the root command resolved.
+    """
+
+    @app.command()
+    def export(
+        ctx: typer.Context,
+        folder: Annotated[Path, typer.Argument(metavar="DIR", help="New, empty, or an export before.")],
+        days: Annotated[int, typer.Option(min=1, max=3650, help="How far back runs may have started.")] = 30,
+        runs: Annotated[int, typer.Option(min=1, max=100_000, help="Newest runs at most.")] = 1000,
+    ) -> None:
+        """Write the pages as a static site, to read without the server; also while it runs."""
+        from ci.hud.server.export.site import export as export_pages  # noqa: PLC0415  # as in `open_server`
+
+        settings = settings_of(ctx)
+        path = settings.state_dir / STORE_FILE
+        if not path.is_file():
+            raise MissingInputError("there is no HUD store yet", where=path, remedy="report a run first")
+        console = Console(stderr=True)
+        with (
+            open_kept(settings, os.environ, warn=typer.echo) as kept,
+            progress.bar(console, time.monotonic, "exporting", 1) as shown,
+        ):
+
+            def told(_: int, known: int, page: str) -> None:
+                shown.expect(known)
+                shown.advance(page)
+
+            made = export_pages(kept.store, folder, now=time.time(), days=days, runs=runs, told=told)
+        typer.echo(
+            f"HUD pages: {made.pages} of the last {days} days, with {made.runs} runs and {made.tests} tests "
+            f"that had problems, in {folder / 'index.html'}"
+        )
