@@ -54,7 +54,7 @@ class _Rewriter(HTMLParser):
         self._note = note
         self._out: list[str] = []
         self._policy = 0
-        self._in_style = self._in_form = self._dropped = False
+        self._in_style = self._in_form = self._in_option = self._dropped = False
         self._label = ""
         self._choices: list[_Choice] = []
 
@@ -91,6 +91,7 @@ class _Rewriter(HTMLParser):
             self._in_form = False
             self._out.extend(self._navigation())
         if self._in_form or tag == "form":
+            self._in_option = False
             return
         self._in_style = False
         if tag == "a" and self._dropped:
@@ -131,10 +132,11 @@ class _Rewriter(HTMLParser):
         elif tag == "select":
             self._choices.append(_Choice(self._label, attrs.get("name") or ""))
         elif tag == "option" and self._choices:
+            self._in_option = True
             self._choices[-1].options.append((attrs.get("value") or "", "selected" in attrs, ""))
 
     def _words(self, data: str) -> None:
-        if self._choices and self._choices[-1].options:
+        if self._in_option:
             value, chosen, words = self._choices[-1].options[-1]
             self._choices[-1].options[-1] = (value, chosen, words + data)
         self._label += data

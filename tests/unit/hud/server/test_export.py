@@ -141,6 +141,10 @@ def test_a_form_becomes_the_links_it_could_lead_to() -> None:
         '<a href="lane-a&quot;.html">&lt;a&gt;</a><b>b</b></nav>'
     ) in made(form)
     assert "Show" not in made(form)
+    two = form.replace(
+        "<input", '<label>Event<select name="event"><option value="">all</option></select></label><input'
+    )
+    assert "Event" not in made(two)  # a label is no part of the option before it
     assert "<nav" not in made('<form><label>A<input name="id"></label></form>')
 
 
