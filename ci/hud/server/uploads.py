@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,13 +10,15 @@ from typing import Any, Literal
 
 from ci.hud.rows import Job, Row
 from ci.hud.server.row_store import RowStore
-from ci.hud.server.row_values import Totals, columns_of, counted, summary_totals
+from ci.hud.server.row_values import Totals, chunks, columns_of, counted, summary_totals
 from ci.hud.server.store import Store
 
 UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
 # These hold every test of their part of a job; the others are for who has no more to tell.
 FULL: tuple[UploadKind, ...] = ("junit", "test_run")
 ABANDONED_S = 3600.0
+# Two pieces are in memory, one read and one stored.
+MOST_CHARACTERS = 16 * 1024 * 1024
 _ENTER = """
 INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, sent, at)
 VALUES (?, ?, ?, ?, ?, ?, -1, ?)
@@ -171,7 +172,7 @@ class Uploads:
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None
-            while chunk := list(itertools.islice(columns, self._rows.chunk_rows)):
+            for chunk in chunks(columns, most_rows=self._rows.chunk_rows, most_characters=MOST_CHARACTERS):
                 if storing is not None:
                     storing.result()
                 self._check_current(number)
