@@ -34,7 +34,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.database = SqliteDatabase(path)
         self._hold = InUse(path)
         try:
@@ -159,8 +159,14 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the one writer; what is raised in the block takes all of it back."""
+        """A transaction on the one writer; what is raised in the block takes all of it back.
+
+        One within another of the same thread is a part of it.
+        """
         with self._lock:
+            if self._writer.in_transaction:
+                yield self._writer
+                return
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
