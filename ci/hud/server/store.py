@@ -164,7 +164,8 @@ class Store:
         One within another of the same thread is a part of it.
         """
         with self._lock:
-            if self._writer.in_transaction:
+            within = self._writer.in_transaction
+            if within:
                 yield self._writer
                 return
             self._writer.execute("BEGIN IMMEDIATE")
