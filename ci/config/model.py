@@ -254,6 +254,28 @@ class Dispatch(Section):
     )
 
 
+class Signature(Section):
+    """A secret shared with a server of our own that signs reports; for networks without OIDC."""
+
+    name: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9_.-]{0,64}$",
+        description="by which the server knows the secret (its hud.hmac); none: reports are not signed",
+    )
+    secret_file: Path | None = Field(
+        default=None,
+        description="file with the secret; the environment's SPYRE_CI_HUD_HMAC_SECRET wins",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_name(self) -> Signature:
+        if self.secret_file is not None and not self.name:
+            raise ValueError(
+                "secret_file is given without a name: say which secret it is in the server's hud.hmac"
+            )
+        return self
+
+
 class Report(Section):
     """What becomes of the results."""
 
@@ -268,6 +290,7 @@ class Report(Section):
         description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins; without either a "
         "GitHub job with `id-token: write` mints one a report",
     )
+    hmac: Signature = Field(default_factory=Signature)
     audience: str = Field(
         default="pytorch-cross-repo-ci-relay",
         pattern=r"^[\x21-\x7e]{1,255}$",

@@ -59,7 +59,8 @@ class Answer:
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
     Outcome.REFUSED: "mend what the answer says",
-    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`)",
+    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`), "
+    "or report.hmac and this machine's clock",
     Outcome.RATE_LIMITED: "wait a minute",
     Outcome.RETRY: "wait until the endpoint is back",
     Outcome.INVALID: "mend what is named",

@@ -58,8 +58,10 @@ def _whole_or_digits(value: Any) -> Any:
 # The bounds stand before the validator, else they are missing in the JSON schema.
 Count = Annotated[int, Field(ge=0, le=MAX_WHOLE), BeforeValidator(_whole)]
 Identifier = Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(_whole_or_digits)]
+# Strict, or text that is too long a name is taken as a number, and its zeros are lost.
+CheckRun = Annotated[int, Field(strict=True, ge=0, le=MAX_WHOLE)]
 Attempt = Annotated[int, Field(ge=1, le=2**32 - 1), BeforeValidator(_whole_or_digits)]
-Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=8192)]
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_checked_time)]
@@ -95,7 +97,9 @@ class Workflow(_Part):
     conclusion: Text | None = None
     name: Name
     job_name: Name
-    check_run_id: Annotated[Name | int, BeforeValidator(lambda v: v if isinstance(v, str) else _whole(v))]
+    check_run_id: Annotated[
+        Name | CheckRun, BeforeValidator(lambda v: v if isinstance(v, str) else _whole(v))
+    ]
     run_id: Identifier
     run_attempt: Attempt = 1
     started_at: Time | None = None
@@ -140,7 +144,7 @@ class RunDetails(BaseModel):
     device: Text = ""
     pytorch: Text = ""
     stage: Count | None = None
-    percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
+    percent: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)] | None = None
     exit_code: Count | None = None
     verdicts: dict[Annotated[str, Field(max_length=64)], Count] = Field(default_factory=dict, max_length=64)
     quarantined: Count = 0

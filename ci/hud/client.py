@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from requests.auth import AuthBase
+
 from ci.addresses import without_secrets
 from ci.errors import SettingsError, SpyreCiError
 from ci.hud.answers import Answer, Outcome, classify, one_line
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
-from ci.hud.wire import NoReplyError, exchange, is_private
+from ci.hud.wire import Bearer, NoReplyError, exchange, is_private
 
 CALLBACK_PATH = "/github/callback"
 DISPATCH_PATH = "/api/dispatch"
@@ -28,9 +30,10 @@ class Target:
     Attributes:
         url: of the callback.
         repository: owner/name the results are reported for.
-        token: gives the bearer token just before each post, so that it may be short-lived.
+        token: gives the token, or the shared secret, just before each post, so that it may be short-lived.
         timeout_s: of one request, its answer included.
         minted: whether each call of `token` makes a fresh one, so that a refused one is worth another.
+        auth: how the token is used: it is sent, or signs.
     """
 
     url: str
@@ -38,6 +41,7 @@ class Target:
     token: Callable[[], str] = field(repr=False)
     timeout_s: float = 60
     minted: bool = False
+    auth: Callable[[str], AuthBase] = field(default=Bearer, repr=False)
 
 
 def callback_url(endpoint: str) -> str:
@@ -92,6 +96,7 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
             timeout_s=target.timeout_s,
             data=encode(payload),
             headers={"Content-Type": "application/json"},
+            auth=target.auth,
         )
     except NoReplyError as error:
         return no_reply(error, token)
@@ -128,6 +133,7 @@ def note_dispatch(delivery_id: str, target: Target) -> None:
             timeout_s=target.timeout_s,
             data=body,
             headers={"Content-Type": "application/json"},
+            auth=target.auth,
         )
 
 

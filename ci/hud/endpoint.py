@@ -16,6 +16,7 @@ from ci.config import Settings
 from ci.errors import SettingsError
 from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
+from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server, own_token
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.throttle import Throttle, shared_throttle
@@ -24,6 +25,7 @@ from ci.hud.wire import is_private
 
 EMBEDDED = "embedded"
 NONE = "none"
+SECRET_VARIABLE = "SPYRE_CI_HUD_HMAC_SECRET"  # noqa: S105  # the variable's name, not a secret
 PROBE_TIMEOUT_S = 2.0
 
 
@@ -55,8 +57,8 @@ def open_endpoint(
 ) -> Iterator[Endpoint]:
     """The endpoint of the settings.
 
-    The token for a server elsewhere comes from the environment, else from report.token_file, else GitHub
-    mints one for each post.
+    Reports to a server elsewhere are signed where report.hmac.name is set. Else they have a token: from the
+    environment, else from report.token_file, else one that GitHub mints for each post.
 
     Raises:
         SpyreCiError: the URL, the token or the embedded store cannot be used, or there is no endpoint.
@@ -69,7 +71,7 @@ def open_endpoint(
             remedy="set it to `embedded` or to a server's URL",
         )
     if configured != EMBEDDED:
-        yield _remote(settings, environ, sleep)
+        yield _remote(settings, environ, clock=clock, sleep=sleep)
         return
     token = own_token(settings, warn=warn)
     running = _running_server(settings, token)
@@ -83,26 +85,56 @@ def open_endpoint(
         yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
 
 
-def _remote(settings: Settings, environ: Mapping[str, str], sleep: Callable[[float], None]) -> Endpoint:
+def _remote(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Endpoint:
     report = settings.model.report
-    file = None if report.token_file is None else settings.resolve(report.token_file)
     url = callback_url(report.endpoint)
     folder = None if report.post_times is None else settings.resolve(report.post_times)
     shown = url.partition("?")[0]
     return Endpoint(
-        target=_remote_target(settings, environ, url, file, sleep),
+        target=(
+            _signed_target(settings, environ, url, clock)
+            if report.hmac.name
+            else _remote_target(settings, environ, url, sleep)
+        ),
         shown=shown,
         throttle=shared_throttle(shown, report.repository, folder),
     )
+
+
+def _signed_target(
+    settings: Settings, environ: Mapping[str, str], url: str, clock: Callable[[], float]
+) -> Target:
+    wanted = settings.model.report.hmac
+    file = _file(settings, wanted.secret_file)
+
+    def secret() -> str:
+        return find_token(
+            environ,
+            file,
+            variable=SECRET_VARIABLE,
+            where="report.hmac.secret_file",
+            remedy=f"set {SECRET_VARIABLE}, or name a file with the secret",
+            what="secret",
+        )
+
+    secret()  # said at once and clearly, as a token's lack is
+    target = _target(settings, url, secret)
+    return replace(target, auth=lambda key: HmacAuth(wanted.name, lambda: key, clock=clock))
 
 
 def _remote_target(
     settings: Settings,
     environ: Mapping[str, str],
     url: str,
-    file: Path | None,
     sleep: Callable[[float], None],
 ) -> Target:
+    file = _file(settings, settings.model.report.token_file)
     if has_token(environ, file) or not oidc.offered(environ):
         find_token(environ, file)  # said at once and clearly, not by every report
         return _target(settings, url, lambda: find_token(environ, file))
@@ -144,6 +176,10 @@ def _running_server(settings: Settings, token: str) -> str:
         proof.encode("utf-8", "replace"), proof_of_token(token, nonce).encode()
     )
     return base if known else ""
+
+
+def _file(settings: Settings, path: Path | None) -> Path | None:
+    return None if path is None else settings.resolve(path)
 
 
 def _target(settings: Settings, url: str, token: Callable[[], str]) -> Target:

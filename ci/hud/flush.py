@@ -15,6 +15,7 @@ from ci.hud.checks import check
 from ci.hud.client import Target, post, sends_token_in_clear
 from ci.hud.outbox import FOLDER, Outbox, OutboxBusyError, Report
 from ci.hud.throttle import MemoryThrottle, Throttle
+from ci.hud.wire import Bearer
 
 MAX_ATTEMPTS = 6
 RATE_LIMIT_WAIT_S = 60.0
@@ -183,7 +184,7 @@ def flush(
     outbox = Outbox(run_dir, effects.clock, name=box)
     broken = [_left(str(bad.where), "unreadable", bad.what, bad.remedy or "") for bad in outbox.unreadable()]
     warnings: list[str] = []
-    if sends_token_in_clear(target.url):
+    if target.auth is Bearer and sends_token_in_clear(target.url):
         warnings.append("the endpoint is plain http: whoever listens on the way can read the token")
     job = _Flush(
         outbox=outbox,

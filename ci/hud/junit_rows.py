@@ -15,6 +15,13 @@ from ci.errors import BadFileError
 from ci.hud.row_files import Source
 from ci.hud.rows import Job, Row, case_row
 
+# What one element may have: the whole of it is in memory, in the worst case twenty times over.
+MOST_ELEMENT = 16 * 1024 * 1024
+PIECE = 256 * 1024
+DEEPEST = 64
+MOST_INSIDE = 10_000
+MOST_OUTSIDE = 1_000_000
+
 
 def junit_rows(stream: Source, job: Job, *, name: str) -> Iterator[Row]:
     """The `test_run` rows of a JUnit file, in its order.
@@ -47,24 +54,78 @@ def junit_rows(stream: Source, job: Job, *, name: str) -> Iterator[Row]:
         ) from error
 
 
+class _Fed:
+    """Feeds the parser in large pieces, and ends where an element takes too many of them.
+
+    The parser looks at a token that is not whole again with every piece, so small ones take it hours.
+
+    Attributes:
+        since: bytes since somebody last set it to 0.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.since = 0
+
+    def read(self, _: int = -1) -> bytes:
+        piece = self._source.read(PIECE)
+        self.since += len(piece)
+        if self.since > MOST_ELEMENT:
+            raise ValueError(f"a test case or another element has more than {MOST_ELEMENT} bytes")
+        return piece
+
+
+class _Limits:
+    """Counts elements, of which a few bytes each make many times as much in memory.
+
+    Attributes:
+        inside: the test case there is; 0 at its end.
+    """
+
+    def __init__(self) -> None:
+        self.inside = self._outside = 0
+
+    def check(self, depth: int, *, inside: bool) -> None:
+        self.inside += inside
+        self._outside += not inside
+        if depth > DEEPEST:
+            raise ValueError(f"elements stand more than {DEEPEST} deep")
+        if self.inside > MOST_INSIDE:
+            raise ValueError(f"a test case has more than {MOST_INSIDE} elements")
+        if self._outside > MOST_OUTSIDE:
+            raise ValueError(f"more than {MOST_OUTSIDE} elements are no test cases")
+
+
 def _cases(stream: Source, name: str) -> Iterator[tuple[Element, str]]:
     """Each test case with the file of its suite; what was read is let go, however large the file is."""
     open_elements: list[Element] = []
-    for event, element in iterparse(stream, events=("start", "end"), forbid_dtd=True):
+    case: Element | None = None
+    fed, limits = _Fed(stream), _Limits()
+    for event, element in iterparse(fed, events=("start", "end"), forbid_dtd=True):
         if event == "start":
-            if not open_elements and element.tag not in {"testsuites", "testsuite"}:
-                raise BadFileError(
-                    f"is no JUnit: it begins with <{element.tag[:80]}>",
-                    where=name,
-                    remedy="give the file that the test runner's JUnit option writes",
-                )
+            if not open_elements:
+                _check_root(element, name)
             open_elements.append(element)
+            if case is None and element.tag == "testcase":
+                case = element
+            limits.check(len(open_elements), inside=case is not None)
             continue
         open_elements.pop()
-        if element.tag in {"testcase", "testsuite"} and open_elements:
-            if element.tag == "testcase":
-                yield element, _suite_file(open_elements)
+        if element.tag == "testcase" and open_elements:
+            yield element, _suite_file(open_elements)
+        if open_elements and (case is None or element.tag == "testcase"):
             open_elements[-1].remove(element)
+        if case is None or element is case:
+            case, fed.since, limits.inside = None, 0, 0
+
+
+def _check_root(element: Element, name: str) -> None:
+    if element.tag not in {"testsuites", "testsuite"}:
+        raise BadFileError(
+            f"is no JUnit: it begins with <{element.tag[:80]}>",
+            where=name,
+            remedy="give the file that the test runner's JUnit option writes",
+        )
 
 
 def _suite_file(open_elements: list[Element]) -> str:

@@ -15,7 +15,16 @@ import msgspec
 
 from ci.errors import BadFileError
 from ci.hud.row_layout import DECODERS, Kind
-from ci.hud.rows import ID_PROPERTY, NO_MESSAGE, TAGS, TEXT_TAGS, Job, Row
+from ci.hud.rows import (
+    ID_PROPERTY,
+    MESSAGE_CHARACTERS,
+    NO_MESSAGE,
+    TAGS,
+    TEXT_CHARACTERS,
+    TEXT_TAGS,
+    Job,
+    Row,
+)
 
 # No line of ours comes near: an outcome's text ends at 64 Ki characters.
 LINE_BYTES = 4 * 1024 * 1024
@@ -121,8 +130,12 @@ def _row(row: Row) -> Row:
         if tag in row:
             _outcomes(row, tag)
     for tag in TEXT_TAGS:
-        if tag in row and not row[tag].get("text"):
-            del row[tag]
+        if tag in row:
+            said = row[tag].get("text")
+            if not said:
+                del row[tag]
+            elif len(said) > TEXT_CHARACTERS:
+                row[tag]["text"] = said[-TEXT_CHARACTERS:]
     if "properties" in row:
         _one_property(row)
     return row
@@ -137,7 +150,9 @@ def _outcomes(row: Row, tag: str) -> None:
 
 def _with_message(outcome: dict[str, Any]) -> dict[str, Any]:
     told = {key: value for key, value in outcome.items() if value is not None}
-    return told | {"message": told.get("message") or NO_MESSAGE}
+    if len(told.get("text", "")) > TEXT_CHARACTERS:
+        told["text"] = told["text"][-TEXT_CHARACTERS:]
+    return told | {"message": told.get("message", "")[:MESSAGE_CHARACTERS] or NO_MESSAGE}
 
 
 def _one_property(row: Row) -> None:

@@ -115,6 +115,7 @@ def _send(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Answer:
             data=data,
             params=query,
             headers={"Content-Type": "application/octet-stream"},
+            auth=target.auth,
         )
     except NoReplyError as error:
         outcome = Outcome.REFUSED if error.fault in {"untrusted", "unsendable"} else Outcome.RETRY

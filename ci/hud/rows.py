@@ -8,6 +8,7 @@ file, and a name that looks like a number becomes one.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -25,6 +26,9 @@ ID_PROPERTY = "id"
 NO_MESSAGE = "no message"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
+# The longest name a file of rows may have; ci.hud.row_layout checks it.
+NAME_CHARACTERS = 8192
+DIGEST_CHARACTERS = 16
 # Others are nobody's: a hostile one could stand for a child element.
 _ATTRIBUTES = frozenset({"name", "classname", "file", "line", "time", "assertions", "timestamp"})
 # Attributes that are numbers; any other, a name that looks like one among them, stays text.
@@ -69,7 +73,7 @@ def case_row(case: Element, job: Job, *, suite_file: str = "") -> Row:
     for name in _ATTRIBUTES & case.attrib.keys():
         if (value := _value(name, case.attrib[name])) is not None:
             row[name] = value
-    row["file"] = row.get("file") or suite_file or file_of_class(row["classname"])
+    row["file"] = row.get("file") or kept_name(suite_file or file_of_class(row["classname"]))
     row.setdefault("time", 0.0)
     for tag in TAGS:
         if found := [_outcome(one) for one in case.findall(tag)]:
@@ -80,6 +84,14 @@ def case_row(case: Element, job: Job, *, suite_file: str = "") -> Row:
     if (kept := _kept_property(case)) is not None:
         row["properties"] = {"property": kept}
     return row | job.keys() | {"invoking_file": invoking_file(row["file"])}
+
+
+def kept_name(text: str) -> str:
+    """A name as a row can hold it: of a longer one the beginning and a digest, so that two stay two."""
+    if len(text) <= NAME_CHARACTERS:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARACTERS]
+    return f"{text[: NAME_CHARACTERS - DIGEST_CHARACTERS - 1]}…{digest}"
 
 
 def file_of_class(classname: str) -> str:
@@ -145,7 +157,7 @@ def counted_as(row: Mapping[str, Any]) -> str:
 def _value(name: str, text: str) -> str | int | float | None:
     if name in _WHOLE:
         return int(text) if re.fullmatch(r"[0-9]{1,15}", text.strip(), re.ASCII) else None
-    return seconds(text) if name == "time" else text
+    return seconds(text) if name == "time" else kept_name(text)
 
 
 def _outcome(element: Element) -> Row:
@@ -155,7 +167,7 @@ def _outcome(element: Element) -> Row:
     message = (element.get("message") or "").strip() or text.partition("\n")[0].strip() or kind or NO_MESSAGE
     made: Row = {"message": message[:MESSAGE_CHARACTERS]}
     if kind:
-        made["type"] = kind
+        made["type"] = kind[:MESSAGE_CHARACTERS]
     if text:
         made["text"] = text[-TEXT_CHARACTERS:]
     return made
@@ -167,4 +179,5 @@ def _kept_property(case: Element) -> Row | None:
     if not found:
         return None
     kept = next((one for one in found if one.get("name") == ID_PROPERTY), found[0])
-    return {"name": kept.get("name"), "value": kept.get("value") or (kept.text or "").strip()}
+    value = kept.get("value") or (kept.text or "").strip()
+    return {"name": kept_name(kept.get("name") or ""), "value": kept_name(value)}

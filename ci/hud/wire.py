@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
@@ -42,12 +42,15 @@ class NoReplyError(Exception):
         self.fault: Fault = fault
 
 
-class _Bearer(AuthBase):
+class Bearer(AuthBase):
+    """Shows a token."""
+
     # Given as `auth`, because requests lets a ~/.netrc entry overwrite a plain Authorization header.
     def __init__(self, token: str) -> None:
         self._token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Put the token into a request's header."""
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 
@@ -78,17 +81,19 @@ def exchange(
     data: bytes | None = None,
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
+    auth: Callable[[str], AuthBase] = Bearer,
 ) -> Reply:
     """Make one request and read its answer.
 
     Args:
         method: GET or POST.
         url: where to; a redirect is an answer and not followed.
-        token: for the header `Authorization: Bearer`.
+        token: what shows who asks.
         timeout_s: of the whole, the answer included.
         data: the body.
         params: added to the URL's query.
         headers: besides the token's.
+        auth: how the token is used; it is sent as a bearer token, or signs the request.
 
     Raises:
         NoReplyError: no whole answer came; its text may hold the URL.
@@ -105,7 +110,7 @@ def exchange(
                 data=data,
                 params=params,
                 headers={"Accept": "application/json", **(headers or {})},
-                auth=_Bearer(token),
+                auth=auth(token),
                 timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s),
                 allow_redirects=False,
                 stream=True,

@@ -8,9 +8,11 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse
 
+from ci.hud.callback import Callback
 from ci.hud.server.access import add_access
 from ci.hud.server.allow_list import OnlyRepository
-from ci.hud.server.dispatch import add_dispatch
+from ci.hud.server.dispatch import Dispatch, add_dispatch
+from ci.hud.server.document import add_document
 from ci.hud.server.gate import Gate
 from ci.hud.server.http import add_error_answers, json_answer
 from ci.hud.server.pages import add_pages
@@ -18,7 +20,7 @@ from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.read_api import add_read_api
 from ci.hud.server.relay import add_relay
-from ci.hud.server.results import add_results
+from ci.hud.server.results import HEADER, Results, add_results
 from ci.hud.server.row_store import RowStore, SqliteRowStore
 from ci.hud.server.store import Store
 from ci.hud.server.strict_relay import add_strict_relay
@@ -68,6 +70,7 @@ def create_app(
     _add_health(app, store, token)
     add_read_api(app, store, clock)
     add_pages(app, store, clock)
+    add_document(app, Callback, Dispatch, Results, secret_header=HEADER, reads_closed=bool(gate.read_token))
     return app
 
 

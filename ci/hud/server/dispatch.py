@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ci.config.section import REPOSITORY
 from ci.hud.callback import Name, explain
+from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, Vouched, same_secret
 from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
 from ci.hud.server.store import Store
@@ -37,17 +38,27 @@ class Dispatch(BaseModel):
     repository: Annotated[str, Field(pattern=REPOSITORY)] | None = None
 
 
+class DispatchAnswer(BaseModel):
+    """Whose jobs are taken now, and whether that is news."""
+
+    ok: bool
+    repository: str
+    new: bool
+
+
 def add_dispatch(app: FastAPI, store: Store, gate: Gate) -> None:
     """Add both routes."""
 
     @app.post(
         DISPATCH_PATH,
         responses={
+            200: {"model": DispatchAnswer, "description": "it is noted"},
             400: {"description": "it names no delivery"},
             401: {"description": "missing or wrong credentials"},
             403: {"description": "they give no right to dispatch for that repository"},
+            429: {"description": "too many requests of this repository; Retry-After says when"},
         },
-        openapi_extra=_body(),
+        openapi_extra=body_of(Dispatch),
     )
     async def dispatch(request: Request) -> JSONResponse:
         """Note that a pull request's job was dispatched, so that its callbacks are taken; twice is once."""
@@ -104,11 +115,3 @@ def _event(request: Request) -> tuple[str, str]:
     if not 0 < len(delivery) <= 1024:  # noqa: PLR2004  # as a callback's delivery_id
         raise HTTPException(400, "X-GitHub-Delivery: is missing")
     return request.headers.get("x-github-event", ""), delivery
-
-
-def _body() -> dict[str, Any]:
-    schema = Dispatch.model_json_schema()
-    return {
-        "security": [{"HTTPBearer": []}],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-    }

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ci.hud.callback import Callback, explain
 from ci.hud.client import CALLBACK_PATH
+from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate
 from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
 from ci.hud.server.states import CallbackRefusedError
 from ci.hud.server.store import Store
 
-REF = "#/components/schemas/{model}"
+
+class CallbackAnswer(BaseModel):
+    """What became of a report; `ignored` of a repository that is not heard, and why."""
+
+    ok: bool
+    status: Literal["in_progress", "completed", "ignored"]
+    reason: str | None = None
+
+
 ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": CallbackAnswer, "description": "it is stored, or the repository is not heard"},
     400: {"description": "the contract does not hold, or the state machine does not take it"},
     401: {"description": "missing or wrong credentials"},
     403: {"description": "genuine credentials of somebody who is not registered"},
@@ -30,7 +40,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 def add_relay(app: FastAPI, store: Store, gate: Gate) -> None:
     """Add `POST /github/callback`."""
 
-    @app.post(CALLBACK_PATH, responses=ANSWERS, openapi_extra=_body())
+    @app.post(CALLBACK_PATH, responses=ANSWERS, openapi_extra=body_of(Callback))
     async def callback(request: Request) -> JSONResponse:
         """Take a job's report, as the Cross-Repository CI Relay does."""
         vouched = await gate.vouch(request)
@@ -48,8 +58,6 @@ def add_relay(app: FastAPI, store: Store, gate: Gate) -> None:
         except CallbackRefusedError as error:
             raise HTTPException(400, str(error)) from error
         return json_answer({"ok": True, "status": report.workflow.status})
-
-    _describe(app)
 
 
 def ignored(gate: Gate, repository: str) -> dict[str, Any]:
@@ -77,28 +85,3 @@ def parse_callback(content: Any) -> Callback:
         return Callback.model_validate(content)
     except ValidationError as error:
         raise HTTPException(400, "; ".join(explain(detail) for detail in error.errors()[:5])) from error
-
-
-def _describe(app: FastAPI) -> None:
-    # The route reads its body itself, to refuse a large one early, so FastAPI cannot see its model.
-    made = app.openapi
-    schemas = Callback.model_json_schema(ref_template=REF).pop("$defs")
-    bearer = {"type": "http", "scheme": "bearer"}
-
-    def with_schemas() -> dict[str, Any]:
-        document = made()
-        parts = document.setdefault("components", {})
-        parts.setdefault("schemas", {}).update(schemas)
-        parts.setdefault("securitySchemes", {}).setdefault("HTTPBearer", bearer)
-        return document
-
-    app.openapi = with_schemas  # type: ignore[method-assign]  # the way FastAPI documents
-
-
-def _body() -> dict[str, Any]:
-    schema = Callback.model_json_schema(ref_template=REF)
-    del schema["$defs"]
-    return {
-        "security": [{"HTTPBearer": []}],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-    }

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ci.config.section import REPOSITORY
 from ci.hud.callback import Callback, Seconds, explain
+from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, same_secret
 from ci.hud.server.http import json_answer, parse_json, read_body
 from ci.hud.server.lenient import MissingFieldError, row_of_body
@@ -22,7 +23,7 @@ from ci.hud.server.store import Store
 
 RESULTS_PATH = "/api/crcr/results"
 HEADER = "x-hud-internal-bot"
-METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+OTHERS = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
 MALFORMED = (ValueError, TypeError, AttributeError, OverflowError, KeyError, RecursionError)
 
 
@@ -58,14 +59,34 @@ class Results(_Part):
     untrusted: Untrusted
 
 
+class ResultsAnswer(BaseModel):
+    """The row that was written."""
+
+    ok: bool
+    status: str
+    dynamoKey: str  # noqa: N815  # HUD's name
+
+
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": ResultsAnswer, "description": "the row is written"},
+    400: {"description": "the contract does not hold"},
+    401: {"description": "missing or wrong secret"},
+    500: {"description": "the store failed"},
+}
+
+
 def add_results(app: FastAPI, store: Store, gate: Gate) -> None:
     """Add `/api/crcr/results`."""
     read = _read_as_upstream if gate.strict else _read
 
-    @app.api_route(RESULTS_PATH, methods=METHODS, include_in_schema=False)
+    # Upstream answers 405 before it asks for the secret, and with its own body.
+    @app.api_route(RESULTS_PATH, methods=OTHERS, include_in_schema=False)
+    def no_such_method() -> JSONResponse:
+        return json_answer({"error": "Method not allowed"}, 405, {"Allow": "POST"})
+
+    @app.post(RESULTS_PATH, responses=ANSWERS, openapi_extra=body_of(Results, security="Relay"))
     async def results(request: Request) -> JSONResponse:
-        if request.method != "POST":
-            return _said(405, "Method not allowed")
+        """Take what the Cross-Repository CI Relay hands on, as HUD does."""
         if not same_secret(request.headers.get(HEADER, ""), gate.ingest_token):
             return _said(401, "Unauthorized")
         try:

@@ -40,8 +40,10 @@ _RECOUNT_CARDS = """
 INSERT INTO job_card (workflow_id, workflow_run_attempt, job_id, card, verdict, tests, seconds)
 SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
 FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
+    AND upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
 GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
 """
+# Files still on their way are counted when they are whole.
 # As ci.hud.rows.counted_as has it: a failure first, then an error, then a skip.
 _RECOUNT_SUMMARIES = """
 INSERT INTO test_run_summary (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname,
@@ -51,6 +53,7 @@ SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
     sum(skipped != '' AND failure = '' AND error = ''),
     sum(failure = '' AND error = '' AND skipped = ''), sum(time)
 FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
+    AND upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
 GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
 """
 _FORGET = (

@@ -58,6 +58,7 @@ DEFAULTS: Mapping[str, str | int | None] = {
     "message": "",
 }
 _ELEMENTS = (*TAGS, "properties")
+_LONG = frozenset({*TAGS, "system_out", "system_err", "properties"})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -125,6 +126,28 @@ def counted(rows: Iterable[Row], totals: Totals) -> Iterator[Row]:
         summary[COUNTS.index(counted_as(row))] += 1
         summary[5] += seconds
         yield row
+
+
+def chunks(rows: Iterable[Row], *, most_rows: int, most_characters: int) -> Iterator[list[Row]]:
+    """The rows in pieces for a store, so that neither many nor long ones fill the memory.
+
+    Args:
+        rows: of `columns_of`.
+        most_rows: in a piece.
+        most_characters: after which a piece ends, however few rows it has.
+    """
+    chunk: list[Row] = []
+    characters = 0
+    for row in rows:
+        chunk.append(row)
+        characters += 4 * len(row["test_id"])
+        if not _LONG.isdisjoint(row):
+            characters += sum(len(row[name]) for name in _LONG if name in row)
+        if len(chunk) == most_rows or characters >= most_characters:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def summary_totals(rows: Iterable[Mapping[str, Any]]) -> Totals:

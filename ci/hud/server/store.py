@@ -35,7 +35,7 @@ class Store:
     def __init__(self, path: Path, database: Database | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.database = database or SqliteDatabase(path)
         self._hold = InUse(path)
         try:
@@ -160,8 +160,15 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the one writer; what is raised in the block takes all of it back."""
+        """A transaction on the one writer; what is raised in the block takes all of it back.
+
+        One within another of the same thread is a part of it.
+        """
         with self._lock:
+            within = self._writer.in_transaction
+            if within:
+                yield self._writer
+                return
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,6 +13,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import ClientDisconnect
 
 from ci.errors import BadFileError
 from ci.hud.callback import MAX_WHOLE
@@ -26,6 +28,8 @@ MOST_BYTES = 256 * 1024 * 1024
 # What a file may unpack to. JUnit is less, because the text of one element is held in memory.
 MOST_UNPACKED = 4 * 1024 * 1024 * 1024
 MOST_JUNIT = 512 * 1024 * 1024
+# A quarter of a gigabyte on a slow line.
+UPLOAD_TIMEOUT_S = 900.0
 IN_MEMORY = 4 * 1024 * 1024
 
 
@@ -141,15 +145,21 @@ async def _receive(request: Request, body: IO[bytes]) -> str:
     """Take a request's body in; its sha256 in hex."""
     told = request.headers.get("content-length", "")
     refused = HTTPException(413, f"the body is larger than {MOST_BYTES} bytes: send it in parts, by name")
-    if told.isdecimal() and int(told) > MOST_BYTES:
+    if told.isdecimal() and int(told[:20]) > MOST_BYTES:
         raise refused
     digest, size = hashlib.sha256(), 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MOST_BYTES:
-            raise refused
-        digest.update(chunk)
-        body.write(chunk)
+    try:
+        async with asyncio.timeout(UPLOAD_TIMEOUT_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MOST_BYTES:
+                    raise refused
+                digest.update(chunk)
+                body.write(chunk)
+    except TimeoutError as error:
+        raise HTTPException(408, f"the body took longer than {UPLOAD_TIMEOUT_S:g} s") from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the body ended before it was whole") from error
     return digest.hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,17 +10,21 @@ from typing import Any, Literal
 
 from ci.hud.rows import Job, Row
 from ci.hud.server.row_store import RowStore
-from ci.hud.server.row_values import Totals, columns_of, counted, summary_totals
+from ci.hud.server.row_values import Totals, chunks, columns_of, counted, summary_totals
 from ci.hud.server.store import Store
 
 UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
 # These hold every test of their part of a job; the others are for who has no more to tell.
 FULL: tuple[UploadKind, ...] = ("junit", "test_run")
 ABANDONED_S = 3600.0
+# Two pieces are in memory, one read and one stored.
+MOST_CHARACTERS = 16 * 1024 * 1024
 _ENTER = """
 INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, sent, at)
 VALUES (?, ?, ?, ?, ?, ?, -1, ?)
 """
+_DONE = "UPDATE upload SET sent = ?, stored = ?, done = 1 WHERE id = ?"
+SENT_AGAIN = "the same file was sent again meanwhile"
 _LISTED = """
 SELECT id, kind, name, sha256, sent, stored, done FROM upload
 WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
@@ -171,7 +174,7 @@ class Uploads:
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None
-            while chunk := list(itertools.islice(columns, self._rows.chunk_rows)):
+            for chunk in chunks(columns, most_rows=self._rows.chunk_rows, most_characters=MOST_CHARACTERS):
                 if storing is not None:
                     storing.result()
                 self._check_current(number)
@@ -188,16 +191,22 @@ class Uploads:
                 500, f"{totals.rows} rows were sent and {stored} are stored; send it again"
             )
         self._check_current(begun.number)
-        for number in begun.stale:
-            self._rows.remove(job, number)
-        self._count(incoming, totals, again=bool(begun.stale))
+        if self._rows.counts_anew:
+            # Elsewhere than the list of uploads, and too slow to hold up callbacks.
+            self._replace(incoming, begun, totals)
         with self._store.transaction() as connection:
             connection.executemany("DELETE FROM upload WHERE id = ?", [(number,) for number in begun.stale])
-            connection.execute(
-                "UPDATE upload SET sent = ?, stored = ?, done = 1 WHERE id = ?",
-                (totals.rows, stored, begun.number),
-            )
+            told = (totals.rows, stored, begun.number)
+            if not connection.execute(_DONE, told).rowcount:
+                raise UploadRefusedError(409, SENT_AGAIN)
+            if not self._rows.counts_anew:
+                self._replace(incoming, begun, totals)
         return Receipt(sent=totals.rows, stored=stored)
+
+    def _replace(self, incoming: Incoming, begun: _Begun, totals: Totals) -> None:
+        for number in begun.stale:
+            self._rows.remove(incoming.job, number)
+        self._count(incoming, totals, again=bool(begun.stale))
 
     def _count(self, incoming: Incoming, totals: Totals, *, again: bool) -> None:
         """Bring the job's counts up to date; failed rows alone make none, as they say not how many passed."""
@@ -214,7 +223,7 @@ class Uploads:
     def _check_current(self, number: int) -> None:
         with self._store.transaction() as connection:
             if connection.execute("SELECT 1 FROM upload WHERE id = ?", (number,)).fetchone() is None:
-                raise UploadRefusedError(409, "the same file was sent again meanwhile")
+                raise UploadRefusedError(409, SENT_AGAIN)
 
     def _take_back(self, job: Job, number: int) -> None:
         self._rows.remove(job, number)

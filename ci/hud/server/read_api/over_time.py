@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from ci.hud.identity import key_of_test
 from ci.hud.server.database import Database
@@ -56,8 +57,14 @@ class LaneSeconds(BaseModel):
     signal: Spread | None
 
 
+class _Anything(StringConvertor):
+    # Starlette's own `path` ends at a newline, which ids of parametrized tests may hold.
+    regex = "(?s:.*)"
+
+
 def add_routes_over_time(router: APIRouter, database: Database, clock: Clock) -> None:
     """Add them. In all of them attempts that a later one superseded are counted nowhere."""
+    register_url_convertor("anything", _Anything())
 
     @router.get("/tests")
     def tests(filters: Annotated[BadFilters, Query()]) -> WorstTests:
@@ -65,7 +72,7 @@ def add_routes_over_time(router: APIRouter, database: Database, clock: Clock) ->
         total, found = worst_tests(database, filters.window(clock()), filters.verdict)
         return WorstTests(total=total, tests=found)
 
-    @router.get("/tests/{test_id:path}")
+    @router.get("/tests/{test_id:anything}")
     def history(test_id: TestId, filters: Annotated[HistoryFilters, Query()]) -> TestHistory:
         """A test's newest runs, at most 500, and its flake rate; empty where no run has it."""
         return history_of_test(database, key_of_test(test_id, filters.place), filters.window(clock()))

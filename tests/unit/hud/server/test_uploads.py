@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,62 @@ def _begun(uploads: Uploads) -> int:
     begun = uploads._begin(incoming(sha="2"), 4500)
     assert not isinstance(begun, Receipt)
     return begun.number
+
+
+def counts(store: Store) -> list[int]:
+    query = (
+        "SELECT (SELECT sum(tests) FROM job_card) AS cards, (SELECT sum(tests) FROM test_run_summary) AS all_"
+    )
+    return [int(value) for value in store.database.rows(query)[0].values()]
+
+
+def test_a_file_on_its_way_is_not_counted_by_another_that_is_replaced(store: Store) -> None:
+    rows = SqliteRowStore(store.transaction)
+    rows.chunk_rows = 1
+    uploads = Uploads(store, rows)
+    uploads.take(incoming(name="a"), [row("a")], at=1)
+
+    def slow() -> Iterator[Row]:
+        yield row("b")
+        yield row("c")
+        yield row("d")
+        uploads.take(incoming(name="a", sha="1"), [row("e")], at=2)
+        yield row("f")
+
+    uploads.take(incoming(name="b"), slow(), at=1)
+    assert stored(store) == ["b", "c", "d", "e", "f"]
+    assert counts(store) == [5, 5]
+
+
+def test_a_file_that_was_sent_again_at_its_very_end_leaves_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = SqliteRowStore(store.transaction)
+    uploads = Uploads(store, rows)
+    uploads.take(incoming(), [row("old")], at=1)
+    check = uploads._check_current  # the moment after it is what is tested
+
+    def checked(number: int) -> None:
+        check(number)
+        if stored(store) == ["new", "old"]:
+            with store.transaction() as connection:
+                connection.execute("DELETE FROM upload WHERE id = ?", (number,))
+
+    monkeypatch.setattr(uploads, "_check_current", checked)
+    with pytest.raises(UploadRefusedError, match="sent again meanwhile"):
+        uploads.take(incoming(sha="1"), [row("new")], at=2)
+    assert (stored(store), counts(store)) == (["old"], [1, 1])
+
+
+def test_a_full_disk_takes_back_what_was_stored_and_the_next_try_is_whole(store: Store) -> None:
+    uploads = Uploads(store, SqliteRowStore(store.transaction))
+    with store.alone() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+    many = [row(str(number) + "x" * 200) for number in range(2000)]
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        uploads.take(incoming(), [dict(one) for one in many], at=1)
+    with store.alone() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
+    assert uploads.take(incoming(), many, at=2).stored == 2000
+    assert counts(store) == [2000, 2000]

@@ -1,0 +1,107 @@
+"""What the OpenAPI document allows or forbids, sent to every route of the real server by schemathesis."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from fastapi import FastAPI
+from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from ci.hud.server.allow_list import OnlyRepository
+from ci.hud.server.app import create_app
+from ci.hud.server.database import SqliteDatabase
+from ci.hud.server.gate import Gate
+from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.results import HEADER
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+from tests.hud_seed import seed
+
+TOKEN = "s3cret-token"
+REPOSITORY = "torch-spyre/torch-spyre"
+NOW = datetime(2026, 8, 30, 12, tzinfo=UTC)
+
+# What a schema cannot say: a callback has to be a step of its job's states and its times ISO-8601, a file of
+# rows has to be whole JUnit or JSON lines. So a 400 to a body the schema allows is no mistake there.
+MORE_THAN_A_SCHEMA = {"/github/callback", "/api/crcr/results", "/api/upload/{kind}"}
+
+
+def clock() -> float:
+    return NOW.timestamp()
+
+
+def made(path: Path) -> FastAPI:
+    gate = Gate(
+        token=TOKEN,
+        repository=REPOSITORY,
+        levels=OnlyRepository(REPOSITORY),
+        limit=RateLimit(10**9, clock),
+        clock=clock,
+        ingest_token=TOKEN,
+    )
+    return create_app(Store(path), token=TOKEN, repository=REPOSITORY, clock=clock, gate=gate)
+
+
+def load() -> Any:
+    # Its operations are what the tests are named by, so it is read before there is a fixture.
+    generation = GenerationConfig(max_examples=100, deterministic=True)
+    config = SchemathesisConfig(projects=ProjectsConfig(default=ProjectConfig(generation=generation)))
+    with tempfile.TemporaryDirectory() as folder:
+        return schemathesis.openapi.from_dict(made(Path(folder, "hud.sqlite")).openapi(), config=config)
+
+
+schema = load()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = tmp_path_factory.mktemp("hud") / "hud.sqlite"
+    seed(path, end=NOW, tests=300, days=20)
+    with embedded(made(path)) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as one:
+        yield one
+
+
+@schema.parametrize()  # type: ignore[untyped-decorator]  # theirs
+def test_every_answer_is_as_the_document_says(
+    case: schemathesis.Case[Any], url: str, session: requests.Session
+) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", HEADER: TOKEN}
+    unsaid: list[Any] = [positive_data_acceptance] if case.operation.path in MORE_THAN_A_SCHEMA else []
+    case.call_and_validate(base_url=url, session=session, headers=headers, excluded_checks=unsaid)
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/runs", "/healthz", "/github/callback", "/api/upload/junit"])
+def test_no_handler_hides_a_mistake_of_ours(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    app = made(tmp_path / "hud.sqlite")
+    for owner, name in ((Store, "count_jobs"), (Store, "transaction"), (SqliteDatabase, "rows")):
+        monkeypatch.setattr(owner, name, broken)
+    query: dict[str, str | int] = {"workflow_id": 1, "workflow_run_attempt": 1, "job_id": 1, "name": "1.xml"}
+    workflow = {"status": "completed", "name": "n", "job_name": "j", "check_run_id": 1, "run_id": 1}
+    callback = {"event_type": "nightly", "delivery_id": "d", "workflow": workflow}
+    with embedded(app) as url:
+        method = "GET" if path in {"/api/runs", "/runs", "/healthz"} else "POST"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        answer = requests.request(
+            method, url + path, params=query, json=callback, headers=headers, timeout=20
+        )
+    assert answer.status_code == 500
+    assert "ZeroDivisionError" not in answer.text

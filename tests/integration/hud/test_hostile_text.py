@@ -1,0 +1,266 @@
+"""Text that wants to be more than text, sent by every way in; then all pages and routes is read."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
+
+import pytest
+import requests
+
+from ci.hud.identity import key_of_test
+from ci.hud.server.allow_list import OnlyRepository
+from ci.hud.server.app import create_app
+from ci.hud.server.gate import Gate
+from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.results import HEADER
+from ci.hud.server.serve import embedded
+from ci.hud.server.store import Store
+
+pytestmark = pytest.mark.integration
+
+TOKEN = "s3cret-token"
+REPOSITORY = "torch-spyre/torch-spyre"
+NOW = 1_785_000_000.0
+TIMEOUT = 20
+TEXTS = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg/onload=alert(1)>",
+    "javascript:alert(1)",
+    "</title></style></textarea><script src=//evil.example></script>",
+    "{{ 7*7 }}{% raw %}${7*7}#{7*7}<%= 7 %>",
+    "\u202egnp.exe\u2066\u200f",
+    "line\nbreak\ttab\r&amp;&lt;",
+    "-->]]><!--",
+    "é" * 3000,
+    "%00%0a/../..//..\\?x=1#y",
+    "' OR 1=1; DROP TABLE test_run; --",
+]
+VOID = frozenset({"meta", "link", "br", "hr", "input", "img", "col"})
+# What pages may have; there is no template with any other.
+TAGS_OF_CODE = frozenset({"script", "img", "iframe", "object", "embed", "base"})
+
+
+class Reader(html.parser.HTMLParser):
+    """Elements and attributes of a page, and whether every one is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen[tag] += 1
+        for name, value in attrs:
+            self.seen[f"{tag}[{name}]"] += 1
+            assert re.fullmatch(r"[a-zA-Z:-]+[0-9]?", name), name
+            assert not name.startswith("on"), name
+            if name in {"href", "src", "action", "xlink:href", "formaction"}:
+                self.addresses.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hostile")
+
+
+def serving(path: Path) -> Any:
+    gate = Gate(
+        token=TOKEN,
+        repository=REPOSITORY,
+        levels=OnlyRepository(REPOSITORY),
+        limit=RateLimit(10_000, lambda: NOW),
+        clock=lambda: NOW,
+        ingest_token=TOKEN,
+    )
+    store = Store(path)
+    return embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=gate.clock, gate=gate))
+
+
+@pytest.fixture(scope="module")
+def known(folder: Path) -> set[str]:
+    """What pages have where every text is harmless: nothing else may be on the others."""
+    with serving(folder / "tame.sqlite") as url:
+        fill(url, "tame")
+        return {name for path in pages("tame") for name in shape(url, path).seen}
+
+
+def callback(text: str, number: int) -> dict[str, Any]:
+    return {
+        "event_type": "nightly",
+        "delivery_id": text[:1024],
+        "payload": {
+            "head_sha": text,
+            "repository": {"full_name": text},
+            "pull_request": {"number": 7, "head": {"sha": text}},
+            "spyre_ci": {
+                "run": text,
+                "lane": text,
+                "provider": text,
+                "device": text,
+                "pytorch": text,
+                "stage": 1,
+                "percent": 5.0,
+                "verdicts": {text[:64]: 1, "passed": 1, "failed": 1},
+            },
+        },
+        "workflow": {
+            "status": "completed",
+            "conclusion": text,
+            "name": text[:1024],
+            "job_name": text[:1024],
+            "check_run_id": number,
+            "run_id": number,
+            "started_at": "2026-07-25T00:00:00Z",
+            "completed_at": "2026-07-25T01:00:00Z",
+            "test_results": {"passed": 1, "failed": 1},
+            "artifact_url": text,
+            "url": f"https://ci.example/{text}" if number % 2 else text,
+        },
+    }
+
+
+def junit(text: str) -> bytes:
+    # What XML cannot hold cannot come this way.
+    said = quoteattr(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text))
+    body = re.sub("[<&>]", "", text)
+    name = f"<testcase classname={said} name={said} file={said} time='1'>"
+    return (
+        f"<testsuites><testsuite name={said}>{name}<failure type={said} message={said}>{body}</failure>"
+        f"<system-out>card: {body}\nattempts: 2</system-out>"
+        f"<properties><property name='id' value={said}/></properties></testcase>"
+        f"{name}<error type='hardware' message={said}/></testcase>{name}<rerun message={said}/></testcase>"
+        f"<testcase name={said}/></testsuite></testsuites>"
+    ).encode("utf-8", "replace")
+
+
+def rows(text: str, number: int) -> bytes:
+    row = {
+        "workflow_id": number,
+        "workflow_run_attempt": 1,
+        "job_id": number,
+        "invoking_file": text,
+        "file": text,
+        "classname": text,
+        "name": text,
+        "failure": {"message": text, "type": text, "text": text},
+        "system-out": {"text": f"card: {text}\nverdict: {text}"},
+        "properties": {"property": {"name": "id", "value": text}},
+    }
+    return json.dumps(row).encode()
+
+
+def fill(url: str, text: str) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    for number in (1, 2):
+        report = callback(text, number)
+        answer = requests.post(f"{url}/github/callback", json=report, headers=headers, timeout=TIMEOUT)
+        assert answer.status_code == 200, answer.text
+        upload = {"workflow_id": number, "workflow_run_attempt": 1, "job_id": number, "name": text[:1024]}
+        kind, body = ("junit", junit(text)) if number == 1 else ("test_run", rows(text, number))
+        answer = requests.post(
+            f"{url}/api/upload/{kind}", params=upload, data=body, headers=headers, timeout=TIMEOUT
+        )
+        assert answer.status_code == 200, answer.text
+    handed = {
+        "trusted": {"verified_repo": REPOSITORY, "downstream_repo_level": "L2"},
+        "untrusted": {"callback_payload": callback(text, 3) | {"event_type": text[:64]}},
+    }
+    answer = requests.post(f"{url}/api/crcr/results", json=handed, headers={HEADER: TOKEN}, timeout=TIMEOUT)
+    assert answer.status_code == 200, answer.text
+
+
+def pages(text: str) -> list[str]:
+    said = quote(text[:2000], safe="")
+    chosen = f"lane={said}&repo={said[:300].rpartition('%')[0]}&event=nightly"
+    plain = ["/", "/grid", "/tests", "/tests?verdict=failed", "/durations", "/cards", "/rollout", "/metrics"]
+    return [
+        *plain,
+        *(f"{path}{'&' if '?' in path else '?'}lane={said}" for path in plain),
+        *(f"{path}{'&' if '?' in path else '?'}{chosen}" for path in plain),
+        "/runs",
+        *(
+            f"/runs/{number}{rest}"
+            for number in (1, 2, 3)
+            for rest in ("", "/tests", f"/tests?file={said}&card={said}")
+        ),
+        "/compare",
+        *(
+            f"/compare?before=1&after=2&kind={kind}"
+            for kind in ("new%20failures", "still%20failing", "vanished")
+        ),
+        f"/test?id={said}",
+        f"/test?key={key_of_test(text)}",
+        f"/grid?sha={said}",
+    ]
+
+
+def routes(text: str) -> list[str]:
+    said, repo = quote(text[:2000], safe=""), quote(REPOSITORY, safe="")
+    return [
+        "/api/crcr/summary",
+        "/api/crcr/nightly_summary",
+        f"/api/crcr/backend_summary?repo={repo}",
+        "/api/crcr/success_rate",
+        "/api/crcr/health_last_prs",
+        f"/api/crcr/backend_dashboard?repo={repo}",
+        f"/api/crcr/nightly_dashboard?repo={repo}",
+        "/api/crcr/pr_results?pr=7",
+        "/api/crcr/hud_results?prNums=7",
+        "/api/runs",
+        *(f"/api/runs/{number}{rest}" for number in (1, 2, 3) for rest in ("", "/failures", "/tests")),
+        "/api/compare?before=1&after=2",
+        "/api/tests?verdict=failed",
+        f"/api/tests/{said}",
+        *(f"/api/{name}?lane={said}" for name in ("durations", "cards", "rollout", "metrics")),
+    ]
+
+
+def shape(url: str, path: str) -> Reader:
+    answer = requests.get(url + path, headers={"Accept": "text/html"}, timeout=TIMEOUT)
+    assert answer.status_code == 200, path
+    assert answer.text.startswith("<!DOCTYPE html>")
+    reader = Reader()
+    reader.feed(answer.text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.mark.parametrize("number", range(len(TEXTS)))
+def test_hostile_text_is_text_on_every_page_and_in_every_answer(
+    folder: Path, known: set[str], number: int
+) -> None:
+    text = TEXTS[number]
+    assert not known & TAGS_OF_CODE
+    with serving(folder / f"{number}.sqlite") as url:
+        fill(url, text)
+        for path in pages(text):
+            found = shape(url, path)
+            assert found.seen.keys() <= known | {"a[href]", "a[rel]"}, path
+            for address in found.addresses:
+                assert address.startswith(("/", "?", "#", "data:,", "https://ci.example/")), (path, address)
+                assert not address.startswith("//"), (path, address)
+        for path in routes(text):
+            answer = requests.get(url + path, timeout=TIMEOUT)
+            assert answer.status_code == 200, (path, answer.text)
+            json.loads(answer.content)
