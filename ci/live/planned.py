@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ci.live.news import Tally
-from ci.report.verdict import Try, Verdict, fold_known
+from ci.report.verdict import SILENT, Try, Verdict, fold_known, last_ordered
 
-_Row = tuple[int, int, float, int, int, bool, Verdict]
+_Row = tuple[int, int, float, int, int, bool, bool, Verdict]
 
 
 @dataclass(slots=True)
 class PlannedTest:
     """A planned test.
 
-    Its tries are (number, attempt of the shard, began, shard, order of ending, ordered again, outcome): as
-    the report sorts them, whichever is told of first.
+    Its tries are (number, attempt of the shard, began, shard, order of ending, ordered again, without an end,
+    outcome): as the report sorts them, whichever is told of first.
     """
 
     tally: Tally
@@ -33,8 +33,12 @@ class PlannedTest:
             order: which of all tries it is that ended.
         """
         began = one.started_at or 0.0
-        row = (one.number, attempt, began, shard, order, one.again, one.outcome)
+        row = (one.number, attempt, began, shard, order, one.again, one.message == SILENT, one.outcome)
         self.tries = (*self.tries, row)
         if len(self.tries) == 1 and not one.again:
             return one.outcome
-        return fold_known((tried[0], *tried[-2:]) for tried in sorted(self.tries))
+        last = last_ordered((tried[0], tried[5]) for tried in self.tries)
+        return fold_known(
+            (number, again, Verdict.FAILED if silent and number < last else outcome)
+            for number, *_, again, silent, outcome in sorted(self.tries)
+        )

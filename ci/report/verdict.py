@@ -174,6 +174,17 @@ def fold(outcomes: Sequence[Verdict]) -> Verdict:
     return Verdict.FLAKY if Verdict.FAILED in own else own[-1]
 
 
+def last_ordered(known: Iterable[tuple[int, bool]]) -> int:
+    """The number of the last try that was ordered because one before had ended badly; 0 where none was.
+
+    A try before it of which no end is told failed all the same: its line is damaged.
+
+    Args:
+        known: of each try its number, and whether it was ordered so.
+    """
+    return max((number for number, again in known if again), default=0)
+
+
 def lost_tries(known: Iterable[tuple[int, bool]]) -> list[int]:
     """The numbers of the tries that must have been, since a later one says so, and that nobody tells of.
 
@@ -314,7 +325,7 @@ _INCOMPLETE = {
 
 
 def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
-    last = max((one.number for one in tries if one.again), default=0)
+    last = last_ordered((one.number, one.again) for one in tries)
     if not last:
         return tries
     # A lost worker is told of; a try without any end that had another ordered for its sake failed in a line

@@ -65,6 +65,15 @@ def test_what_is_seen_is_what_the_report_will_say(
     assert {one.id: one.verdict for one in ended} == {one.id: one.verdict for one in account.results}
 
 
+def test_a_try_whose_end_is_damaged_failed_where_another_was_ordered() -> None:
+    feed = Feed(small_state())
+    feed.begin(0, "a.py")
+    for number in (1, 2):
+        feed.event(0, "start", id=A, **{"try": number})
+    list(feed.state.finish(9.0, interrupted=False))
+    assert feed.state.verdict(A) is Verdict.FAILED
+
+
 def test_a_test_that_is_run_again_counts_once() -> None:
     feed = Feed(small_state())
     feed.begin(0, "a.py")
