@@ -39,8 +39,8 @@ def heavy(session: nox.Session) -> None:
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
     """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
-    # With torch: its types are part of what is checked.
-    install(session, "-e", ".[torch,redis,s3,clickhouse]", groups=("lint",))
+    # With torch and what tests import: their types are part of what is checked.
+    install(session, "-e", ".[torch,redis,s3,clickhouse]", groups=("lint", "test", "fuzz"))
     fix = "--fix" in session.posargs
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
