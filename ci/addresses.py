@@ -1,4 +1,4 @@
-"""Addresses fit to be shown: without what may be a secret in them (law 9).
+"""Addresses fit to be shown: without what may be a secret in them (law 9); and which are this machine's.
 
 A password is to be escaped in an address, and people paste it as it is, with `/`, `@`, `?` or `#` in it.
 Where nobody can tell where it ends, too much is taken out rather than too little.
@@ -6,6 +6,7 @@ Where nobody can tell where it ends, too much is taken out rather than too littl
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import parse_qsl, unquote
 
@@ -58,3 +59,11 @@ def says_password(address: str) -> bool:
     _, _, query = rest.partition("?")
     keys = [key for key, _ in parse_qsl(query.replace(";", "&"), keep_blank_values=True)]
     return ":" in user or any(map(_SAYS_SECRET.search, keys))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

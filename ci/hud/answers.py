@@ -6,8 +6,11 @@ import enum
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 DETAIL_CHARACTERS = 300
+# The relay's words for a step that does not follow from the job's state (callback_handler.py).
+_REFUSED_STEP = re.compile(r"\s*(callback rejected:\s*)?invalid state transition\b", re.IGNORECASE)
 
 
 class Outcome(enum.StrEnum):
@@ -16,6 +19,8 @@ class Outcome(enum.StrEnum):
     DELIVERED = "delivered"
     STATE_APPLIED = "state_applied"
     """The relay holds the state, but its row may be lost: a fault came first, and no retry mends it."""
+    KNOWN = "known"
+    """It knows that the job has begun: somebody else told it, so that the end may follow."""
     IGNORED = "ignored"
     REFUSED = "refused"
     UNAUTHORIZED = "unauthorized"
@@ -29,7 +34,7 @@ class Outcome(enum.StrEnum):
     @property
     def settled(self) -> bool:
         """Whether the endpoint has it, so that the report leaves the outbox."""
-        return self in {Outcome.DELIVERED, Outcome.STATE_APPLIED}
+        return self in {Outcome.DELIVERED, Outcome.STATE_APPLIED, Outcome.KNOWN}
 
     @property
     def transient(self) -> bool:
@@ -59,8 +64,9 @@ class Answer:
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
     Outcome.REFUSED: "mend what the answer says",
-    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`), "
-    "or report.hmac and this machine's clock",
+    Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`) "
+    "or the secret (SPYRE_CI_HUD_HMAC_SECRET, report.hmac) and this machine's "
+    "clock",
     Outcome.RATE_LIMITED: "wait a minute",
     Outcome.RETRY: "wait until the endpoint is back",
     Outcome.INVALID: "mend what is named",
@@ -69,7 +75,14 @@ REMEDIES = {
 
 
 def classify(
-    status: int, body: str, *, retry_after: str | None, nightly: bool, doubtful: bool, secret: str = ""
+    status: int,
+    body: str,
+    *,
+    retry_after: str | None,
+    nightly: bool,
+    doubtful: bool,
+    begins: bool = False,
+    secret: str = "",
 ) -> Answer:
     """Read one HTTP answer to a callback.
 
@@ -79,6 +92,7 @@ def classify(
         retry_after: the `Retry-After` header; seconds are honoured, dates are not.
         nightly: whether the report is self-reported, which makes sending it again harmless.
         doubtful: whether an attempt before this one ended with a fault of the server or a time-out.
+        begins: whether the report tells that a job begins.
         secret: what the answer may repeat and nobody is shown; it is read as it came all the same.
     """
     shown = one_line(body.replace(secret, "***") if secret else body)
@@ -93,9 +107,8 @@ def classify(
         return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
     if status in {401, 403}:
         return Answer(outcome=Outcome.UNAUTHORIZED, status=status, detail=said)
-    if status == 400 and not nightly and doubtful and "invalid state transition" in body.lower():  # noqa: PLR2004  # the same
-        detail = f"state applied, row possibly lost ({said})"
-        return Answer(outcome=Outcome.STATE_APPLIED, status=status, detail=detail)
+    if status == 400 and not nightly and (doubtful or begins) and _refuses_the_step(body):  # noqa: PLR2004  # the same
+        return _held_already(said, doubtful=doubtful)
     if 300 <= status < 400:  # noqa: PLR2004  # the same
         said = f"HTTP {status}: a redirect, which is not followed with the token"
     return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
@@ -106,13 +119,39 @@ def seconds_of(retry_after: str | None) -> float | None:
     return float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after.strip()) else None
 
 
-def _taken(body: str, said: str) -> Answer:
+def _refuses_the_step(body: str) -> bool:
+    """Whether a 400 is about the job's state alone; every other one says that the report is wrong.
+
+    The sentence has to begin so: further on it may be a name of the report's that the answer repeats.
+    """
+    told = _told(body)
+    said = next((told[key] for key in ("detail", "error") if key in told), None) if told else body
+    return isinstance(said, str) and _REFUSED_STEP.match(said) is not None
+
+
+def _held_already(said: str, *, doubtful: bool) -> Answer:
+    if doubtful:
+        detail = f"state applied, row possibly lost ({said})"
+        return Answer(outcome=Outcome.STATE_APPLIED, status=400, detail=detail)
+    # A job has no state but the dispatch's before it begins, so only a second begin is refused like this.
+    detail = (
+        "the relay knew that this job has begun: an earlier step told it, or another job of the run has its "
+        f"job_name, where each needs one of its own ({said})"
+    )
+    return Answer(outcome=Outcome.KNOWN, status=400, detail=detail)
+
+
+def _told(body: str) -> dict[str, Any] | None:
     try:
         told = json.loads(body)
-        state = told.get("status") if isinstance(told, dict) else None
     except (ValueError, RecursionError):
-        state = None
-    if state in {"completed", "in_progress"}:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _taken(body: str, said: str) -> Answer:
+    state = (_told(body) or {}).get("status")
+    if state in ("completed", "in_progress"):  # a tuple: what came may be no key of a set
         return Answer(outcome=Outcome.DELIVERED, status=200, detail=said)
     if state == "ignored":
         detail = "the relay ignored the report: the repository is not allow-listed at level L2 or above"

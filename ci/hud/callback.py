@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic import model_validator as _model_validator
 from pydantic_core import ErrorDetails
 
@@ -19,20 +27,42 @@ NIGHTLY_EVENTS = frozenset({"nightly", "periodic"})
 MAX_BYTES = 2 * 1024 * 1024
 # Numbers pass through JavaScript on their way, so no larger one arrives as it was sent.
 MAX_WHOLE = 2**53 - 1
+# A UInt32 column holds it.
+MAX_ATTEMPT = 2**32 - 1
 UPSTREAM_REPOSITORY = "pytorch/pytorch"
+_OUTSIDE = "is outside the years 1970 to 2261"
 
 
 def parse_time(text: str) -> datetime:
     """An ISO-8601 time as an aware one in UTC; a time without an offset is taken as UTC, as ClickHouse does.
 
     Raises:
-        ValueError: it is no ISO-8601 time, or outside the years 1970 to 2261 that a DateTime64(9) can hold.
+        ValueError: it is no ISO-8601 time, or in UTC outside the years 1970 to 2261 that a DateTime64(9) can
+            hold.
     """
     moment = datetime.fromisoformat(text)
-    if not 1970 <= moment.year <= 2261:  # noqa: PLR2004  # the range is said in the docstring
-        raise ValueError("is outside the years 1970 to 2261")
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC)
+    try:
+        utc = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(_OUTSIDE) from error
+    # In UTC, as it is stored and read again: an offset can lead out of the range.
+    if not 1970 <= utc.year <= 2261:  # noqa: PLR2004  # the range is said in the docstring
+        raise ValueError(_OUTSIDE)
+    return utc
+
+
+def stored_time(text: str) -> datetime | None:
+    """A time of a stored row; None where it has none, or one that no callback can bring."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
+
+
+def stored_epoch(text: str) -> float:
+    """The same in seconds since the epoch; 0 where there is none."""
+    time = stored_time(text)
+    return 0.0 if time is None else time.timestamp()
 
 
 def _checked_time(text: str) -> str:
@@ -57,10 +87,12 @@ def _whole_or_digits(value: Any) -> Any:
 
 # The bounds stand before the validator, else they are missing in the JSON schema.
 Count = Annotated[int, Field(ge=0, le=MAX_WHOLE), BeforeValidator(_whole)]
+# Tests of a job; many of them still add up to what a database's whole numbers hold.
+TestCount = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)]
 Identifier = Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(_whole_or_digits)]
 # Strict, or text that is too long a name is taken as a number, and its zeros are lost.
 CheckRun = Annotated[int, Field(strict=True, ge=0, le=MAX_WHOLE)]
-Attempt = Annotated[int, Field(ge=1, le=2**32 - 1), BeforeValidator(_whole_or_digits)]
+Attempt = Annotated[int, Field(ge=1, le=MAX_ATTEMPT), BeforeValidator(_whole_or_digits)]
 Seconds = Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=8192)]
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -77,10 +109,10 @@ class TestResults(_Part):
 
     __test__ = False  # the name is the contract's; pytest shall not take it for a test class
 
-    passed: Count = 0
-    failed: Count = 0
-    skipped: Count = 0
-    total: Count | None = None
+    passed: TestCount = 0
+    failed: TestCount = 0
+    skipped: TestCount = 0
+    total: TestCount | None = None
 
     @_model_validator(mode="after")
     def _adds_up(self) -> TestResults:
@@ -108,6 +140,15 @@ class Workflow(_Part):
     artifact_url: Text | None = None
     url: Text | None = None
     schema_version: Text | None = None
+
+    @field_validator("completed_at")
+    @classmethod
+    def _ends_after_its_start(cls, value: str | None, info: ValidationInfo) -> str | None:
+        # A start that is none itself is a mistake of its own, and not there.
+        start = info.data.get("started_at")
+        if value and start and parse_time(value) < parse_time(start):
+            raise ValueError(f"is before started_at, {start}")
+        return value
 
 
 class Head(_Part):
@@ -146,8 +187,10 @@ class RunDetails(BaseModel):
     stage: Count | None = None
     percent: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)] | None = None
     exit_code: Count | None = None
-    verdicts: dict[Annotated[str, Field(max_length=64)], Count] = Field(default_factory=dict, max_length=64)
-    quarantined: Count = 0
+    verdicts: dict[Annotated[str, Field(max_length=64)], TestCount] = Field(
+        default_factory=dict, max_length=64
+    )
+    quarantined: TestCount = 0
     cards: Count | None = None
     in_scope: Count | None = None
     selected: Count | None = None

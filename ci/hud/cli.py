@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ci.hud.client_cli import add_client_verbs, settings_from_context
+from ci.config.context import settings_from_context
+from ci.hud.client_cli import add_client_verbs
 from ci.hud.export_cli import add_export
 from ci.hud.keep_cli import add_keeping
 from ci.hud.opening import open_server

@@ -108,6 +108,7 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
         retry_after=reply.headers.get("retry-after"),
         nightly=payload.get("event_type") in NIGHTLY_EVENTS,
         doubtful=doubtful,
+        begins=payload["workflow"]["status"] == "in_progress",
         secret=token,
     )
 
@@ -121,20 +122,31 @@ def note_dispatch(delivery_id: str, target: Target) -> None:
         delivery_id: as the relay dispatched it.
         target: the server, which has to know its token as the one of whoever starts jobs.
     """
-    base, callback, _ = target.url.partition(CALLBACK_PATH)
-    if not callback:
+    if CALLBACK_PATH not in target.url:
         return
     body = json.dumps({"delivery_id": delivery_id, "repository": target.repository}).encode()
     with contextlib.suppress(SpyreCiError, NoReplyError):
         exchange(
             "POST",
-            base + DISPATCH_PATH,
+            own_route(target, DISPATCH_PATH),
             token=target.token(),
             timeout_s=target.timeout_s,
             data=body,
             headers={"Content-Type": "application/json"},
             auth=target.auth,
         )
+
+
+def own_route(target: Target, path: str) -> str:
+    """The URL of another route of a server of our own, beside its callback's.
+
+    Args:
+        target: the server; what stands before the callback's path stays, a query does not.
+        path: of the route.
+    """
+    parts = urlsplit(target.url)
+    before, callback, _ = parts.path.partition(CALLBACK_PATH)
+    return urlunsplit((parts.scheme, parts.netloc, (before if callback else "") + path, "", ""))
 
 
 def no_reply(error: NoReplyError, token: str) -> Answer:

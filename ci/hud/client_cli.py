@@ -14,7 +14,9 @@ from typing import Annotated
 import typer
 
 from ci.config import Settings
+from ci.config.context import settings_from_context
 from ci.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
+from ci.hud.callback import MAX_WHOLE
 from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
 from ci.hud.flush import Effects
 from ci.hud.handed import forward
@@ -38,18 +40,11 @@ def add_client_verbs(app: typer.Typer) -> None:
         app.command(verb)(function)
 
 
-def settings_from_context(ctx: typer.Context) -> Settings:
-    """The settings the root command resolved."""
-    settings = ctx.find_object(Settings)
-    if settings is None:
-        raise TypeError("the root command did not set its Settings as the context's object")
-    return settings
-
-
 def begin_verb(ctx: typer.Context, run: Run) -> None:
     """Tell that a run begins which the relay dispatched; for runs that are split over machines."""
     settings = settings_from_context(ctx)
-    run_dir = run_folder(settings.resolve(settings.model.runs), run)
+    # A run that only begins has been planned, and has nothing to send yet.
+    run_dir = run_folder(settings.resolve(settings.model.runs), run, holding="run.json")
     if begin(run_dir, _reporter(settings, budget_s=settings.model.report.budget_s)) is None:
         typer.echo("HUD: there is nothing to tell yet: the run reports itself, when it has ended")
 
@@ -88,7 +83,9 @@ def identity_verb(  # noqa: PLR0917  # typer makes options of them
         Path | None,
         typer.Argument(metavar="RUN", help="Run folder, id or `latest`; default: what the environment says."),
     ] = None,
-    shard: Annotated[int | None, typer.Option(min=0, help="A shard's index, for `shard_key`.")] = None,
+    shard: Annotated[
+        int | None, typer.Option(min=0, max=MAX_WHOLE, help="A shard's index, for `shard_key`.")
+    ] = None,
     test: Annotated[str | None, typer.Option(help="A test's canonical id, for `test_key`.")] = None,
     field: Annotated[str | None, typer.Option(help="Print this one alone.")] = None,
     json_output: Json = False,

@@ -14,7 +14,7 @@ from ci.errors import SpyreCiError
 from ci.hud.client import Target, note_dispatch
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE, open_endpoint
-from ci.hud.flush import Effects, FlushReport, Say, flush, flush_command
+from ci.hud.flush import UNREADABLE, Effects, FlushReport, Say, flush, flush_command
 from ci.hud.making import SUMMARY, Ways, begun_of, ended_of, find_dispatch, given_up_of, read_identity
 from ci.hud.outbox import Outbox
 from ci.hud.payload import report_identity
@@ -244,8 +244,12 @@ def _guarded(
 
 
 def _enqueue(run_dir: Path, reporter: Reporter, payload: Mapping[str, Any]) -> None:
-    repository = reporter.settings.model.report.repository
-    Outbox(run_dir, reporter.effects.clock).enqueue(report_identity(payload, repository=repository), payload)
+    identity = report_identity(payload, repository=reporter.settings.model.report.repository)
+    box = Outbox(run_dir, reporter.effects.clock)
+    # A job begins once: where its folder says something else of it since, the relay takes no second begin.
+    if payload["workflow"]["status"] == "in_progress" and box.has_delivered(identity):
+        return
+    box.enqueue(identity, payload)
 
 
 def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> Delivery:
@@ -269,9 +273,10 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
             throttle=endpoint.throttle,
             again=again,
         )
-        # Rows of a job the server does not know yet would be refused.
-        if not report.left and (left := send_rows(run_dir, endpoint.target, reporter.environ)) is not None:
-            report = replace(report, left=(left,))
+        # Rows of a job the server does not know yet would be refused; what is no report says nothing of that.
+        known = all(left.outcome == UNREADABLE for left in report.left)
+        if known and (left := send_rows(run_dir, endpoint.target, reporter.environ)) is not None:
+            report = replace(report, left=(*report.left, left))
     return delivery_of(report, endpoint=endpoint.shown, page=endpoint.page)
 
 

@@ -20,7 +20,7 @@ from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server, own_token
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.throttle import Throttle, shared_throttle
-from ci.hud.token import find_token, has_token
+from ci.hud.token import check_recipient, find_token, has_token
 from ci.hud.wire import is_private
 
 EMBEDDED = "embedded"
@@ -58,7 +58,8 @@ def open_endpoint(
     """The endpoint of the settings.
 
     Reports to a server elsewhere are signed where report.hmac.name is set. Else they have a token: from the
-    environment, else from report.token_file, else one that GitHub mints for each post.
+    environment, else from report.token_file, else one that GitHub mints for each post. Only a minted token,
+    which is good for one audience, and a signature go to an address that the settings file alone names.
 
     Raises:
         SpyreCiError: the URL, the token or the embedded store cannot be used, or there is no endpoint.
@@ -79,10 +80,22 @@ def open_endpoint(
         target = _target(settings, running + CALLBACK_PATH, lambda: token)
         yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
         return
-    from ci.hud.server.serve import embedded  # noqa: PLC0415  # as in `open_server`
+    from ci.hud.server.chores import Chores  # noqa: PLC0415  # as in `open_server`
+    from ci.hud.server.serve import embedded  # noqa: PLC0415  # the same
 
-    with open_server(settings, environ, clock=clock, warn=warn) as server, embedded(server.app) as url:
-        yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
+    with open_server(settings, environ, clock=clock, warn=warn) as server:
+        with embedded(server.app) as url:
+            yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
+        # Where nobody serves the store, whoever reports to it prunes it; what is sent went first.
+        hud = settings.model.hud
+        chores = Chores(
+            store=server.store,
+            rows=server.rows,
+            warn=warn,
+            sweep_every_s=hud.sweep_every_s,
+            keep_days=hud.keep_days,
+        )
+        chores.prune_daily(clock())
 
 
 def _remote(
@@ -134,13 +147,17 @@ def _remote_target(
     url: str,
     sleep: Callable[[float], None],
 ) -> Target:
-    file = _file(settings, settings.model.report.token_file)
+    file, shown = _file(settings, settings.model.report.token_file), url.partition("?")[0]
     if has_token(environ, file) or not oidc.offered(environ):
         find_token(environ, file)  # said at once and clearly, not by every report
+        check_recipient(settings, "report.endpoint", shown=shown)
         return _target(settings, url, lambda: find_token(environ, file))
+    if settings.origins.get("report.audience") == "file":
+        # Else one change of the file could order a token for any party, to any address.
+        check_recipient(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
     if not is_private(url):
         raise SettingsError(
-            f"{url.partition('?')[0]!r} is plain http, and a token minted for it could be read on the way",
+            f"{shown!r} is plain http, and a token minted for it could be read on the way",
             where="report.endpoint",
             remedy="set it to an https URL",
         )

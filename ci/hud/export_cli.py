@@ -13,8 +13,7 @@ from rich.console import Console
 
 from ci import progress
 from ci.config import Settings
-from ci.errors import MissingInputError
-from ci.hud.opening import STORE_FILE, open_kept
+from ci.hud.opening import open_kept
 
 
 def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings]) -> None:
@@ -36,12 +35,9 @@ def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings
         from ci.hud.server.export.site import export as export_pages  # noqa: PLC0415  # as in `open_server`
 
         settings = settings_of(ctx)
-        path = settings.state_dir / STORE_FILE
-        if not path.is_file():
-            raise MissingInputError("there is no HUD store yet", where=path, remedy="report a run first")
         console = Console(stderr=True)
         with (
-            open_kept(settings, os.environ, warn=typer.echo) as kept,
+            open_kept(settings, os.environ, warn=typer.echo, there=True) as kept,
             progress.bar(console, time.monotonic, "exporting", 1) as shown,
         ):
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ci.errors import BadFileError
 from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.checks import check
@@ -24,6 +25,8 @@ BACKOFF_BASE_S = 2.0
 BACKOFF_CAP_S = 60.0
 # Tries, a second apart, to get an outbox that another process sends.
 BUSY_WAIT_S = 10
+# What is in an outbox and no report; it holds up none.
+UNREADABLE = "unreadable"
 
 Say = Callable[[str], None]
 
@@ -102,6 +105,8 @@ class _Flush:
 
     def answer_to(self, report: Report) -> Answer:
         """What becomes of a report, sent or not."""
+        if report.status == "in_progress" and self.outbox.has_delivered(report.identity):
+            return self._begun_before(report)
         reasons = check(report.payload, repository=self.target.repository)
         if reasons:
             return Answer(outcome=Outcome.INVALID, status=None, detail="; ".join(reasons))
@@ -112,6 +117,13 @@ class _Flush:
             detail = f"the relay has this attempt's `{report.status}` already, and takes no second one"
             return Answer(outcome=Outcome.REFUSED, status=None, detail=detail)
         return self._deliver(report)
+
+    def _begun_before(self, report: Report) -> Answer:
+        """Take a begin out of the outbox that was told before, whatever it said then."""
+        detail = "the relay was told before that this job has begun"
+        answer = Answer(outcome=Outcome.DELIVERED, status=None, detail=detail)
+        self.outbox.record(report, answer)
+        return answer
 
     def wait(self, seconds: float) -> bool:
         """Wait, if the budget has the time for it."""
@@ -182,7 +194,7 @@ def flush(
         remedies: what a user does about an outcome, where it is not what REMEDIES says.
     """
     outbox = Outbox(run_dir, effects.clock, name=box)
-    broken = [_left(str(bad.where), "unreadable", bad.what, bad.remedy or "") for bad in outbox.unreadable()]
+    broken = [_unreadable(bad) for bad in outbox.unreadable()]
     warnings: list[str] = []
     if target.auth is Bearer and sends_token_in_clear(target.url):
         warnings.append("the endpoint is plain http: whoever listens on the way can read the token")
@@ -232,7 +244,7 @@ def _send_all(
         answer = stopped_by or _held(report, not_begun) or job.answer_to(report)
         if answer.outcome.settled:
             delivered.append(report.identity)
-            if answer.outcome is Outcome.STATE_APPLIED:
+            if answer.outcome is not Outcome.DELIVERED:
                 warnings.append(f"{report.identity}: {answer.detail}")
             continue
         if answer.outcome in {Outcome.REFUSED, Outcome.INVALID} and report.status == "in_progress":
@@ -267,6 +279,11 @@ def flush_command(run_dir: Path, box: str = FOLDER) -> str:
     """The command that sends what is left, fit to paste."""
     verb = "flush" if box == FOLDER else "dispatch"
     return f"spyre-ci hud {verb} {shlex.quote(str(run_dir))}"
+
+
+def _unreadable(bad: BadFileError) -> Left:
+    where = str(bad.where)
+    return _left(where, UNREADABLE, f"{Path(where).name}: {bad.what}", bad.remedy or "")
 
 
 def _left(identity: str, outcome: str, reason: str, remedy: str) -> Left:

@@ -3,7 +3,7 @@
 The header is `Authorization: Spyre-HMAC name:time:digest:signature`: the secret's name, seconds since the
 epoch, the SHA-256 of the body, and HMAC-SHA256 with the secret over time, method, path with query, and
 digest, a line each. So neither the body nor where it goes can be changed on the way; whoever repeats a
-request within the five minutes sends what the server has already, and a write twice changes nothing.
+request that was taken, while its signature holds, is answered as it was, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -93,6 +93,11 @@ def check_header(
     wanted = _signature(secrets.get(name, ""), time, method, target, digest)
     genuine = hmac.compare_digest(given.lower(), wanted) and name in secrets
     return (name, digest.lower()) if genuine and abs(at - int(time)) <= WINDOW_S else None
+
+
+def signature_of(value: str) -> str:
+    """The signature of a header that holds, in the one form every spelling of it has."""
+    return value.rpartition(":")[2].lower()
 
 
 def _signature(secret: str, time: str, method: str, target: str, digest: str) -> str:

@@ -26,6 +26,16 @@ def job_number(check_run_id: str | int, *, repository: str) -> int:
     return _hashed(f"{repository}/{text}", JOB_BITS)
 
 
+def stored_number(number: int, *, repository: str) -> int:
+    """What a server's tables name a job by: the number alone is what any repository may say of a job.
+
+    Args:
+        number: see `job_number`.
+        repository: owner/name, as the token vouches for it.
+    """
+    return _hashed(f"{repository}#{number}", JOB_BITS)
+
+
 def key_of_test(test_id: str, place: int = 0) -> int:
     """The whole number from 1, below 2**63, that a test is known by across runs.
 

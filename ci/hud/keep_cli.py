@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from ci.config import Settings
-from ci.errors import MissingInputError
 from ci.hud.opening import STORE_FILE, open_kept
 
 
@@ -38,10 +37,7 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
 
         settings = settings_of(ctx)
         days = settings.model.hud.keep_days if older is None else older
-        path = settings.state_dir / STORE_FILE
-        if not path.is_file():
-            raise MissingInputError("there is no HUD store yet", where=path, remedy="report a run first")
-        with open_kept(settings, os.environ, warn=typer.echo) as kept:
+        with open_kept(settings, os.environ, warn=typer.echo, there=True) as kept:
             now = time.time()
             gone = prune_store(kept.store, kept.rows, before=now - days * DAY_S, at=now, dry_run=dry_run)
             if not dry_run:
@@ -66,7 +62,12 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
         """Put a backup in the store's place, while nothing uses it; the store before is kept beside it."""
         from ci.hud.server.backup import restore as restore_store  # noqa: PLC0415  # as in `open_server`
 
-        store = settings_of(ctx).state_dir / STORE_FILE
+        settings = settings_of(ctx)
+        store, copied = settings.state_dir / STORE_FILE, settings.model.hud.clickhouse is not None
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-        jobs, kept = restore_store(file, store, stamp=stamp)
+        jobs, kept = restore_store(file, store, stamp=stamp, copied=copied)
         typer.echo(f"HUD store: {jobs} jobs in {store}" + (f"; the one before is {kept}" if kept else ""))
+        if copied:
+            # Opening it takes ClickHouse back; where that is away now, the next one who opens it does.
+            with open_kept(settings, os.environ, warn=typer.echo, waits=True):
+                pass

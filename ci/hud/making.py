@@ -88,9 +88,9 @@ def job_of(run_dir: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def job_here(identity: RunIdentity, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The same of a job that has no run folder yet."""
-    given = environ.get(CHECK_RUN_VARIABLE) or None
-    return workflow_of(identity, status="completed", check_run_id=given)
+    """The same of a job that has no run folder yet; empty what only the folder's run can tell."""
+    told = workflow_of(identity, status="completed")
+    return told | {"check_run_id": environ.get(CHECK_RUN_VARIABLE, ""), "job_name": ""}
 
 
 def identity_of(content: Any, *, path: Path) -> RunIdentity:

@@ -57,12 +57,12 @@ def name_run(
     identity = _of_environ(environ, epoch_s) if run_dir is None else read_identity(run_dir)
     dispatch = (kept(run_dir) if run_dir is not None else None) or read_event(environ, event_file)
     workflow = job_of(run_dir, environ) if run_dir is not None else job_here(identity, environ)
-    check_run_id = str(workflow["check_run_id"])
+    check_run_id = workflow["check_run_id"]
     values: dict[str, Any] = {
         "run_id": identity.run_id,
         "run_attempt": identity.run_attempt,
         "check_run_id": check_run_id,
-        "job_id": job_number(check_run_id, repository=repository),
+        "job_id": job_number(check_run_id, repository=repository) if check_run_id else "",
         "workflow": workflow["name"],
         "job_name": workflow["job_name"],
         "delivery_id": dispatch.delivery_id if dispatch is not None else delivery_of(identity),

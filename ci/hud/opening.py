@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci.addresses import shown
 from ci.config import Settings
-from ci.hud.token import checked_token, embedded_token, read_secret
+from ci.errors import MissingInputError
+from ci.hud.token import check_recipient, checked_token, embedded_token, read_secret
 
 # The framework takes a quarter of a second, which every verb would pay; so what serves is imported late.
 if TYPE_CHECKING:
@@ -49,7 +51,12 @@ class Server(Kept):
 
 @contextlib.contextmanager
 def open_kept(
-    settings: Settings, environ: Mapping[str, str], *, warn: Callable[[str], None]
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    warn: Callable[[str], None],
+    there: bool = False,
+    waits: bool = False,
 ) -> Iterator[Kept]:
     """The store of the settings, for the length of the block.
 
@@ -60,26 +67,47 @@ def open_kept(
         settings: `hud.clickhouse` and the state folder.
         environ: may hold ClickHouse's password.
         warn: takes lines for people.
+        there: whether it has to be there already; else it is made.
+        waits: whether it is opened while ClickHouse is away, which is told and tried again.
 
     Raises:
+        MissingInputError: it is not there.
         SpyreCiError: the store or ClickHouse cannot be used.
     """
     from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
     from ci.hud.server.store import Store  # noqa: PLC0415
 
     path, address = settings.state_dir / STORE_FILE, settings.model.hud.clickhouse
+    if there and not path.is_file():
+        raise MissingInputError("there is no HUD store yet", where=path, remedy="report a run first")
     if address is None:
         with contextlib.closing(Store(path)) as store:
             yield Kept(store=store, rows=SqliteRowStore(store.transaction))
         return
+    password = environ.get(PASSWORD_VARIABLE, "")
+    if password:
+        check_recipient(settings, "hud.clickhouse", shown=shown(address), what="password")
     from ci.hud.server.clickhouse import Clickhouse  # noqa: PLC0415
 
-    password = environ.get(PASSWORD_VARIABLE, "")
-    with (
-        contextlib.closing(Clickhouse(address, password=password)) as clickhouse,
-        _with_clickhouse(path, clickhouse, warn) as kept,
-    ):
-        yield kept
+    with contextlib.closing(Clickhouse(address, password=password)) as clickhouse:
+        _connect(clickhouse, warn if waits else None)
+        with _with_clickhouse(path, clickhouse, warn) as kept:
+            yield kept
+
+
+def _connect(clickhouse: Clickhouse, warn: Callable[[str], None] | None) -> None:
+    from ci.hud.server.clickhouse import WHERE, unusable  # noqa: PLC0415
+    from ci.hud.server.database import StoreUnavailableError  # noqa: PLC0415
+
+    try:
+        clickhouse.connect()
+    except StoreUnavailableError as error:
+        if warn is None:
+            raise unusable(str(error)) from error
+        warn(
+            f"{WHERE} is not reached ({error}): reports are taken and wait to be copied; uploads of "
+            "tests and pages get 503 until it is there"
+        )
 
 
 @contextlib.contextmanager
@@ -114,7 +142,7 @@ def open_server(
         strict: whether it answers exactly as upstream; None: as `hud.strict_upstream` says.
 
     Raises:
-        SpyreCiError: the store, ClickHouse or a file of the settings cannot be used.
+        SpyreCiError: the store or a file of the settings cannot be used, or ClickHouse is there and cannot.
     """
     from ci.hud.server.app import create_app  # noqa: PLC0415
     from ci.hud.server.wiring import gate_of  # noqa: PLC0415
@@ -123,7 +151,7 @@ def open_server(
     strict = settings.model.hud.strict_upstream if strict is None else strict
     gate = gate_of(settings, token=token, clock=clock, warn=warn, strict=strict)
     repository = settings.model.report.repository
-    with open_kept(settings, environ, warn=warn) as kept:
+    with open_kept(settings, environ, warn=warn, waits=True) as kept:
         app = create_app(
             kept.store, token=token, repository=repository, clock=clock, gate=gate, rows=kept.rows
         )

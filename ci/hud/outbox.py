@@ -10,6 +10,7 @@ A file is `spyre-ci/report/1`: {"identity", "created_at", "payload", "attempts":
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ci.errors import BadFileError, SpyreCiError
+from ci.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.hud.answers import Answer
 from ci.hud.payload import JOB_KEYS
 from test_selection.files import read_json, write_json
@@ -233,10 +234,21 @@ def _read_all(folder: Path) -> tuple[list[Report], list[BadFileError]]:
     bad: list[BadFileError] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            reports.append(_read(path))
+            if path.is_file():
+                reports.append(_read(path))
+            elif os.path.lexists(path):
+                bad.append(_bad("is no file", path))
+        except MissingInputError:
+            continue  # whoever sends has moved it since it was listed
         except BadFileError as error:
             bad.append(error)
+        except OSError as error:
+            bad.append(_bad(f"cannot be read: {error.strerror or error}", path))
     return reports, bad
+
+
+def _bad(what: str, path: Path) -> BadFileError:
+    return BadFileError(what, where=path, remedy="remove it, or mend its rights")
 
 
 def _read(path: Path) -> Report:

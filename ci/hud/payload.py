@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -42,6 +43,7 @@ class RunIdentity(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    run: str = ""
     run_id: Identifier
     run_attempt: Attempt = 1
     lane: str = ""
@@ -99,8 +101,7 @@ def workflow_of(identity: RunIdentity, *, status: str, check_run_id: str | None 
     Args:
         identity: who the run is.
         status: in_progress or completed.
-        check_run_id: GitHub's `job.check_run_id`, which is not in the environment; None makes one of the run
-            and the attempt, so that a re-run does not overwrite the row of the attempt before.
+        check_run_id: GitHub's `job.check_run_id`, which is not in the environment; None makes one.
     """
     return {
         "status": status,
@@ -108,7 +109,7 @@ def workflow_of(identity: RunIdentity, *, status: str, check_run_id: str | None 
         "run_id": identity.run_id,
         "run_attempt": identity.run_attempt,
         "name": key_part(identity.workflow, otherwise="spyre-ci"),
-        "job_name": key_part(identity.job_name, otherwise=key_part(identity.lane, otherwise="spyre-ci")),
+        "job_name": job_name_of(identity),
         "check_run_id": check_run_id or check_run_of(identity),
         "started_at": identity.started_at,
         "completed_at": None,
@@ -117,9 +118,25 @@ def workflow_of(identity: RunIdentity, *, status: str, check_run_id: str | None 
     }
 
 
+def job_name_of(identity: RunIdentity) -> str:
+    """The CI's job with the lane, or the device, where it does not name them.
+
+    GitHub's legs of a matrix have one name, and HUD takes what has one name in one run for one job.
+    """
+    job, told = identity.job_name, identity.lane or identity.device
+    named = f"{job} ({told})" if job and told and told not in job else job or told
+    return key_part(named, otherwise="spyre-ci")
+
+
 def check_run_of(identity: RunIdentity) -> str:
-    """The check run of a job that was handed none; upstream's own reporter makes the same."""
-    return f"{identity.run_id}-{identity.run_attempt}"
+    """The check run of a job that was handed none: its run, its attempt, and what tells it from all others.
+
+    Upstream's own reporter makes it of the first two; but a job may run us twice, and Jenkins counts the
+    builds of each of its jobs from 1.
+    """
+    names = (identity.run, identity.workflow, identity.job_name)
+    digest = hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return f"{identity.run_id}-{identity.run_attempt}-{digest}"
 
 
 def completed(

@@ -9,8 +9,8 @@ from pathlib import Path
 from ci.errors import BadFileError, MissingInputError
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import RowWriter, unpacked
-from ci.hud.row_layout import KINDS, Kind
-from ci.hud.rows import Job, Row, SummaryRows, is_failed
+from ci.hud.row_layout import KINDS, Kind, TestRun
+from ci.hud.rows import Job, SummaryRows, is_failed
 from test_selection.files import atomic_writer
 
 
@@ -29,7 +29,7 @@ def junit_files(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def rows_of_files(files: Sequence[Path], job: Job) -> Iterator[Row]:
+def rows_of_files(files: Sequence[Path], job: Job) -> Iterator[TestRun]:
     """The rows of JUnit files, one file after the other.
 
     Raises:
@@ -69,8 +69,8 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
                 where=", ".join(map(str, files[:3])),
                 remedy="check what the runner wrote",
             )
-        for row in summaries.rows():
-            writers["test_run_summary"].write(row)
+        for summary in summaries.rows():
+            writers["test_run_summary"].write(summary)
     return {kind: writer.rows for kind, writer in writers.items()}
 
 

@@ -15,12 +15,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from ci.addresses import without_secrets
 from ci.errors import SpyreCiError
 from ci.hud.answers import REMEDIES, Answer, Outcome, one_line
-from ci.hud.client import Target
+from ci.hud.client import Target, no_reply, own_route
 from ci.hud.flush import Left
 from ci.hud.identity import job_number
 from ci.hud.making import job_of
@@ -80,12 +78,11 @@ def send_rows(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Left
             identity=IDENTITY, outcome=Outcome.INVALID.value, reason=str(error), remedy=error.remedy or ""
         )
     if answer.outcome is not Outcome.DELIVERED:
-        remedy = REMEDIES.get(answer.outcome, "")
         return Left(
             identity=IDENTITY,
             outcome=answer.outcome.value,
             reason=f"the run's tests were not taken: {answer.detail}",
-            remedy=remedy,
+            remedy=REMEDIES.get(answer.outcome, ""),
         )
     write_json(_waiting(run_dir).with_name("delivered.json"), KIND, {"answer": answer.detail})
     _waiting(run_dir).unlink()
@@ -109,7 +106,7 @@ def _send(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Answer:
     try:
         reply = exchange(
             "POST",
-            _url(target),
+            own_route(target, UPLOAD_PATH),
             token=token,
             timeout_s=max(TIMEOUT_S, target.timeout_s),
             data=data,
@@ -118,16 +115,14 @@ def _send(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Answer:
             auth=target.auth,
         )
     except NoReplyError as error:
-        outcome = Outcome.REFUSED if error.fault in {"untrusted", "unsendable"} else Outcome.RETRY
-        return Answer(
-            outcome=outcome, status=None, detail=one_line(without_secrets(str(error).replace(token, "***")))
-        )
-    return _read(reply.status, reply.body.replace(token, "***"), writer.rows)
+        return no_reply(error, token)
+    return _read(reply.status, reply.body, writer.rows, token=token)
 
 
-def _read(status: int, body: str, rows: int) -> Answer:
+def _read(status: int, body: str, rows: int, *, token: str) -> Answer:
     """What the server's answer means; it is taken at its word only where its count is ours."""
     said = f"HTTP {status}: {one_line(body)}"
+    said = said.replace(token, "***") if token else said
     outcome = {401: Outcome.UNAUTHORIZED, 403: Outcome.UNAUTHORIZED, 429: Outcome.RATE_LIMITED}.get(status)
     if outcome is None:
         outcome = Outcome.RETRY if status in {404, 408, 409} or status >= 500 else Outcome.REFUSED  # noqa: PLR2004
@@ -142,11 +137,6 @@ def _stored(body: str) -> int | None:
         return int(told["stored"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _url(target: Target) -> str:
-    parts = urlsplit(target.url)
-    return urlunsplit((parts.scheme, parts.netloc, UPLOAD_PATH, "", ""))
 
 
 def _waiting(run_dir: Path) -> Path:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from msgspec import UNSET
+
+from ci.hud.row_layout import Outcomes, Property, TestRun
 from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS
 
 CAUSES = frozenset({"signal", "hang", "oom", "exit"})
@@ -38,53 +41,48 @@ class Told(NamedTuple):
     message: str = ""
 
 
-def told(row: Mapping[str, Any]) -> Told:
+def told(row: TestRun) -> Told:
     """What became of a row's test."""
-    named = row["properties"]["property"] if "properties" in row else {"name": ""}
-    ours = named["name"] == ID_PROPERTY and bool(named["value"])
-    test_id = str(named["value"]) if ours else foreign_id(row)
-    outcome = row.get("failure") or row.get("error") or row.get("skipped") or row.get("rerun")
-    said = row.get("system-out") if ours else None
-    if outcome is None and said is None:
-        return Told(test_id=test_id, verdict="passed")
-    notes = _notes_of(said["text"]) if said is not None else {}
-    kind, message = _first(outcome)
+    named = row.properties.property if row.properties is not UNSET else UNSET
+    # Others write a property of that name too, which need not tell one test from another.
+    ours = isinstance(named, Property) and named.name == ID_PROPERTY and "::" in named.value
+    test_id = named.value if ours and isinstance(named, Property) else foreign_id(row)
+    notes = _notes_of(row.system_out.text) if ours and row.system_out is not UNSET else {}
+    kind, message = _first(row)
     verdict = _verdict(row, kind, ours=ours)
     if verdict == "passed" and notes.get("verdict") == "xpassed":
         verdict = "xpassed"
-    tries = notes.get("attempts", "")
+    tries = notes.get("attempts", "1")
     return Told(
-        test_id=test_id,
-        verdict=verdict,
-        cause=kind if ours and kind in CAUSES else "",
-        card=notes.get("card", ""),
-        attempts=min(int(tries), _MOST_TRIES) if tries.isdecimal() and len(tries) < 9 else 1,  # noqa: PLR2004
-        message=message,
+        test_id,
+        verdict,
+        kind if ours and kind in CAUSES else "",
+        notes.get("card", ""),
+        min(int(tries), _MOST_TRIES) if tries.isdecimal() and len(tries) < 9 else 1,  # noqa: PLR2004
+        message,
     )
 
 
-def foreign_id(row: Mapping[str, Any]) -> str:
+def foreign_id(row: TestRun) -> str:
     """`file::class::name` of a row whose runner knows no canonical ids."""
-    parts = (row["file"], row["classname"], row["name"])
-    return "::".join(part for part in parts if part)
+    return "::".join(part for part in (row.file, row.classname, row.name) if part)
 
 
-def _verdict(row: Mapping[str, Any], kind: str, *, ours: bool) -> str:
-    if "failure" in row:
+def _verdict(row: TestRun, kind: str, *, ours: bool) -> str:
+    if row.failure is not UNSET:
         return "failed"
-    if "error" in row:
+    if row.error is not UNSET:
         return _OF_TYPE.get(kind, "failed") if ours else "failed"
-    if "skipped" in row:
+    if row.skipped is not UNSET:
         return "xfailed" if kind == "pytest.xfail" else "skipped"
-    return "flaky" if "rerun" in row else "passed"
+    return "flaky" if row.rerun is not UNSET else "passed"
 
 
-def _first(outcome: Any) -> tuple[str, str]:
-    """Type and message of an outcome; of several, the first's."""
+def _first(row: TestRun) -> tuple[str, str]:
+    """Type and message of the outcome that counts; of several, the first's."""
+    outcome: Outcomes = row.failure or row.error or row.skipped or row.rerun
     one = outcome[0] if isinstance(outcome, list) else outcome
-    if one is None:
-        return "", ""
-    return str(one.get("type", "")), str(one["message"])[:MESSAGE_CHARACTERS]
+    return ("", "") if one is UNSET else (one.type or "", one.message[:MESSAGE_CHARACTERS])
 
 
 def _notes_of(text: str) -> Mapping[str, str]:

@@ -1,9 +1,7 @@
-"""The rows HUD keeps of tests: `test_run`, `test_run_summary` and `failed_test_runs`. Pure.
+"""The rows HUD keeps of tests, made of JUnit's test cases, and the summaries made of rows. Pure.
 
-The keys are those of PyTorch's own uploads: a test case's attributes, its child elements as objects (as an
-array where one stands twice), the whole numbers of its job, and the file it was run by. What that layout
-loses is closed here: an outcome without a message counts as passed there, a second property rejects the whole
-file, and a name that looks like a number becomes one.
+What HUD's layout loses is closed here: an outcome without a message counts as passed there, a second property
+rejects the whole file, and a name that looks like a number becomes one.
 """
 
 from __future__ import annotations
@@ -11,29 +9,30 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 from xml.etree.ElementTree import Element  # the type; files are read by defusedxml
 
-Row = dict[str, Any]
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
-TAGS = ("failure", "error", "skipped", "rerun")
-TEXT_TAGS = ("system-out", "system-err")
-# One identity function: what a summary is counted by.
-SUMMARY_KEYS = ("file", "classname", "job_id", "workflow_id", "workflow_run_attempt", "invoking_file")
+from ci.hud.row_layout import (
+    NAME_CHARACTERS,
+    Outcome,
+    Outcomes,
+    Properties,
+    Property,
+    Said,
+    TestRun,
+    TestRunSummary,
+)
+
 ID_PROPERTY = "id"
 NO_MESSAGE = "no message"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
-# The longest name a file of rows may have; ci.hud.row_layout checks it.
-NAME_CHARACTERS = 8192
 DIGEST_CHARACTERS = 16
-# Others are nobody's: a hostile one could stand for a child element.
-_ATTRIBUTES = frozenset({"name", "classname", "file", "line", "time", "assertions", "timestamp"})
-# Attributes that are numbers; any other, a name that looks like one among them, stays text.
-_WHOLE = frozenset({"line", "assertions"})
-_COUNTS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+_NOT_RUN = frozenset({"notrun", "skipped", "suppressed", "disabled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,34 +55,45 @@ class Job:
         """The three, in their order."""
         return self.workflow_id, self.workflow_run_attempt, self.job_id
 
-    def keys(self) -> Row:
+    def keys(self) -> dict[str, int]:
         """As the rows have them."""
         return dict(zip(self.NAMES, self.numbers(), strict=True))
 
 
-def case_row(case: Element, job: Job, *, suite_file: str = "") -> Row:
+def case_row(case: Element, job: Job, *, suite_file: str = "") -> TestRun:
     """The `test_run` row of a JUnit test case.
+
+    An attribute that HUD's layout does not know is nobody's: a hostile one could stand for a child element. A
+    name that looks like a number stays text.
 
     Args:
         case: the element.
         job: whose it is.
         suite_file: the file of the suite it stands in, where the case names none.
     """
-    row: Row = {"name": "", "classname": ""}
-    for name in _ATTRIBUTES & case.attrib.keys():
-        if (value := _value(name, case.attrib[name])) is not None:
-            row[name] = value
-    row["file"] = row.get("file") or kept_name(suite_file or file_of_class(row["classname"]))
-    row.setdefault("time", 0.0)
-    for tag in TAGS:
-        if found := [_outcome(one) for one in case.findall(tag)]:
-            row[tag] = found if len(found) > 1 else found[0]
-    for tag in TEXT_TAGS:
-        if said := "\n".join(one.text or "" for one in case.findall(tag)).strip():
-            row[tag] = {"text": said[-TEXT_CHARACTERS:]}
-    if (kept := _kept_property(case)) is not None:
-        row["properties"] = {"property": kept}
-    return row | job.keys() | {"invoking_file": invoking_file(row["file"])}
+    said = case.attrib
+    classname = kept_name(said.get("classname", ""))
+    file = kept_name(said.get("file", "")) or kept_name(suite_file or file_of_class(classname))
+    return TestRun(
+        workflow_id=job.workflow_id,
+        workflow_run_attempt=job.workflow_run_attempt,
+        job_id=job.job_id,
+        invoking_file=invoking_file(file),
+        name=kept_name(said.get("name", "")),
+        classname=classname,
+        file=file,
+        time=seconds(said.get("time", "")),
+        line=_whole(said.get("line", "")),
+        assertions=_whole(said.get("assertions", "")),
+        timestamp=kept_name(said["timestamp"]) if "timestamp" in said else UNSET,
+        failure=_outcomes(case, "failure"),
+        error=_outcomes(case, "error"),
+        skipped=_skipped(case),
+        rerun=_outcomes(case, "rerun"),
+        system_out=_said(case, "system-out"),
+        system_err=_said(case, "system-err"),
+        properties=_kept_property(case),
+    )
 
 
 def kept_name(text: str) -> str:
@@ -117,67 +127,108 @@ class SummaryRows:
     """Counts the `test_run_summary` of rows that pass by: one a file, class and job, as they first stand."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], Row] = {}
+        self._found: dict[tuple[str | int, ...], TestRunSummary] = {}
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: TestRun) -> None:
         """Count a row of `test_run`."""
-        key = tuple(row[name] for name in SUMMARY_KEYS)
+        ids = row.workflow_id, row.workflow_run_attempt, row.job_id
+        key = (row.file, row.classname, row.invoking_file, *ids)
         one = self._found.get(key)
         if one is None:
-            counts = {"tests": 0, "errors": 0, "failures": 0, "skipped": 0, "successes": 0, "time": 0.0}
-            one = self._found[key] = dict(zip(SUMMARY_KEYS, key, strict=True)) | counts
-        one["tests"] += 1
-        one[counted_as(row)] += 1
-        one["time"] += row["time"]
+            one = self._found[key] = TestRunSummary(
+                file=row.file,
+                classname=row.classname,
+                job_id=row.job_id,
+                workflow_id=row.workflow_id,
+                workflow_run_attempt=row.workflow_run_attempt,
+                invoking_file=row.invoking_file,
+                tests=0,
+                errors=0,
+                failures=0,
+                skipped=0,
+                successes=0,
+                time=0.0,
+            )
+        one.tests += 1
+        counted = counted_as(row.failure, row.error, row.skipped)
+        setattr(one, counted, getattr(one, counted) + 1)
+        one.time += row.time
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TestRunSummary]:
         """What was counted."""
-        return [one | {"time": round(one["time"], 6)} for one in self._found.values()]
+        return [replace(one, time=round(one.time, 6)) for one in self._found.values()]
 
 
-def is_failed(row: Mapping[str, Any]) -> bool:
+def is_failed(row: TestRun) -> bool:
     """Whether it has a failure, an error or a rerun: what `failed_test_runs` holds."""
-    return "failure" in row or "error" in row or "rerun" in row
+    return not (row.failure is UNSET and row.error is UNSET and row.rerun is UNSET)
+
+
+def counted_as(failure: object, error: object, skipped: object) -> str:
+    """The count of a summary that a row with these outcomes, each false where there is none, belongs to."""
+    if failure:
+        return "failures"
+    if error:
+        return "errors"
+    return "skipped" if skipped else "successes"
 
 
 def seconds(text: str) -> float:
-    """Seconds as JUnit writers give them, thousands with a comma among them; 0 where it is no time."""
+    """Seconds as JUnit writers give them, some with a comma before thousands or decimals; 0 if it is none."""
+    plain = text.strip()
+    if re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?", plain):
+        plain = plain.replace(",", "")
+    elif re.fullmatch(r"[0-9]+,[0-9]+", plain):
+        plain = plain.replace(",", ".")
     try:
-        value = float(text.replace(",", ""))
+        value = float(plain)
     except ValueError:
         return 0.0
     return value if math.isfinite(value) and value >= 0 else 0.0
 
 
-def counted_as(row: Mapping[str, Any]) -> str:
-    """The count of a summary that a row belongs to: a failure comes first, then an error, then a skip."""
-    return next((count for tag, count in _COUNTS.items() if tag in row), "successes")
+def _whole(text: str) -> int | UnsetType:
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text.strip(), re.ASCII) else UNSET
 
 
-def _value(name: str, text: str) -> str | int | float | None:
-    if name in _WHOLE:
-        return int(text) if re.fullmatch(r"[0-9]{1,15}", text.strip(), re.ASCII) else None
-    return seconds(text) if name == "time" else kept_name(text)
+def _outcomes(case: Element, tag: str) -> Outcomes:
+    found = [_outcome(one) for one in case.findall(tag)]
+    if not found:
+        return UNSET
+    return found if len(found) > 1 else found[0]
 
 
-def _outcome(element: Element) -> Row:
+def _skipped(case: Element) -> Outcomes:
+    """Why it was skipped; some runners, such as GoogleTest, say only by an attribute that it never ran."""
+    found = _outcomes(case, "skipped")
+    told = {case.get("status", "").lower(), case.get("result", "").lower()} & _NOT_RUN
+    if found is UNSET and told and not any(case.find(tag) is not None for tag in ("failure", "error")):
+        return Outcome(message=", ".join(sorted(told)))
+    return found
+
+
+def _outcome(element: Element) -> Outcome:
     """Never without a message: the first line of the text, else its type, else that there is none."""
     text = (element.text or "").strip()
     kind = element.get("type") or ""
     message = (element.get("message") or "").strip() or text.partition("\n")[0].strip() or kind or NO_MESSAGE
-    made: Row = {"message": message[:MESSAGE_CHARACTERS]}
-    if kind:
-        made["type"] = kind[:MESSAGE_CHARACTERS]
-    if text:
-        made["text"] = text[-TEXT_CHARACTERS:]
-    return made
+    return Outcome(
+        message=message[:MESSAGE_CHARACTERS],
+        type=kind[:MESSAGE_CHARACTERS] if kind else UNSET,
+        text=text[-TEXT_CHARACTERS:] if text else UNSET,
+    )
 
 
-def _kept_property(case: Element) -> Row | None:
+def _said(case: Element, tag: str) -> Said | UnsetType:
+    said = "\n".join(one.text or "" for one in case.findall(tag)).strip()
+    return Said(text=said[-TEXT_CHARACTERS:]) if said else UNSET
+
+
+def _kept_property(case: Element) -> Properties | UnsetType:
     """The one property that is kept: our id, else the first."""
     found = [one for one in case.iterfind("properties/property") if one.get("name")]
     if not found:
-        return None
+        return UNSET
     kept = next((one for one in found if one.get("name") == ID_PROPERTY), found[0])
     value = kept.get("value") or (kept.text or "").strip()
-    return {"name": kept_name(kept.get("name") or ""), "value": kept_name(value)}
+    return Properties(property=Property(name=kept_name(kept.get("name") or ""), value=kept_name(value)))

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from ci.config import Settings
+from ci.config.context import settings_from_context
 from ci.errors import UsageError
+from ci.hud.callback import MAX_ATTEMPT, MAX_WHOLE
 from ci.hud.identity import job_number
 from ci.hud.object_store import object_store
 from ci.hud.row_export import export_rows, junit_files, row_file
@@ -31,9 +32,9 @@ def rows(
     *,
     to: Annotated[str, typer.Option(metavar="DIR|s3://…", help="Where the files of rows are put.")],
     run_id: Annotated[
-        int | None, typer.Option(min=1, help="The CI's run; of a run's folder its own.")
+        int | None, typer.Option(min=1, max=MAX_WHOLE, help="The CI's run; of a run's folder its own.")
     ] = None,
-    attempt: Annotated[int, typer.Option(min=1, help="The CI's attempt.")] = 1,
+    attempt: Annotated[int, typer.Option(min=1, max=MAX_ATTEMPT, help="The CI's attempt.")] = 1,
     check_run_id: Annotated[str | None, typer.Option(help="The job's, as its callback has it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written, for machines.")] = False,
 ) -> None:
@@ -41,9 +42,7 @@ def rows(
 
     Example: spyre-ci hud rows reports/ --run-id 70123 --check-run-id 80456 --to s3://ossci-raw-job-status
     """
-    settings = ctx.find_object(Settings)
-    if settings is None:
-        raise TypeError("the root command did not set its Settings as the context's object")
+    settings = settings_from_context(ctx)
     repository = settings.model.report.repository
     if run_id is None:
         job, sources = _of_run(paths, repository, os.environ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +12,8 @@ from urllib.parse import urlsplit
 import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, NewConnectionError
+
+from ci import addresses
 
 CONNECT_TIMEOUT_S = 10
 ANSWER_BYTES = 64 * 1024
@@ -58,13 +59,9 @@ class Bearer(AuthBase):
 def is_loopback(url: str) -> bool:
     """Whether the URL's host is this machine."""
     try:
-        host = urlsplit(url).hostname or ""
+        return addresses.is_loopback(urlsplit(url).hostname or "")
     except ValueError:
         return False
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def is_private(url: str) -> bool:

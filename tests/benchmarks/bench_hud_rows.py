@@ -19,11 +19,13 @@ from typing import Any
 
 import msgspec
 
+from ci.hud.identity import stored_number
 from ci.hud.row_files import RowWriter, read_rows, unpacked
-from ci.hud.rows import Job, Row
+from ci.hud.row_layout import Outcome, Properties, Property, Said, TestRun
+from ci.hud.rows import Job
 from ci.hud.server.clickhouse import Clickhouse, ClickhouseRowStore
 from ci.hud.server.row_store import RowStore, SqliteRowStore
-from ci.hud.server.row_values import COLUMNS, DEFAULTS, columns_of
+from ci.hud.server.row_values import COLUMNS, stored_rows
 from ci.hud.server.schema import TESTS
 from ci.hud.server.store import Store
 from ci.hud.server.uploads import Incoming, Uploads
@@ -34,31 +36,29 @@ BARS = {"sqlite": 10.0, "clickhouse": 3.0}
 FILES, CARDS, EVERY = 200, 24, 100
 REPORTED = """
 INSERT OR IGNORE INTO crcr_workflow_job (dynamoKey, downstream_repo, run_id, run_attempt, job_id)
-VALUES ('k', 'o/r', '1', 1, 2)
+VALUES ('k', 'o/r', '1', 1, ?)
 """
 
 
-def made_rows(number: int) -> Iterator[Row]:
+def made_rows(number: int) -> Iterator[TestRun]:
     """Rows as a run of ours has them: an id, a card, and one failure in EVERY."""
     for index in range(number):
         file = f"test_{index % FILES}"
-        name = f"test_binary_ufuncs_{index // FILES}"
-        row: Row = JOB.keys() | {
-            "classname": "TestBinaryUfuncs",
-            "name": f"{name}[dtype=float32,op=add_{index}]",
-            "file": f"{file}.py",
-            "invoking_file": file,
-            "time": 0.01,
-            "properties": {
-                "property": {
-                    "name": "id",
-                    "value": f"{file}.py::TestBinaryUfuncs::{name}[dtype=float32,op=add_{index}]",
-                }
-            },
-            "system-out": {"text": f"card: card{index % CARDS}"},
-        }
+        name = f"test_binary_ufuncs_{index // FILES}[dtype=float32,op=add_{index}]"
+        row = TestRun(
+            workflow_id=JOB.workflow_id,
+            workflow_run_attempt=JOB.workflow_run_attempt,
+            job_id=JOB.job_id,
+            classname="TestBinaryUfuncs",
+            name=name,
+            file=f"{file}.py",
+            invoking_file=file,
+            time=0.01,
+            properties=Properties(property=Property(name="id", value=f"{file}.py::TestBinaryUfuncs::{name}")),
+            system_out=Said(text=f"card: card{index % CARDS}"),
+        )
         if index % EVERY == 0:
-            row["failure"] = {"message": "Tensor-likes are not close!", "type": "failed", "text": "at\n" * 40}
+            row.failure = Outcome(message="Tensor-likes are not close!", type="failed", text="at\n" * 40)
         yield row
 
 
@@ -101,11 +101,11 @@ def _rounds(ways: list[Callable[[], None]], rounds: int) -> list[list[float]]:
 
 def _take(store: Store, rows: RowStore, packed: Path) -> None:
     with store.transaction() as connection:
-        connection.execute(REPORTED)
+        connection.execute(REPORTED, (stored_number(JOB.job_id, repository=REPOSITORY),))
         connection.execute("DELETE FROM upload")
     incoming = Incoming(repository=REPOSITORY, job=JOB, kind="test_run", name="rows", sha256="0")
     with packed.open("rb") as stream:
-        read = read_rows(unpacked(stream), JOB, kind="test_run", name="rows")
+        read = read_rows(unpacked(stream), JOB, layout=TestRun, name="rows")
         Uploads(store, rows).take(incoming, read, at=0)
 
 
@@ -120,10 +120,7 @@ def _sqlite_ours(folder: Path, packed: Path) -> Callable[[], None]:
 
 
 def _sqlite_own(folder: Path, rows: int) -> Callable[[], None]:
-    values = [
-        tuple(row.get(name, DEFAULTS.get(name)) for name in COLUMNS)
-        for row in columns_of(made_rows(rows), upload=1)
-    ]
+    values = [msgspec.structs.astuple(row) for row in stored_rows(made_rows(rows), JOB, upload=1)]
     insert = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
     def way() -> None:
@@ -151,9 +148,8 @@ def _clickhouse_ours(folder: Path, packed: Path, clickhouse: Clickhouse) -> Call
 def _clickhouse_own(folder: Path, rows: int, clickhouse: Clickhouse) -> Callable[[], None]:
     file = folder / "finished.jsonl"
     with file.open("wb") as stream:
-        for row in columns_of(made_rows(rows), upload=1):
-            whole = {name: row.get(name, DEFAULTS.get(name)) for name in COLUMNS}
-            stream.write(msgspec.json.encode(whole) + b"\n")
+        for row in stored_rows(made_rows(rows), JOB, upload=1):
+            stream.write(msgspec.json.encode(msgspec.structs.asdict(row)) + b"\n")
     clickhouse.do("CREATE TABLE own AS test_run")
 
     def way() -> None:

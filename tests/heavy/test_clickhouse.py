@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from ci.hud.rows import Job, Row
+from ci.hud.identity import stored_number
+from ci.hud.row_layout import TestRun
+from ci.hud.rows import Job
 from ci.hud.server.clickhouse import Clickhouse, ClickhouseRowStore, bind
 from ci.hud.server.row_store import RowStore, SqliteRowStore
 from ci.hud.server.store import Store
@@ -50,12 +54,17 @@ def report(store: Store) -> None:
             connection.execute(
                 "INSERT INTO crcr_workflow_job (dynamoKey, downstream_repo, run_id, run_attempt, job_id) "
                 "VALUES (?, ?, ?, 1, ?)",
-                (str(job.job_id), REPOSITORY, str(job.workflow_id), job.job_id),
+                (
+                    str(job.job_id),
+                    REPOSITORY,
+                    str(job.workflow_id),
+                    stored_number(job.job_id, repository=REPOSITORY),
+                ),
             )
 
 
-def row(rng: random.Random, job: Job) -> Row:
-    made: Row = job.keys() | {
+def row(rng: random.Random, job: Job) -> TestRun:
+    made: dict[str, Any] = job.keys() | {
         "name": rng.choice(["a", "b", "ü'\"\\\n\t\0", ":x {y:Int64}"]),
         "classname": rng.choice(["", "TestA"]),
         "file": "t.py",
@@ -70,7 +79,7 @@ def row(rng: random.Random, job: Job) -> Row:
         made["system-out"] = {"text": f"card: card{rng.randrange(3)}\nattempts: {rng.randrange(1, 4)}"}
     if rng.random() < 0.3:
         made["line"] = rng.randrange(1000)
-    return made
+    return msgspec.convert(made, TestRun)
 
 
 def tables(ask: Any) -> dict[str, list[tuple[Any, ...]]]:
@@ -99,23 +108,39 @@ def test_both_stores_hold_the_same_after_the_same_uploads(
         incoming = Incoming(
             repository=REPOSITORY, job=job, kind=kind, name=rng.choice("xy"), sha256=f"{step}"
         )
-        receipts = [uploads.take(incoming, [dict(one) for one in rows], at=0) for uploads in both]
+        receipts = [uploads.take(incoming, rows, at=0) for uploads in both]
         assert receipts[0] == receipts[1]
         assert tables(store.database.rows) == tables(clickhouse.rows), (seed, step)
     twin.close()
 
 
 def test_what_is_cut_off_leaves_nothing(store: Store, clickhouse: Clickhouse) -> None:
-    def broken() -> Iterator[Row]:
+    def broken() -> Iterator[TestRun]:
         yield row(random.Random(1), JOBS[0])  # noqa: S311  # no secret
         raise UploadRefusedError(400, "cut")
 
-    before = tables(clickhouse.rows)
+    for table in ("test_run", "job_card", "test_run_summary"):
+        clickhouse.do(f"TRUNCATE TABLE {table}")
     uploads = Uploads(store, ClickhouseRowStore(clickhouse))
     incoming = Incoming(repository=REPOSITORY, job=JOBS[0], kind="test_run", name="n", sha256="0")
+    uploads.take(incoming, [row(random.Random(2), JOBS[0])], at=0)  # noqa: S311  # no secret
+    before = tables(clickhouse.rows)
     with pytest.raises(UploadRefusedError, match="cut"):
-        uploads.take(incoming, broken(), at=0)
+        uploads.take(replace(incoming, sha256="1"), broken(), at=0)
     assert tables(clickhouse.rows) == before
+    assert clickhouse.rows("SELECT id FROM upload_under_way") == []
+
+
+def test_rows_of_a_file_on_its_way_are_not_seen(store: Store, clickhouse: Clickhouse) -> None:
+    def rows() -> Iterator[TestRun]:
+        yield from (row(random.Random(seed), JOBS[1]) for seed in range(50_000))  # noqa: S311  # no secret
+        assert clickhouse.rows("SELECT count(*) AS n FROM settled_test_run") == [{"n": 0}]
+
+    clickhouse.do("TRUNCATE TABLE test_run")  # of other stores, whose uploads have the same numbers
+    uploads = Uploads(store, ClickhouseRowStore(clickhouse))
+    incoming = Incoming(repository=REPOSITORY, job=JOBS[1], kind="test_run", name="n", sha256="0")
+    assert uploads.take(incoming, rows(), at=0).stored == 50_000
+    assert clickhouse.rows("SELECT count(*) AS n FROM settled_test_run") == [{"n": 50_000}]
 
 
 def test_a_jobs_times_are_text_as_in_sqlite(clickhouse: Clickhouse) -> None:
@@ -128,6 +153,18 @@ def test_a_jobs_times_are_text_as_in_sqlite(clickhouse: Clickhouse) -> None:
     assert (found["started_at"], found["completed_at"]) == (told["started_at"], done["completed_at"])
     assert (found["duration_seconds"], found["superseded"], found["workflow_id"]) == (5.5, 0, 42)
     assert clickhouse.rows(query, {"since": "2026-08-01T02:00:00.000002Z"}) == []
+
+
+def test_jobs_and_rows_name_a_job_in_the_same_types(clickhouse: Clickhouse) -> None:
+    # Of two types, a join takes every pair of a job and a row and compares them afterwards.
+    names = ("workflow_id", "workflow_run_attempt", "job_id")
+    types = {
+        table: {row["name"]: row["type"] for row in clickhouse.rows(f"DESCRIBE TABLE {table}")}
+        for table in ("crcr_workflow_job_ranked", "settled_test_run", "job_card", "test_run_summary")
+    }
+    of_jobs = {name: types["crcr_workflow_job_ranked"][name] for name in names}
+    for found in types.values():
+        assert {name: found[name] for name in names} == of_jobs
 
 
 def test_values_are_bound_and_never_text() -> None:

@@ -11,9 +11,14 @@ from pydantic import BaseModel
 
 from ci.hud.server.clickhouse import Clickhouse
 from ci.hud.server.database import SqliteDatabase
+from ci.hud.server.queries import compare as compare_module
+from ci.hud.server.queries import tests_of_run
+from ci.hud.server.queries.compare import KINDS, compare_runs
 from ci.hud.server.queries.jobs import one_job
+from ci.hud.server.queries.tests_of_run import run_tests
 from tests.hud_seed import Seeded, seed
 from tests.unit.hud.server.asked import ASKED, END
+from tests.unit.hud.server.plain_compare import compare, sides_of
 
 pytestmark = pytest.mark.heavy
 
@@ -48,6 +53,42 @@ def test_both_answer_the_same(both: tuple[SqliteDatabase, Clickhouse], seeded: S
     assert job is not None
     sqlite, clickhouse = (plain(ASKED[name](database, job)) for database in both)
     assert_same(clickhouse, sqlite)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("many", [0, 5000])
+def test_two_runs_are_compared_as_test_by_test(
+    both: tuple[SqliteDatabase, Clickhouse],
+    seeded: Seeded,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    many: int,
+) -> None:
+    monkeypatch.setattr(compare_module, "MANY", many)
+    jobs = [one_job(both[0], seeded.jobs - back) for back in (11, 5)]
+    before, after = (job or {} for job in jobs)
+    query = "SELECT * FROM test_run WHERE job_id = :job"
+    sides = [sides_of(both[0].rows(query, {"job": job["job_id"]})) for job in (before, after)]
+    assert min(map(len, sides)) > 5
+    for offset in (0, 3):
+        wanted = compare(sides[0], sides[1], kind=kind, limit=4, offset=offset)
+        for database in both:
+            assert compare_runs(database, before, after, kind=kind, limit=4, offset=offset) == wanted
+
+
+@pytest.mark.parametrize("order", ["verdict", "time"])
+def test_pages_far_down_are_the_same(
+    both: tuple[SqliteDatabase, Clickhouse], seeded: Seeded, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    job = one_job(both[0], seeded.jobs - 5)
+    assert job is not None
+    wanted = run_tests(both[0], job, limit=1000, order=order)[1]
+    monkeypatch.setattr(tests_of_run, "FAR", 0)
+    for database in both:
+        pages = [
+            run_tests(database, job, limit=7, offset=at, order=order)[1] for at in range(0, len(wanted), 7)
+        ]
+        assert [one for page in pages for one in page] == wanted
 
 
 def plain(value: Any) -> Any:

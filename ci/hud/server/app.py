@@ -17,6 +17,7 @@ from ci.hud.server.gate import Gate
 from ci.hud.server.http import add_error_answers, json_answer
 from ci.hud.server.pages import add_pages
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
+from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.read_api import add_read_api
 from ci.hud.server.relay import add_relay
@@ -66,7 +67,7 @@ def create_app(
     add_results(app, store, gate)
     add_dispatch(app, store, gate)
     uploads = Uploads(store, rows or SqliteRowStore(store.transaction))
-    add_uploads(app, uploads, admit=gate.admit, clock=clock, folder=store.path.parent)
+    add_uploads(app, uploads, store, admit=gate.admit, clock=clock, folder=store.path.parent)
     _add_health(app, store, token)
     add_read_api(app, store, clock)
     add_pages(app, store, clock)
@@ -78,5 +79,5 @@ def _add_health(app: FastAPI, store: Store, token: str) -> None:
     @app.get("/healthz")
     def health(nonce: Nonce = "") -> JSONResponse:
         """Whether the server and its store work; with a nonce, proof that it knows the write token."""
-        told = {"ok": True, "server": SERVER_NAME, "runs": store.count_jobs()}
+        told = {"ok": True, "server": SERVER_NAME, "runs": count_jobs(store.database)}
         return json_answer({**told, "proof": proof_of_token(token, nonce)} if nonce else told)

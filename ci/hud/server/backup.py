@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.hud.server.realign import mark_restored
 from ci.hud.server.schema import MIGRATIONS
 from ci.hud.server.using import InUse
 
@@ -45,13 +46,15 @@ def back_up(store: Path, to: Path) -> int:
     return jobs
 
 
-def restore(backup: Path, store: Path, *, stamp: str) -> tuple[int, Path | None]:
+def restore(backup: Path, store: Path, *, stamp: str, copied: bool = False) -> tuple[int, Path | None]:
     """Put a backup in the store's place; the store that was there is kept beside it.
 
     Args:
         backup: made by `back_up`.
         store: the store's file.
         stamp: part of the name under which the replaced store is kept.
+        copied: whether its jobs are copied to ClickHouse, which then has to be taken back as well, by
+            whoever opens the store next.
 
     Returns:
         How many jobs are in the store now, and where the one before is, if there was one.
@@ -69,6 +72,8 @@ def restore(backup: Path, store: Path, *, stamp: str) -> tuple[int, Path | None]
     with InUse(store, alone=True), _made_beside(store) as made:
         _copy(backup, made)
         jobs = check_store(made, named=backup, remedy="take another backup; the store is as it was")
+        if copied:
+            _mark(made)
         kept = _set_aside(store, stamp)
         _replace(made, store)
     return jobs, kept
@@ -105,6 +110,13 @@ def _copy(source: Path, to: Path) -> None:
             here.backup(there, pages=PAGES)
     except sqlite3.DatabaseError as error:
         raise BadFileError(f"cannot be copied: {error}", where=source, remedy="check the file") from error
+
+
+def _mark(made: Path) -> None:
+    with closing(sqlite3.connect(made)) as connection, connection:
+        # All in the one file that is put in place.
+        connection.execute("PRAGMA journal_mode=DELETE")
+        mark_restored(connection)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ci.addresses import without_secrets
 from ci.errors import CommandError, SettingsError
-from ci.hud.rows import Job, Row
+from ci.hud.rows import Job
 from ci.hud.server.clickhouse_schema import STATEMENTS
-from ci.hud.server.database import StoreUnavailableError, Value
-from ci.hud.server.row_values import COUNTS, Totals
+from ci.hud.server.database import Row, StoreUnavailableError, Value
+from ci.hud.server.row_values import COUNTS, StoredRow, Totals
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
+# After it could not be reached; whoever asks meanwhile is told so at once.
+RETRY_S = 5.0
+WHERE = "hud.clickhouse"
 # Deletions are done when they are answered; FINAL is asked for by everybody, so that rows replaced or summed
 # later are read as if they were already.
 SETTINGS = {"final": 1, "lightweight_deletes_sync": 2, "mutations_sync": 2, "join_use_nulls": 1}
+_ENCODER = msgspec.json.Encoder()
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)\b")
 _REMOVE = """
 DELETE FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
@@ -52,7 +58,7 @@ DELETE FROM test_run_summary WHERE workflow_id = :workflow_id
 _RECOUNT_CARDS = """
 INSERT INTO job_card
 SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
-FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+FROM settled_test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
     AND job_id = :job_id
 GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
 """
@@ -63,33 +69,35 @@ SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
     countIf(error != '' AND failure = ''), countIf(failure != ''),
     countIf(skipped != '' AND failure = '' AND error = ''),
     countIf(failure = '' AND error = '' AND skipped = ''), sum(time)
-FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
+FROM settled_test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
     AND job_id = :job_id
 GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
 """
 
 
 class Clickhouse:
-    """A connection, with the tables made; usable from many threads, one at a time.
+    """A connection, made with its tables by whoever asks first; usable from many threads, one at a time.
 
     Args:
         address: `clickhouse://user@host:8443/database?secure=true`, or `chdb:///folder` for the engine in
             this process.
         password: for the user.
+        clock: seconds, monotonic.
 
     Raises:
-        SettingsError: the address cannot be used, or clickhouse-connect is not installed.
-        CommandError: it is not reached, or the tables cannot be made.
+        SettingsError: clickhouse-connect is not installed.
     """
 
-    def __init__(self, address: str, *, password: str = "") -> None:
+    def __init__(
+        self, address: str, *, password: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         try:
-            from clickhouse_connect import get_client  # noqa: PLC0415  # an extra
-            from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415
+            import clickhouse_connect  # noqa: PLC0415  # an extra
+            from clickhouse_connect.driver.exceptions import Error, OperationalError  # noqa: PLC0415
         except ImportError as error:
             raise SettingsError(
                 "needs clickhouse-connect",
-                where="hud.clickhouse",
+                where=WHERE,
                 remedy="pip install 'spyre-ci[clickhouse]'",
             ) from error
         options: dict[str, Any] = {}
@@ -97,53 +105,123 @@ class Clickhouse:
             options = {"connect_timeout": CONNECT_TIMEOUT_S, "send_receive_timeout": TIMEOUT_S}
             options["autogenerate_session_id"] = False  # sessions would allow one query at a time
             options |= {"password": password} if password else {}
-        self._trouble = Error
-        self._lock = threading.Lock()
+        self._trouble: tuple[type[Exception], ...] = (Error, OSError)
+        self._unfit: tuple[type[Exception], ...] = (Error, OSError, ValueError)
+        self._away: tuple[type[Exception], ...] = (OperationalError, OSError)
+        self._lock, self._connecting = threading.Lock(), threading.Lock()
+        self._open = partial(clickhouse_connect.get_client, dsn=address, **options)
+        self._client: Client | None = None
+        self._clock = clock
+        self._failed, self._retry_at = "", float("-inf")
+
+    def connect(self) -> None:
+        """Reach it and make its tables now; else the first question does.
+
+        Raises:
+            StoreUnavailableError: it is not reached.
+            SettingsError: the driver of its kind of address is not installed.
+            CommandError: it is there and cannot be used.
+        """
         try:
-            self._client: Client = get_client(dsn=address, **options)
-            for statement in STATEMENTS:
-                self._client.command(statement)
-        except (Error, ValueError, OSError) as error:
-            raise CommandError(
-                f"ClickHouse cannot be used: {without_secrets(str(error))[:300]}",
-                where="hud.clickhouse",
-                remedy="check that it runs, the address and the password",
+            self._connect()
+        except ImportError as error:
+            raise SettingsError(
+                f"needs more than is installed: {error}", where=WHERE, remedy="install what the address needs"
             ) from error
+        except self._away as error:
+            raise StoreUnavailableError(_said(error)) from error
+        except self._unfit as error:
+            raise unusable(_said(error)) from error
 
     def close(self) -> None:
         """Let it go."""
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
+
+    def _connect(self) -> Client:
+        """The connection; made by one alone, and after a failure not at once again."""
+        if self._client is not None:
+            return self._client
+        # Whoever waited for it would hold a thread of the server each.
+        if not self._connecting.acquire(blocking=False):
+            raise StoreUnavailableError("ClickHouse is being connected to")
+        try:
+            return self._connect_alone()
+        finally:
+            self._connecting.release()
+
+    def _connect_alone(self) -> Client:
+        if self._client is None:
+            if self._clock() < self._retry_at:
+                raise StoreUnavailableError(self._failed)
+            self._client = self._made()
+        return self._client
+
+    def _made(self) -> Client:
+        try:
+            client: Client = self._open()
+            with ExitStack() as unless_made:
+                unless_made.callback(client.close)
+                for statement in STATEMENTS:
+                    client.command(statement)
+                unless_made.pop_all()
+        except Exception as error:
+            self._failed, self._retry_at = _said(error), self._clock() + RETRY_S
+            raise
+        return client
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        with self._lock:
-            try:
-                yield
-            except (self._trouble, OSError) as error:
-                said = without_secrets(str(error))[:300]
-                raise StoreUnavailableError(f"ClickHouse: {said}") from error
+    def _asking(self) -> Iterator[Client]:
+        try:
+            client = self._connect()
+            with self._lock:
+                yield client
+        except self._trouble as error:
+            raise StoreUnavailableError(_said(error)) from error
 
     def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
         """See ci.hud.server.database.Database."""
         text, bound = bind(query, values or {})
-        with self._asking():
-            result = self._client.query(text, parameters=bound, settings=SETTINGS)
+        with self._asking() as client:
+            result = client.query(text, parameters=bound, settings=SETTINGS)
         return [dict(zip(result.column_names, row, strict=True)) for row in result.result_rows]
+
+    def tuples(self, query: str, values: Mapping[str, Value] | None = None) -> Sequence[tuple[Any, ...]]:
+        """See ci.hud.server.database.Database."""
+        text, bound = bind(query, values or {})
+        with self._asking() as client:
+            result = client.query(text, parameters=bound, settings=SETTINGS)
+        return cast("Sequence[tuple[Any, ...]]", result.result_rows)
 
     def do(self, statement: str, values: Mapping[str, Value] | None = None) -> None:
         """Carry out a statement that gives no rows."""
         text, bound = bind(statement, values or {})
-        with self._asking():
-            self._client.command(text, parameters=bound, settings=SETTINGS)
+        with self._asking() as client:
+            client.command(text, parameters=bound, settings=SETTINGS)
 
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows; columns that one leaves out have their default."""
-        if not rows:
-            return
-        data = msgspec.json.Encoder().encode_lines(rows)
+        if rows:
+            self.insert_lines(table, _ENCODER.encode_lines(rows))
+
+    def insert_lines(self, table: str, data: bytes) -> None:
+        """Add rows, JSON objects a line; columns that one leaves out have their default."""
         settings = {"input_format_skip_unknown_fields": 1, "date_time_input_format": "best_effort"}
-        with self._asking():
-            self._client.raw_insert(table, insert_block=data, fmt="JSONEachRow", settings=settings)
+        with self._asking() as client:
+            client.raw_insert(table, insert_block=data, fmt="JSONEachRow", settings=settings)
+
+
+def unusable(said: str) -> CommandError:
+    """The error of a ClickHouse that has to be there and is not, or cannot be used."""
+    return CommandError(
+        f"ClickHouse cannot be used: {said.removeprefix('ClickHouse: ')}",
+        where=WHERE,
+        remedy="check that it runs, the address and the password",
+    )
+
+
+def _said(error: Exception) -> str:
+    return f"ClickHouse: {without_secrets(str(error))[:300]}"
 
 
 class ClickhouseRowStore:
@@ -160,9 +238,21 @@ class ClickhouseRowStore:
     def __init__(self, clickhouse: Clickhouse) -> None:
         self._clickhouse = clickhouse
 
-    def insert(self, rows: Sequence[Row]) -> None:
+    def begin(self, upload: int) -> None:
         """See RowStore."""
-        self._clickhouse.insert("test_run", rows)
+        self._clickhouse.insert("upload_under_way", [{"id": upload}])
+
+    def settle(self, upload: int) -> None:
+        """See RowStore."""
+        self._clickhouse.do("DELETE FROM upload_under_way WHERE id = :upload_id", {"upload_id": upload})
+
+    def pack(self, rows: Sequence[StoredRow]) -> bytes:
+        """See RowStore."""
+        return _ENCODER.encode_lines(rows)
+
+    def insert(self, pieces: Sequence[bytes]) -> None:
+        """See RowStore."""
+        self._clickhouse.insert_lines("test_run", b"".join(pieces))
 
     def remove(self, job: Job, upload: int) -> None:
         """See RowStore."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+# A job that says it ended before it began took no time.
+DURATION = """if(
+        toUnixTimestamp64Nano(started_at) = 0 OR toUnixTimestamp64Nano(completed_at) = 0, 0,
+        greatest(0, round((toUnixTimestamp64Nano(completed_at) - toUnixTimestamp64Nano(started_at)) / 1e9, 3))
+    )"""
 # As `default.crcr_workflow_job` of HUD; `id` and `job_id` are ours.
 JOBS = """
 CREATE TABLE IF NOT EXISTS crcr_workflow_job (
@@ -36,25 +41,26 @@ CREATE TABLE IF NOT EXISTS crcr_workflow_job (
     job_id Int64,
     _inserted_at DateTime64(6, 'UTC'),
     repository_full_name String ALIAS downstream_repo,
-    duration_seconds Float64 ALIAS if(
-        toUnixTimestamp64Nano(started_at) = 0 OR toUnixTimestamp64Nano(completed_at) = 0, 0,
-        round((toUnixTimestamp64Nano(completed_at) - toUnixTimestamp64Nano(started_at)) / 1e9, 3)
-    )
+    duration_seconds Float64 ALIAS DURATION
 ) ENGINE = ReplacingMergeTree(_inserted_at) ORDER BY (downstream_repo, delivery_id, dynamoKey)
-"""
+""".replace("DURATION", DURATION)
+# Of a table of before.
+JOBS_DURATION = f"ALTER TABLE crcr_workflow_job MODIFY COLUMN duration_seconds Float64 ALIAS {DURATION}"
 
 _TEXT = (
     "if(toUnixTimestamp64Nano({0}) = 0, '', "
     "concat(formatDateTime({0}, '%Y-%m-%dT%H:%i:%S'), '.', "
     "leftPad(toString(intDiv(toUnixTimestamp64Nano({0}) % 1000000000, 1000)), 6, '0'), 'Z'))"
 )
-# `superseded` means what it means in the SQLite view.
+# `superseded` means what it means in the SQLite view. The numbers are of the types that rows of tests have:
+# numbers of two types would be compared pair by pair, after a join of every job with every row.
 _RANKED = """
 CREATE OR REPLACE VIEW crcr_workflow_job_ranked AS
-SELECT * EXCEPT (started_at, completed_at), repository_full_name, duration_seconds,
+SELECT * EXCEPT (started_at, completed_at, job_id), repository_full_name, duration_seconds,
     STARTED AS started_at,
     COMPLETED AS completed_at,
-    toInt64OrZero(run_id) AS workflow_id,
+    toUInt64(job_id) AS job_id,
+    toUInt64OrZero(run_id) AS workflow_id,
     run_attempt AS workflow_run_attempt,
     toUInt8(run_attempt < max(run_attempt) OVER (
         PARTITION BY downstream_repo, delivery_id, workflow_name, job_name, run_id
@@ -121,9 +127,19 @@ CREATE TABLE IF NOT EXISTS test_run (
 ) ENGINE = MergeTree ORDER BY (workflow_id, workflow_run_attempt, job_id, verdict, invoking_file)
 """
 
+# Numbers of uploads that are on their way: the list of uploads is in SQLite.
+UNDER_WAY = """
+CREATE TABLE IF NOT EXISTS upload_under_way (id UInt64) ENGINE = MergeTree ORDER BY id
+"""
+
+SETTLED = """
+CREATE VIEW IF NOT EXISTS settled_test_run AS
+SELECT * FROM test_run WHERE upload_id NOT IN (SELECT id FROM upload_under_way)
+"""
+
 FAILED = """
 CREATE VIEW IF NOT EXISTS failed_test_runs AS
-SELECT * FROM test_run WHERE failure != '' OR error != '' OR rerun != ''
+SELECT * FROM settled_test_run WHERE failure != '' OR error != '' OR rerun != ''
 """
 
 SUMMARIES = """
@@ -162,20 +178,16 @@ SELECT workflow_id, workflow_run_attempt, job_id, verdict, sum(tests) AS tests, 
 FROM job_card GROUP BY workflow_id, workflow_run_attempt, job_id, verdict
 """
 
-UPLOADS = """
-CREATE TABLE IF NOT EXISTS upload (
-    id UInt64,
-    workflow_id UInt64,
-    workflow_run_attempt UInt32,
-    job_id UInt64,
-    kind LowCardinality(String),
-    name String,
-    sha256 String,
-    sent Int64,
-    stored Int64,
-    done UInt8,
-    at Float64
-) ENGINE = ReplacingMergeTree ORDER BY id
-"""
-
-STATEMENTS = (JOBS, JOBS_RANKED, DETAILS, TESTS, FAILED, SUMMARIES, CARDS, VERDICTS, UPLOADS)
+STATEMENTS = (
+    JOBS,
+    JOBS_DURATION,
+    JOBS_RANKED,
+    DETAILS,
+    TESTS,
+    UNDER_WAY,
+    SETTLED,
+    FAILED,
+    SUMMARIES,
+    CARDS,
+    VERDICTS,
+)

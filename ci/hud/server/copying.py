@@ -14,7 +14,9 @@ from typing import Any
 
 from ci.hud.server.clickhouse import Clickhouse
 from ci.hud.server.database import SqliteDatabase, StoreUnavailableError
+from ci.hud.server.realign import realign
 from ci.hud.server.store import Store
+from ci.progress import ticking
 
 BATCH = 1000
 EVERY_S = 1.0
@@ -41,14 +43,16 @@ class Copier:
         self._warn = warn
         self._lock = threading.Lock()
         self._trouble = False
+        self._aligned = False
 
     def copy(self) -> bool:
         """Copy everything that waits; whether ClickHouse took it."""
         with self._lock:
             try:
+                self._align()
                 while waiting := self._waiting():
                     self._copy(waiting)
-            except (StoreUnavailableError, sqlite3.OperationalError) as error:
+            except (StoreUnavailableError, sqlite3.Error) as error:
                 if not self._trouble:
                     self._warn(f"HUD store: jobs wait to be copied: {error}")
                 self._trouble = True
@@ -57,6 +61,13 @@ class Copier:
                 self._warn("HUD store: the jobs that waited are copied")
             self._trouble = False
             return True
+
+    def _align(self) -> None:
+        # A store is restored while nobody has it open, so once is enough.
+        if not self._aligned:
+            if said := realign(self._store, self._clickhouse):
+                self._warn(said)
+            self._aligned = True
 
     def _waiting(self) -> list[tuple[str, int]]:
         with self._store.transaction() as connection:
@@ -88,18 +99,9 @@ def _job(row: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def copying(copier: Copier) -> Iterator[None]:
     """Copy beside a server, every second and once more at its end."""
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(EVERY_S):
-            copier.copy()
-
     copier.copy()
-    thread = threading.Thread(target=work, name="hud-copying", daemon=True)
-    thread.start()
     try:
-        yield
+        with ticking(copier.copy, EVERY_S, name="hud-copying", stop_s=STOP_S):
+            yield
     finally:
-        ended.set()
-        thread.join(STOP_S)
         copier.copy()

@@ -83,7 +83,7 @@ def add_dispatch(app: FastAPI, store: Store, gate: Gate) -> None:
         event, delivery = _event(request)
         content = parse_json(body)
         action = content.get("action") if isinstance(content, dict) else None
-        if event != "pull_request" or action not in ACTIONS:
+        if event != "pull_request" or not isinstance(action, str) or action not in ACTIONS:
             return json_answer({"ok": True, "status": "ignored"})
         for repository in gate.levels.heard():
             await run_in_threadpool(

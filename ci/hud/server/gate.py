@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,11 +11,14 @@ from typing import Protocol
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 
-from ci.hud.hmac_auth import SCHEME, check_header
+from ci.hud.hmac_auth import SCHEME, check_header, signature_of
 from ci.hud.server.allow_list import HEARD
 from ci.hud.server.issuers import Issuers, TokenRefusedError
 from ci.hud.server.key_set import FAILED_S, KeysUnavailableError
 from ci.hud.server.rate_limit import RateLimit
+
+# Of the 40 threads all requests share.
+AT_ONCE = 4
 
 
 class Levels(Protocol):
@@ -38,11 +42,13 @@ class Vouched:
         repository: owner/name it speaks for; the body's word is never taken for it.
         by: `token` (the server's own), `oidc` or `hmac`.
         digest: SHA-256 the body must have, as hex; empty where only the header was signed.
+        signature: of the request, by which it is known again; empty where there is none.
     """
 
     repository: str
     by: str
     digest: str = ""
+    signature: str = ""
 
     def check(self, digest: str) -> None:
         """Refuse a body that is not the one that was signed.
@@ -73,6 +79,7 @@ class Gate:
         read_token: what reading takes; empty: nothing.
         ingest_token: of the relay in front; empty: there is none.
         webhook_secret: of the GitHub webhook; empty: there is none.
+        turns: of the requests at an issuer's keys, by its URL.
     """
 
     token: str = field(repr=False)
@@ -86,6 +93,7 @@ class Gate:
     read_token: str = field(default="", repr=False)
     ingest_token: str = field(default="", repr=False)
     webhook_secret: str = field(default="", repr=False)
+    turns: dict[str, asyncio.Semaphore] = field(default_factory=dict, repr=False)
 
     async def vouch(self, request: Request) -> Vouched:
         """What a request's Authorization header says, which may ask an issuer for its keys.
@@ -109,7 +117,8 @@ class Gate:
             raise unauthorized(
                 "Invalid authorization token" if self.strict else "missing or wrong bearer token"
             )
-        return await run_in_threadpool(self._by_issuer, self.issuers, token)
+        async with self._turn(self.issuers, token):
+            return await run_in_threadpool(self._by_issuer, self.issuers, token)
 
     async def admit(self, request: Request) -> Vouched:
         """Who writes, where the answer to a repository that is not heard is a refusal; for uploads.
@@ -149,13 +158,23 @@ class Gate:
                 "the signature does not hold, or its time is not within 5 minutes of the server's"
             )
         name, digest = found
-        return Vouched(repository=self.shared[name][1], by="hmac", digest=digest)
+        return Vouched(
+            repository=self.shared[name][1], by="hmac", digest=digest, signature=signature_of(value)
+        )
+
+    def _turn(self, issuers: Issuers, token: str) -> asyncio.Semaphore:
+        """What lets few requests of an issuer at its keys: one that answers slowly takes no more threads."""
+        try:
+            url = issuers.url(token)
+        except TokenRefusedError as error:
+            raise _refused(error) from error
+        return self.turns.setdefault(url, asyncio.Semaphore(AT_ONCE))
 
     def _by_issuer(self, issuers: Issuers, token: str) -> Vouched:
         try:
             return Vouched(repository=issuers.repository(token), by="oidc")
         except TokenRefusedError as error:
-            raise HTTPException(error.status, str(error), _challenge(error.status)) from error
+            raise _refused(error) from error
         except KeysUnavailableError as error:
             if self.strict:
                 raise unauthorized("Invalid authorization token") from error
@@ -171,6 +190,10 @@ def same_secret(given: str, secret: str) -> bool:
 def unauthorized(said: str) -> HTTPException:
     """401 with the challenge HTTP wants beside it."""
     return HTTPException(401, said, _challenge(401))
+
+
+def _refused(error: TokenRefusedError) -> HTTPException:
+    return HTTPException(error.status, str(error), _challenge(error.status))
 
 
 def _challenge(status: int) -> dict[str, str] | None:

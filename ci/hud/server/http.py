@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -27,28 +28,49 @@ def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-async def read_body(request: Request, *, limit: int = MAX_BYTES) -> bytes:
-    """The body of a request.
+async def receive(
+    request: Request, take: Callable[[bytes], object], *, limit: int, timeout_s: float, remedy: str = ""
+) -> None:
+    """Take the body of a request in, chunk by chunk.
+
+    Args:
+        request: whose body.
+        take: is given each chunk.
+        limit: bytes at most.
+        timeout_s: seconds for all of it.
+        remedy: said after what is too large.
 
     Raises:
-        HTTPException: 413, it is larger than `limit` bytes, or says so; 408, it takes more than a minute;
-            400, the client went away.
+        HTTPException: 413, it is larger than `limit` bytes, or says so; 408, it takes too long; 400, the
+            client went away.
     """
+    refused = HTTPException(413, f"the body is larger than {limit} bytes{remedy}")
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told[:20]) > limit:
-        raise HTTPException(413, f"the body is larger than {limit} bytes")
-    body = bytearray()
+        raise refused
+    size = 0
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise HTTPException(413, f"the body is larger than {limit} bytes")
+                size += len(chunk)
+                if size > limit:
+                    raise refused
+                take(chunk)
     except TimeoutError as error:
         # Whoever drips a body must not hold its connection and what came of it for ever.
-        raise HTTPException(408, f"the body took longer than {BODY_TIMEOUT_S:g} s") from error
+        raise HTTPException(408, f"the body took longer than {timeout_s:g} s") from error
     except ClientDisconnect as error:
         raise HTTPException(400, "the body ended before it was whole") from error
+
+
+async def read_body(request: Request, *, limit: int = MAX_BYTES) -> bytes:
+    """The body of a request, within a minute.
+
+    Raises:
+        HTTPException: as `receive` says.
+    """
+    body = bytearray()
+    await receive(request, body.extend, limit=limit, timeout_s=BODY_TIMEOUT_S)
     return bytes(body)
 
 
@@ -85,7 +107,15 @@ def _no_constant(name: str) -> Any:
 
 def json_answer(content: Any, status: int = 200, headers: Any = None) -> JSONResponse:
     """An answer of JSON with the headers every answer has."""
-    return JSONResponse(content, status, {**HEADERS, **(headers or {})})
+    return _Answer(content, status, {**HEADERS, **(headers or {})})
+
+
+class _Answer(JSONResponse):
+    """JSON of any text: of half a surrogate pair, which no UTF-8 has, a question mark."""
+
+    def render(self, content: Any) -> bytes:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
 
 
 def html_answer(page: str, nonce: str, *, status: int = 200, forms: bool = False) -> HTMLResponse:

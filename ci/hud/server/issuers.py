@@ -57,17 +57,25 @@ class Issuers:
             TokenRefusedError: it is no token of a known issuer, does not hold, or speaks for nobody we know.
             KeysUnavailableError: the issuer's keys cannot be had.
         """
-        if not token or len(token) > MAX_TOKEN:
-            raise TokenRefusedError("Invalid authorization token")
         issuer, keys = self._issuer_of(token)
         claims = _claims(token, issuer, keys)
         _check_times(claims, self._clock())
         return _repository(claims, issuer)
 
+    def url(self, token: str) -> str:
+        """Whose keys a token has to fit, by its own word.
+
+        Raises:
+            TokenRefusedError: it is no token of a known issuer.
+        """
+        return self._issuer_of(token)[0].url
+
     def _issuer_of(self, token: str) -> tuple[Issuer, KeySet]:
+        if not token or len(token) > MAX_TOKEN:
+            raise TokenRefusedError("Invalid authorization token")
         # Not yet believed: it only says whose keys have to fit.
         try:
-            said = jwt.decode(token, options=_UNVERIFIED).get("iss")  # type: ignore[arg-type]
+            said = jwt.decode(token, options=_UNVERIFIED).get("iss")  # type: ignore[arg-type]  # a private type of PyJWT's
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise TokenRefusedError("Invalid authorization token") from error
         found = self._known.get(said) if isinstance(said, str) else None
@@ -89,7 +97,7 @@ def _claims(token: str, issuer: Issuer, keys: KeySet) -> Mapping[str, Any]:
             algorithms=["RS256"],
             audience=issuer.audience,
             issuer=issuer.url,
-            options=_SIGNATURE,  # type: ignore[arg-type]
+            options=_SIGNATURE,  # type: ignore[arg-type]  # as above
         )
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
         # Its own words only: they name the claim that failed, never the token.

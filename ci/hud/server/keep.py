@@ -7,8 +7,8 @@ keeps a job for ever nor takes it away at once.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from ci.hud.rows import Job
 from ci.hud.server.row_store import RowStore
@@ -19,20 +19,32 @@ from ci.hud.server.sweeper import text_of
 DAY_S = 24 * 3600.0
 # A row without the server's time came from elsewhere; its start is all there is.
 _HEARD = "CASE WHEN _inserted_at = '' THEN started_at ELSE _inserted_at END"
+# A file of rows is a word as well. Both times are the same one, as text and in seconds.
+_IS_OLD = f"""
+{_HEARD} < ? AND {_HEARD} != '' AND NOT EXISTS (
+    SELECT 1 FROM upload AS u WHERE u.at >= ? AND u.workflow_id = CAST(run_id AS INTEGER)
+        AND u.workflow_run_attempt = run_attempt AND u.job_id = crcr_workflow_job.job_id)
+"""  # noqa: S608  # our own words
 _OLD = f"""
 SELECT id, dynamoKey, CAST(run_id AS INTEGER), run_attempt, job_id FROM crcr_workflow_job
-WHERE {_HEARD} < ? AND {_HEARD} != '' ORDER BY id
-"""  # noqa: S608  # our own words
+WHERE {_IS_OLD} ORDER BY id
+"""  # noqa: S608  # the same
+_STILL_OLD = f"SELECT count(*) FROM crcr_workflow_job WHERE id = ? AND {_IS_OLD}"  # noqa: S608  # the same
 _SAME = """
 SELECT count(*) FROM crcr_workflow_job
 WHERE job_id = ? AND CAST(run_id AS INTEGER) = ? AND run_attempt = ? AND id != ?
 """
 _UPLOADS = "FROM upload WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
-_LEFT = """
-FROM upload AS u WHERE at < ? AND NOT EXISTS (
-    SELECT 1 FROM crcr_workflow_job AS j WHERE j.job_id = u.job_id
-        AND CAST(j.run_id AS INTEGER) = u.workflow_id AND j.run_attempt = u.workflow_run_attempt)
+_WITHOUT_JOB = """
+at < ? AND NOT EXISTS (
+    SELECT 1 FROM crcr_workflow_job AS j WHERE j.job_id = upload.job_id
+        AND CAST(j.run_id AS INTEGER) = upload.workflow_id AND j.run_attempt = upload.workflow_run_attempt)
 """
+_LEFT = f"""
+SELECT id, workflow_id, workflow_run_attempt, job_id, stored FROM upload WHERE {_WITHOUT_JOB}
+"""  # noqa: S608  # the same
+# Whoever sends the same file again while it goes must not be told that it is here.
+_GOING = "UPDATE upload SET sha256 = '' WHERE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +61,7 @@ def prune(store: Store, rows: RowStore, *, before: float, at: float, dry_run: bo
     """Take away jobs last heard of before a time, and the states no callback needs any more.
 
     A job goes in several short transactions, its own row last: one that is cut off is finished by the next.
+    A job that is heard of meanwhile stays, with what is sent of it from then on.
 
     Args:
         store: of the jobs.
@@ -58,29 +71,17 @@ def prune(store: Store, rows: RowStore, *, before: float, at: float, dry_run: bo
         dry_run: whether it only counts.
     """
     jobs = uploads = tests = 0
-    for number, key, run_id, attempt, job_id in _fetch(store, _OLD, text_of(before)):
-        job = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=job_id)
-        # Upstream's keys let two jobs share their tests' numbers; the rows stay until the last of them goes.
-        shared = _fetch(store, _SAME, job_id, run_id, attempt, number)[0][0]
-        for upload, stored in (
-            [] if shared else _fetch(store, f"SELECT id, stored {_UPLOADS}", *job.numbers())
-        ):
-            uploads, tests = uploads + 1, tests + stored
-            if not dry_run:
-                _drop_upload(store, rows, job, upload)
-        jobs += 1
-        if not dry_run:
-            _drop_job(store, rows, job, number, key, alone=not shared)
-    for upload, run_id, attempt, job_id, stored in _fetch(
-        store,
-        f"SELECT id, workflow_id, workflow_run_attempt, job_id, stored {_LEFT}",
-        before,
-    ):
+    for old in _fetch(store, _OLD, text_of(before), before):
+        gone = _prune_job(store, rows, _Old(*old), before, dry_run=dry_run)
+        jobs, uploads, tests = jobs + gone.jobs, uploads + gone.uploads, tests + gone.tests
+    for upload, run_id, attempt, job_id, stored in _fetch(store, _LEFT, before):
+        if not dry_run and not _goes(store, f"id = ? AND {_WITHOUT_JOB}", upload, before):
+            continue
         uploads, tests = uploads + 1, tests + stored
         if not dry_run:
             job = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=job_id)
             _drop_upload(store, rows, job, upload)
-            rows.forget_counts(job)
+            _settle(store, rows, job)
     return Pruned(jobs=jobs, uploads=uploads, tests=tests, states=_prune_states(store, at, dry_run=dry_run))
 
 
@@ -102,18 +103,71 @@ def give_back(store: Store, *, whole: bool = False) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+class _Old(NamedTuple):
+    """A job to prune."""
+
+    number: int
+    key: str
+    run_id: int
+    run_attempt: int
+    job_id: int
+
+    @property
+    def job(self) -> Job:
+        return Job(workflow_id=self.run_id, workflow_run_attempt=self.run_attempt, job_id=self.job_id)
+
+
+def _prune_job(store: Store, rows: RowStore, old: _Old, before: float, *, dry_run: bool) -> Pruned:
+    # Upstream's keys let two jobs share their tests' numbers; the rows stay until the last of them goes.
+    same = (old.job_id, old.run_id, old.run_attempt, old.number)
+    with store.transaction() as connection:
+        if not _still_old(connection, old, before):
+            return Pruned()
+        shared = connection.execute(_SAME, same).fetchone()[0]
+        numbers = old.job.numbers()
+        found = [] if shared else connection.execute(f"SELECT id, stored {_UPLOADS}", numbers).fetchall()
+        if not dry_run:
+            connection.executemany(f"{_GOING} id = ?", [(upload,) for upload, _ in found])
+    told = Pruned(jobs=1, uploads=len(found), tests=sum(stored for _, stored in found))
+    if dry_run:
+        return told
+    for upload, _ in found:
+        _drop_upload(store, rows, old.job, upload)
+    with store.transaction() as connection:
+        goes = _still_old(connection, old, before)
+        if goes:
+            connection.execute("DELETE FROM job_detail WHERE dynamoKey = ?", (old.key,))
+            connection.execute("DELETE FROM crcr_workflow_job WHERE id = ?", (old.number,))
+        if not shared and not rows.counts_anew:
+            _settle(store, rows, old.job)
+    if not shared and rows.counts_anew:
+        # Elsewhere, and too slow to hold up callbacks.
+        _settle(store, rows, old.job)
+    return told if goes else replace(told, jobs=0)
+
+
+def _still_old(connection: sqlite3.Connection, old: _Old, before: float) -> bool:
+    found = connection.execute(_STILL_OLD, (old.number, text_of(before), before)).fetchone()[0]
+    return bool(found)
+
+
+def _goes(store: Store, which: str, *values: sqlite3._SqliteData) -> bool:
+    with store.transaction() as connection:
+        return bool(connection.execute(f"{_GOING} {which}", values).rowcount)
+
+
 def _drop_upload(store: Store, rows: RowStore, job: Job, upload: int) -> None:
     rows.remove(job, upload)
     with store.transaction() as connection:
         connection.execute("DELETE FROM upload WHERE id = ?", (upload,))
 
 
-def _drop_job(store: Store, rows: RowStore, job: Job, number: int, key: str, *, alone: bool) -> None:
-    if alone:
+def _settle(store: Store, rows: RowStore, job: Job) -> None:
+    """Make a job's counts those of what is left of it."""
+    if _fetch(store, f"SELECT count(*) {_UPLOADS}", *job.numbers())[0][0]:
+        rows.recount(job)
+    else:
         rows.forget_counts(job)
-    with store.transaction() as connection:
-        connection.execute("DELETE FROM job_detail WHERE dynamoKey = ?", (key,))
-        connection.execute("DELETE FROM crcr_workflow_job WHERE id = ?", (number,))
 
 
 def _prune_states(store: Store, at: float, *, dry_run: bool) -> int:

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 from pydantic import ValidationError
 
 from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails, parse_time
-from ci.hud.identity import job_number
+from ci.hud.identity import job_number, stored_number
 from ci.hud.server.record import Row, detail_row
 from ci.hud.server.states import Step
 
@@ -79,7 +79,7 @@ def row_of_body(body: Any, *, repository: str, level: str, metrics: Any) -> tupl
         "job_name": job_name,
         "check_run_id": check_run_id,
         "run_id": _text(workflow.get("run_id") or ""),
-        "job_id": job_number(check_run_id, repository=repository),
+        "job_id": stored_number(job_number(check_run_id, repository=repository), repository=repository),
     }
     _add_whole(row, "pr_number", pull_request.get("number", 0))
     _add_whole(row, "run_attempt", _number(workflow.get("run_attempt", 1)) or 1)

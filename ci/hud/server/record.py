@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ci.hud.callback import Callback, RunDetails, Workflow, parse_time
-from ci.hud.identity import job_number
+from ci.hud.identity import job_number, stored_number
 
 Row = dict[str, str | int | float]
 
@@ -36,7 +36,9 @@ def row_of(
         "check_run_id": str(workflow.check_run_id),
         "run_id": str(workflow.run_id),
         "run_attempt": workflow.run_attempt,
-        "job_id": job_number(workflow.check_run_id, repository=repository),
+        "job_id": stored_number(
+            job_number(workflow.check_run_id, repository=repository), repository=repository
+        ),
     }
     if level:
         row["downstream_repo_level"] = level

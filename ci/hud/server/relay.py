@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from ci.hud.callback import Callback, explain
 from ci.hud.client import CALLBACK_PATH
 from ci.hud.server.document import body_of
-from ci.hud.server.gate import Gate
+from ci.hud.server.gate import Gate, Vouched
 from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
+from ci.hud.server.replays import answered, note_answer
 from ci.hud.server.states import CallbackRefusedError
 from ci.hud.server.store import Store
 
@@ -52,12 +53,22 @@ def add_relay(app: FastAPI, store: Store, gate: Gate) -> None:
         vouched.check(digest_of(body))
         report = parse_callback(parse_json(body))
         try:
-            await run_in_threadpool(
-                store.record, report, repository=vouched.repository, at=gate.clock(), level=level
+            return json_answer(
+                await run_in_threadpool(_take, store, report, vouched, at=gate.clock(), level=level)
             )
         except CallbackRefusedError as error:
             raise HTTPException(400, str(error)) from error
-        return json_answer({"ok": True, "status": report.workflow.status})
+
+
+def _take(store: Store, report: Callback, vouched: Vouched, *, at: float, level: str) -> Any:
+    with store.transaction() as connection:
+        before = answered(connection, vouched.signature)
+        if before is not None:
+            return before
+        store.record(report, repository=vouched.repository, at=at, level=level)
+        answer = {"ok": True, "status": report.workflow.status}
+        note_answer(connection, vouched.signature, answer, at=at)
+        return answer
 
 
 def ignored(gate: Gate, repository: str) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from itertools import chain
+from typing import Any, Protocol
 
-from ci.hud.rows import Job, Row
-from ci.hud.server.row_values import COLUMNS, DEFAULTS, Totals
+from msgspec.structs import astuple
+
+from ci.hud.rows import Job
+from ci.hud.server.row_values import COLUMNS, StoredRow, Totals
 
 _INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 # Few enough that whoever reports meanwhile hardly waits.
@@ -73,8 +76,17 @@ class RowStore(Protocol):
     chunk_rows: int
     counts_anew: bool
 
-    def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows, each with its columns as `row_values.columns_of` gives them."""
+    def begin(self, upload: int) -> None:
+        """Note that rows of an upload will come, which nobody sees until `settle`."""
+
+    def settle(self, upload: int) -> None:
+        """Let an upload's rows be seen."""
+
+    def pack(self, rows: Sequence[StoredRow]) -> Any:
+        """A few rows as this store's `insert` takes them."""
+
+    def insert(self, pieces: Sequence[Any]) -> None:
+        """Add packed rows."""
 
     def remove(self, job: Job, upload: int) -> None:
         """Take an upload's rows away."""
@@ -106,12 +118,20 @@ class SqliteRowStore:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    def insert(self, rows: Sequence[Row]) -> None:
+    def begin(self, upload: int) -> None:
+        """See RowStore; here the list of uploads tells."""
+
+    def settle(self, upload: int) -> None:
+        """See RowStore; here the list of uploads tells."""
+
+    def pack(self, rows: Sequence[StoredRow]) -> list[tuple[Any, ...]]:
         """See RowStore."""
-        defaults = [(name, DEFAULTS.get(name)) for name in COLUMNS]
-        values = [tuple([row.get(name, default) for name, default in defaults]) for row in rows]
+        return [astuple(row) for row in rows]
+
+    def insert(self, pieces: Sequence[list[tuple[Any, ...]]]) -> None:
+        """See RowStore."""
         with self._transaction() as connection:
-            connection.executemany(_INSERT, values)
+            connection.executemany(_INSERT, chain.from_iterable(pieces))
 
     def remove(self, job: Job, upload: int) -> None:
         """See RowStore."""

@@ -3,63 +3,66 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from ci.hud.identity import key_of_test
+from ci.hud.row_layout import Said, TestRun, TestRunSummary
 from ci.hud.row_verdict import told
-from ci.hud.rows import TAGS, Row, counted_as
+from ci.hud.rows import Job, counted_as
 
-COLUMNS = (
-    "workflow_id",
-    "workflow_run_attempt",
-    "job_id",
-    "invoking_file",
-    "file",
-    "classname",
-    "name",
-    "line",
-    "time",
-    "failure",
-    "error",
-    "skipped",
-    "rerun",
-    "system_out",
-    "system_err",
-    "properties",
-    "test_id",
-    "test_key",
-    "place",
-    "verdict",
-    "cause",
-    "card",
-    "attempts",
-    "message",
-    "upload_id",
-)
 COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
-# Columns a row leaves out where they have this value.
-DEFAULTS: Mapping[str, str | int | None] = {
-    "line": None,
-    "failure": "",
-    "error": "",
-    "skipped": "",
-    "rerun": "",
-    "system_out": "",
-    "system_err": "",
-    "properties": "",
-    "place": 0,
-    "cause": "",
-    "card": "",
-    "attempts": 1,
-    "message": "",
-}
-_ELEMENTS = (*TAGS, "properties")
-_LONG = frozenset({*TAGS, "system_out", "system_err", "properties"})
+# Few enough that they stay in the processor's cache until they are packed.
+ROWS_PACKED = 200
 _encode = msgspec.json.Encoder().encode
+
+
+class StoredRow(msgspec.Struct, omit_defaults=True, gc=False):
+    """A row of a test with the columns of the table `test_run`; elements are JSON, '' where there is none.
+
+    Attributes:
+        place: how many rows of the same test stand before it in its file.
+        upload_id: the number of the file it came in.
+    """
+
+    workflow_id: int
+    workflow_run_attempt: int
+    job_id: int
+    invoking_file: str
+    file: str
+    classname: str
+    name: str
+    time: float
+    test_id: str
+    test_key: int
+    verdict: str
+    upload_id: int
+    line: int | None = None
+    failure: str = ""
+    error: str = ""
+    skipped: str = ""
+    rerun: str = ""
+    system_out: str = ""
+    system_err: str = ""
+    properties: str = ""
+    place: int = 0
+    cause: str = ""
+    card: str = ""
+    attempts: int = 1
+    message: str = ""
+
+    def characters(self) -> int:
+        """About how many it takes."""
+        elements = len(self.failure) + len(self.error) + len(self.skipped) + len(self.rerun)
+        said = len(self.system_out) + len(self.system_err) + len(self.properties)
+        return 4 * len(self.test_id) + elements + said
+
+
+COLUMNS = StoredRow.__struct_fields__
 
 
 @dataclass(slots=True)
@@ -79,104 +82,138 @@ class Totals:
     )
 
 
-def columns_of(rows: Iterable[Row], *, upload: int) -> Iterator[Row]:
-    """The columns of each row, those of DEFAULTS left out where they have that value.
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows for one insert.
+
+    Attributes:
+        rows: how many.
+        pieces: they, as a store packs them.
+    """
+
+    rows: int
+    pieces: list[Any]
+
+
+def stored_rows(rows: Iterable[TestRun], job: Job, *, upload: int) -> Iterator[StoredRow]:
+    """The rows with the columns they are stored with.
 
     Args:
-        rows: as `ci.hud.rows.case_row` makes them; each is changed into what is given.
+        rows: as `ci.hud.rows.case_row` makes them.
+        job: as the tables name it.
         upload: the number of the file they came in.
     """
     places: dict[str, int] = {}
+    run, attempt, number = job.numbers()
     for row in rows:
         said = told(row)
         test_id = said.test_id
-        row["test_id"] = test_id
-        if place := places.get(test_id, 0):
-            row["place"] = place
+        place = places.get(test_id, 0)
         places[test_id] = place + 1
-        row["test_key"] = key_of_test(test_id, place)
-        row["verdict"] = said.verdict
-        row["upload_id"] = upload
-        if said.card:
-            row["card"] = said.card
-        if said.attempts != 1:
-            row["attempts"] = said.attempts
-        if said.message:
-            row["message"] = said.message
-            row["cause"] = said.cause
-        _flatten(row)
-        yield row
+        # By position: names would take a fifth of the time of all this.
+        yield StoredRow(
+            run,
+            attempt,
+            number,
+            row.invoking_file,
+            row.file,
+            row.classname,
+            row.name,
+            row.time,
+            test_id,
+            key_of_test(test_id, place),
+            said.verdict,
+            upload,
+            None if row.line is UNSET else row.line,
+            _json(row.failure),
+            _json(row.error),
+            _json(row.skipped),
+            _json(row.rerun),
+            row.system_out.text if isinstance(row.system_out, Said) else "",
+            row.system_err.text if isinstance(row.system_err, Said) else "",
+            _json(row.properties),
+            place,
+            said.cause,
+            said.card,
+            said.attempts,
+            said.message,
+        )
 
 
-def counted(rows: Iterable[Row], totals: Totals) -> Iterator[Row]:
+def counted(rows: Iterable[StoredRow], totals: Totals) -> Iterator[StoredRow]:
     """The rows as they are; each is counted.
 
     Args:
-        rows: of `columns_of`.
+        rows: to pass on.
         totals: is added to.
     """
     cards, summaries = totals.cards, totals.summaries
     for row in rows:
-        seconds = row["time"]
-        by_card = cards[row.get("card", ""), row["verdict"]]
+        by_card = cards[row.card, row.verdict]
         by_card[0] += 1
-        by_card[1] += seconds
-        summary = summaries[row["invoking_file"], row["file"], row["classname"]]
+        by_card[1] += row.time
+        summary = summaries[row.invoking_file, row.file, row.classname]
         summary[0] += 1
-        summary[COUNTS.index(counted_as(row))] += 1
-        summary[5] += seconds
+        summary[COUNTS.index(counted_as(row.failure, row.error, row.skipped))] += 1
+        summary[5] += row.time
         yield row
 
 
-def chunks(rows: Iterable[Row], *, most_rows: int, most_characters: int) -> Iterator[list[Row]]:
-    """The rows in pieces for a store, so that neither many nor long ones fill the memory.
+def chunks(
+    rows: Iterable[StoredRow],
+    pack: Callable[[list[StoredRow]], Any],
+    *,
+    most_rows: int,
+    most_characters: int,
+) -> Iterator[Chunk]:
+    """The rows in chunks for a store, so that neither many nor long ones fill the memory.
 
     Args:
-        rows: of `columns_of`.
-        most_rows: in a piece.
-        most_characters: after which a piece ends, however few rows it has.
+        rows: to store.
+        pack: makes a few of them what the store takes.
+        most_rows: in a chunk; a chunk has a number of ROWS_PACKED of them, or fewer.
+        most_characters: after which a chunk ends, however few rows it has.
     """
-    chunk: list[Row] = []
-    characters = 0
+    batch: list[StoredRow] = []
+    pieces: list[Any] = []
+    number = characters = 0
     for row in rows:
-        chunk.append(row)
-        characters += 4 * len(row["test_id"])
-        if not _LONG.isdisjoint(row):
-            characters += sum(len(row[name]) for name in _LONG if name in row)
-        if len(chunk) == most_rows or characters >= most_characters:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+        batch.append(row)
+        characters += row.characters()
+        full = characters >= most_characters
+        if full or len(batch) == ROWS_PACKED:
+            pieces.append(pack(batch))
+            number += len(batch)
+            batch = []
+            if full or number >= most_rows:
+                yield Chunk(number, pieces)
+                pieces, number, characters = [], 0, 0
+    if batch:
+        pieces.append(pack(batch))
+    if pieces:
+        yield Chunk(number + len(batch), pieces)
 
 
-def summary_totals(rows: Iterable[Mapping[str, Any]]) -> Totals:
+def summary_totals(rows: Iterable[TestRunSummary]) -> Totals:
     """What rows of `test_run_summary` tell of tests nobody sent one by one; their card is not known."""
     totals = Totals()
     for row in rows:
         totals.rows += 1
-        one = totals.summaries[row["invoking_file"], row["file"], row["classname"]]
+        one = totals.summaries[row.invoking_file, row.file, row.classname]
         for place, name in enumerate(COUNTS):
-            one[place] += row[name]
-        failed = row["failures"] + row["errors"]
+            one[place] += getattr(row, name)
+        failed = row.failures + row.errors
         for verdict, number in (
-            ("passed", row["successes"]),
-            ("skipped", row["skipped"]),
+            ("passed", row.successes),
+            ("skipped", row.skipped),
             ("failed", failed),
         ):
             if number:
                 card = totals.cards["", verdict]
                 card[0] += number
-                card[1] += row["time"] * number / max(1, row["tests"])
+                card[1] += row.time * number / max(1, row.tests)
     return totals
 
 
-def _flatten(row: Row) -> None:
-    """Elements become JSON, and what a test wrote becomes text."""
-    for tag in _ELEMENTS:
-        if tag in row:
-            row[tag] = _encode(row[tag]).decode()
-    if "system-out" in row:
-        row["system_out"] = row.pop("system-out")["text"]
-    if "system-err" in row:
-        row["system_err"] = row.pop("system-err")["text"]
+def _json(element: Any) -> str:
+    return "" if element is UNSET else _encode(element).decode()

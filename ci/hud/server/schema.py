@@ -204,6 +204,24 @@ CREATE INDEX test_problem ON test_run (test_key, verdict, workflow_id, workflow_
 WHERE {PROBLEM}
 """
 
+# What a comparison and an order by time read of each test of a job, beside the rows, which are wide. In the
+# order of `id`, so that a new row always goes to a job's end, which costs an upload the least.
+TESTS_OF_JOB = """
+CREATE INDEX test_of_job ON test_run (
+    workflow_id, workflow_run_attempt, job_id, id, test_key, verdict, time, upload_id
+)
+"""
+
+# What pages and routes read: rows of a file that is not whole yet, or never will be, are nobody's to see.
+SETTLED = """
+CREATE VIEW settled_test_run AS
+SELECT * FROM test_run WHERE upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
+"""
+FAILED_2 = """
+CREATE VIEW failed_test_runs AS
+SELECT * FROM settled_test_run WHERE failure != '' OR error != '' OR rerun != ''
+"""
+
 # Jobs whose copy elsewhere is older than they are, or which are gone; `version` grows with each change, so
 # that one made while it is copied is copied again.
 TO_COPY = """
@@ -220,6 +238,27 @@ CHANGES = tuple(
     for table in ("crcr_workflow_job", "job_detail")
     for event in ("INSERT", "UPDATE", "DELETE")
 )
+
+# A job that says it ended before it began took no time, and pulls no average below zero.
+_DURATION = """
+ALTER TABLE crcr_workflow_job ADD COLUMN duration_seconds REAL GENERATED ALWAYS AS (
+    CASE WHEN started_at = '' OR completed_at = '' THEN 0
+    ELSE max(0.0, round((julianday(completed_at) - julianday(started_at)) * 86400, 3)) END
+) VIRTUAL
+"""
+# Times that an offset led out of the years that can be read again.
+_READABLE = tuple(
+    f"UPDATE crcr_workflow_job SET {name} = '' WHERE {name} != '' AND ({name} < '1970' OR {name} >= '2262')"  # noqa: S608
+    for name in ("started_at", "completed_at")
+)
+
+# Signed requests that were taken, for as long as their signatures hold, and what was answered.
+SIGNED = """
+CREATE TABLE signed_request (signature TEXT PRIMARY KEY, answer TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID
+"""
+
+# When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
+CHORES = "CREATE TABLE chore (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -249,4 +288,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     (PROBLEMS_OF_TEST,),
     (TO_COPY, *CHANGES, "INSERT INTO job_to_copy SELECT dynamoKey, 1 FROM crcr_workflow_job"),
+    (
+        TESTS_OF_JOB,
+        "CREATE INDEX upload_under_way ON upload (id) WHERE NOT done",
+        SETTLED,
+        "DROP VIEW failed_test_runs",
+        FAILED_2,
+    ),
+    (
+        "DROP VIEW crcr_workflow_job_ranked",
+        "ALTER TABLE crcr_workflow_job DROP COLUMN duration_seconds",
+        _DURATION,
+        JOBS_RANKED_2,
+        *_READABLE,
+        SIGNED,
+        "CREATE INDEX signed_age ON signed_request (at)",
+        CHORES,
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -98,7 +99,7 @@ def _listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unusable(host, port, error) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,9 +111,12 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _unusable(host: str, port: int, error: OSError) -> PortInUseError:
+def _unusable(host: str, port: int, error: OSError | ValueError) -> PortInUseError:
+    what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
+    if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
+        return PortInUseError(what, where="hud.host", remedy="name an address of this machine")
     return PortInUseError(
-        f"cannot listen on {host} port {port}: {error.strerror or error}",
+        what,
         where="hud.port",
         remedy="end what listens there, or name another port (--port 0 takes a free one)",
     )

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ci.errors import BadFileError
 from ci.hud.callback import Callback
@@ -126,37 +125,6 @@ class Store:
         """
         with self.transaction() as connection:
             _put(connection, row, detail, at)
-
-    def jobs(self, *, limit: int, offset: int = 0) -> list[dict[str, Any]]:
-        """The latest attempt of each job, the newest start first."""
-        return self.database.rows(
-            "SELECT * FROM crcr_workflow_job_ranked WHERE NOT superseded "
-            "ORDER BY started_at DESC, id DESC LIMIT :limit OFFSET :offset",
-            {"limit": limit, "offset": offset},
-        )
-
-    def count_jobs(self) -> int:
-        """How many jobs there are, superseded attempts left out."""
-        rows = self.database.rows(
-            "SELECT count(*) AS number FROM crcr_workflow_job_ranked WHERE NOT superseded"
-        )
-        return int(rows[0]["number"])
-
-    def job(self, number: int) -> dict[str, Any] | None:
-        """One row, or None."""
-        rows = self.database.rows(
-            "SELECT * FROM crcr_workflow_job_ranked WHERE id = :number", {"number": number}
-        )
-        return rows[0] if rows else None
-
-    def attempts(self, job: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every attempt of the job `job` is one of, in order."""
-        names = ("downstream_repo", "delivery_id", "workflow_name", "job_name", "run_id")
-        same = " AND ".join(f"{name} = :{name}" for name in names)
-        return self.database.rows(
-            f"SELECT * FROM crcr_workflow_job_ranked WHERE {same} ORDER BY run_attempt, id",  # noqa: S608  # our names
-            {name: job[name] for name in names},
-        )
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -18,10 +18,11 @@ from fastapi.responses import JSONResponse
 
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.client import CALLBACK_PATH
-from ci.hud.server.gate import Gate
+from ci.hud.server.gate import Gate, Vouched
 from ci.hud.server.http import digest_of, json_answer, read_body
 from ci.hud.server.lenient import MissingFieldError, row_of_body, step_of
 from ci.hud.server.relay import ignored
+from ci.hud.server.replays import answered, note_answer
 from ci.hud.server.states import CallbackRefusedError, Step
 from ci.hud.server.store import Store
 
@@ -47,15 +48,14 @@ def add_strict_relay(app: FastAPI, store: Store, gate: Gate) -> None:
             if level is None:
                 return json_answer(ignored(gate, vouched.repository))
             gate.count(vouched.repository)
-            relay = _Relay(store=store, at=gate.clock(), repository=vouched.repository, level=level)
-            status = await run_in_threadpool(relay.take, content)
+            relay = _Relay(store=store, at=gate.clock(), vouched=vouched, level=level)
+            return json_answer(await run_in_threadpool(relay.answer, content))
         except HTTPException as error:
             return _said(error.status_code, error.detail)
         except (MissingFieldError, CallbackRefusedError) as error:
             return _said(400, str(error))
         except MALFORMED:
             return _said(500, FAILED)
-        return json_answer({"ok": True, "status": status})
 
     @app.api_route(CALLBACK_PATH + "/{rest:path}", methods=METHODS, include_in_schema=False)
     def no_such_path(rest: str) -> JSONResponse:  # noqa: ARG001  # the route's own
@@ -79,8 +79,22 @@ def _parse(body: bytes) -> Any:
 class _Relay:
     store: Store
     at: float
-    repository: str
+    vouched: Vouched
     level: str
+
+    @property
+    def repository(self) -> str:
+        return self.vouched.repository
+
+    def answer(self, content: Any) -> Any:
+        with self.store.transaction() as connection:
+            before = answered(connection, self.vouched.signature)
+        if before is not None:
+            return before
+        answer = {"ok": True, "status": self.take(content)}
+        with self.store.transaction() as connection:
+            note_answer(connection, self.vouched.signature, answer, at=self.at)
+        return answer
 
     def take(self, content: Any) -> str:
         nightly = content.get("event_type", "") in NIGHTLY_EVENTS

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Annotated
 
+import anyio
+import anyio.to_thread
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import ClientDisconnect
 
 from ci.errors import BadFileError
 from ci.hud.callback import MAX_WHOLE
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import read_rows, unpacked
-from ci.hud.rows import Job, Row
+from ci.hud.row_layout import TestRun, TestRunSummary
+from ci.hud.rows import Job
 from ci.hud.server.gate import Vouched
+from ci.hud.server.http import receive
+from ci.hud.server.replays import answered, note_answer
+from ci.hud.server.store import Store
 from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 
 UPLOAD_PATH = "/api/upload"
@@ -28,6 +33,11 @@ MOST_BYTES = 256 * 1024 * 1024
 # What a file may unpack to. JUnit is less, because the text of one element is held in memory.
 MOST_UNPACKED = 4 * 1024 * 1024 * 1024
 MOST_JUNIT = 512 * 1024 * 1024
+# No writer packs so well by chance: a repeated log reaches 300, gzip's end is 1032. Small files may.
+MOST_RATIO = 400
+ANY_RATIO = 4 * 1024 * 1024
+# Each may take hundreds of megabytes, and the threads of all other routes are not theirs to take.
+AT_ONCE = 4
 # A quarter of a gigabyte on a slow line.
 UPLOAD_TIMEOUT_S = 900.0
 IN_MEMORY = 4 * 1024 * 1024
@@ -71,6 +81,7 @@ class UploadAnswer(BaseModel):
 def add_uploads(
     app: FastAPI,
     uploads: Uploads,
+    store: Store,
     *,
     admit: Callable[[Request], Awaitable[Vouched]],
     clock: Callable[[], float],
@@ -81,10 +92,12 @@ def add_uploads(
     Args:
         app: the server.
         uploads: takes what comes.
+        store: knows what signed requests were answered.
         admit: what a request's credentials vouch for; refuses it with an HTTPException.
         clock: seconds since the epoch.
         folder: where large bodies wait while they are read.
     """
+    workers = anyio.CapacityLimiter(AT_ONCE)
 
     async def authorize(request: Request) -> None:
         # A dependency, so that a stranger learns nothing of what a request should look like.
@@ -109,71 +122,86 @@ def add_uploads(
             if query.sha256 not in {None, digest}:
                 raise HTTPException(400, f"the body's sha256 is {digest}: it was cut or changed on its way")
             incoming = Incoming(
-                repository=vouched.repository, job=query.job, kind=kind, name=query.name, sha256=digest
+                repository=vouched.repository,
+                job=query.job,
+                kind=kind,
+                name=query.name,
+                sha256=digest,
+                rows=query.rows,
             )
-            receipt = await run_in_threadpool(_take, uploads, incoming, body, at=clock(), told=query.rows)
-        return UploadAnswer(ok=True, sent=receipt.sent, stored=receipt.stored, unchanged=receipt.unchanged)
+            signed = _Signed(store=store, uploads=uploads, signature=vouched.signature, at=clock())
+            return await anyio.to_thread.run_sync(partial(signed.take, incoming, body), limiter=workers)
 
 
-def _take(uploads: Uploads, incoming: Incoming, body: IO[bytes], *, at: float, told: int | None) -> Receipt:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signed:
+    """A request that may be a repetition of one that was taken."""
+
+    store: Store
+    uploads: Uploads
+    signature: str
+    at: float
+
+    def take(self, incoming: Incoming, body: IO[bytes]) -> UploadAnswer:
+        with self.store.transaction() as connection:
+            before = answered(connection, self.signature)
+        if before is not None:
+            return UploadAnswer.model_validate(before)
+        receipt = _take(self.uploads, incoming, body, at=self.at)
+        answer = UploadAnswer(ok=True, sent=receipt.sent, stored=receipt.stored, unchanged=receipt.unchanged)
+        with self.store.transaction() as connection:
+            note_answer(connection, self.signature, answer.model_dump(), at=self.at)
+        return answer
+
+
+def _take(uploads: Uploads, incoming: Incoming, body: IO[bytes], *, at: float) -> Receipt:
     try:
-        return uploads.take(incoming, _counted(_read(incoming, body), told), at=at)
+        return uploads.take(incoming, _read(incoming, body), at=at)
     except BadFileError as error:
         raise HTTPException(400, f"{error.where}: {error.what}") from error
     except UploadRefusedError as error:
         raise HTTPException(error.status, str(error)) from error
 
 
-def _read(incoming: Incoming, body: IO[bytes]) -> Iterator[Row]:
-    source = unpacked(body)
+def _read(incoming: Incoming, body: IO[bytes]) -> Iterator[TestRun] | Iterator[TestRunSummary]:
+    source, job, name = unpacked(body), incoming.job, incoming.name
+    most = MOST_JUNIT if incoming.kind == "junit" else MOST_UNPACKED
+    bounded = Bounded(source, most, packed=None if source is body else body)
     if incoming.kind == "junit":
-        return junit_rows(Bounded(source, MOST_JUNIT), incoming.job, name=incoming.name)
-    layout = incoming.kind
-    return read_rows(Bounded(source, MOST_UNPACKED), incoming.job, kind=layout, name=incoming.name)
-
-
-def _counted(rows: Iterator[Row], told: int | None) -> Iterator[Row]:
-    number = 0
-    for row in rows:
-        number += 1
-        yield row
-    if told is not None and number != told:
-        raise UploadRefusedError(400, f"{told} rows were said to be sent, and the file has {number}")
+        return junit_rows(bounded, job, name=name)
+    if incoming.kind == "test_run_summary":
+        return read_rows(bounded, job, layout=TestRunSummary, name=name)
+    return read_rows(bounded, job, layout=TestRun, name=name)
 
 
 async def _receive(request: Request, body: IO[bytes]) -> str:
     """Take a request's body in; its sha256 in hex."""
-    told = request.headers.get("content-length", "")
-    refused = HTTPException(413, f"the body is larger than {MOST_BYTES} bytes: send it in parts, by name")
-    if told.isdecimal() and int(told[:20]) > MOST_BYTES:
-        raise refused
-    digest, size = hashlib.sha256(), 0
-    try:
-        async with asyncio.timeout(UPLOAD_TIMEOUT_S):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > MOST_BYTES:
-                    raise refused
-                digest.update(chunk)
-                body.write(chunk)
-    except TimeoutError as error:
-        raise HTTPException(408, f"the body took longer than {UPLOAD_TIMEOUT_S:g} s") from error
-    except ClientDisconnect as error:
-        raise HTTPException(400, "the body ended before it was whole") from error
+    digest = hashlib.sha256()
+
+    def take(chunk: bytes) -> None:
+        digest.update(chunk)
+        body.write(chunk)
+
+    await receive(
+        request, take, limit=MOST_BYTES, timeout_s=UPLOAD_TIMEOUT_S, remedy=": send it in parts, by name"
+    )
     return digest.hexdigest()
 
 
 class Bounded:
-    """A stream that ends with an error where it gives more than it may.
+    """A stream that ends with an error where it gives more than it may, or is broken.
 
     Args:
         source: what is read.
         most: bytes it may give.
+        packed: what the source is unpacked from; None where it is plain.
     """
 
-    def __init__(self, source: IO[bytes], most: int) -> None:
+    def __init__(self, source: IO[bytes], most: int, *, packed: IO[bytes] | None = None) -> None:
         self._source = source
-        self._left = self._most = most
+        self._most = most
+        self._packed = packed
+        self._given = 0
 
     def read(self, size: int = -1) -> bytes:
         """Up to so many bytes.
@@ -181,29 +209,25 @@ class Bounded:
         Raises:
             ValueError: there were more than it may give.
         """
-        return self._bounded(self._source.read(size))
-
-    def readline(self, size: int = -1) -> bytes:
-        """A line, or its first so many bytes.
-
-        Raises:
-            ValueError: there were more than it may give.
-        """
-        return self._bounded(self._source.readline(size))
-
-    def _bounded(self, read: bytes) -> bytes:
-        self._left -= len(read)
-        if self._left < 0:
+        given = self._source.read(size)
+        self._given += len(given)
+        if self._given > self._most:
             raise ValueError(f"it unpacks to more than {self._most} bytes")
-        return read
+        if (
+            self._packed is not None
+            and self._given > ANY_RATIO
+            and self._given > MOST_RATIO * self._packed.tell()
+        ):
+            raise ValueError(f"it unpacks to more than {MOST_RATIO} times its size")
+        return given
 
 
 def _answers() -> dict[int | str, dict[str, str]]:
     return {
         400: {"description": "it cannot be read, or is not what was said to be sent"},
         401: {"description": "missing or wrong bearer token"},
-        403: {"description": "the job is another repository's"},
-        404: {"description": "no such job was reported"},
+        403: {"description": "nobody vouches for the repository"},
+        404: {"description": "the repository reported no such job"},
         409: {"description": "its tests came in another layout, or the same file is sent at this moment"},
         413: {"description": f"the body is larger than {MOST_BYTES} bytes"},
         503: {"description": "the store failed"},

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
-from ci.hud.rows import Job, Row
+from ci.hud.identity import stored_number
+from ci.hud.row_layout import TestRun, TestRunSummary
+from ci.hud.rows import Job
 from ci.hud.server.row_store import RowStore
-from ci.hud.server.row_values import Totals, chunks, columns_of, counted, summary_totals
+from ci.hud.server.row_values import Totals, chunks, counted, stored_rows, summary_totals
 from ci.hud.server.store import Store
 
 UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
 # These hold every test of their part of a job; the others are for who has no more to tell.
 FULL: tuple[UploadKind, ...] = ("junit", "test_run")
 ABANDONED_S = 3600.0
+# Of one file; a few kilobytes, unpacked, may hold as many test cases as take minutes to store.
+MOST_ROWS = 5_000_000
 # Two pieces are in memory, one read and one stored.
 MOST_CHARACTERS = 16 * 1024 * 1024
 _ENTER = """
@@ -24,7 +29,7 @@ INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha25
 VALUES (?, ?, ?, ?, ?, ?, -1, ?)
 """
 _DONE = "UPDATE upload SET sent = ?, stored = ?, done = 1 WHERE id = ?"
-SENT_AGAIN = "the same file was sent again meanwhile"
+SENT_AGAIN = "another upload took its place meanwhile"
 _LISTED = """
 SELECT id, kind, name, sha256, sent, stored, done FROM upload
 WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
@@ -50,10 +55,11 @@ class Incoming:
 
     Attributes:
         repository: who sends it, as its token vouches.
-        job: whose rows it holds.
+        job: whose rows it holds, as its sender names it.
         kind: their layout.
         name: of the file; another of the same name takes its place.
         sha256: of its bytes, in hex.
+        rows: how many it was said to hold; None: nobody said.
     """
 
     repository: str
@@ -61,6 +67,7 @@ class Incoming:
     kind: UploadKind
     name: str
     sha256: str
+    rows: int | None = None
 
     @property
     def stored_name(self) -> str:
@@ -85,8 +92,15 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """An upload under way; the `stale` ones are taken away when it is whole."""
+    """An upload under way.
 
+    Attributes:
+        job: whose rows it holds, as the tables name it.
+        number: of the upload.
+        stale: uploads that are taken away when it is whole.
+    """
+
+    job: Job
     number: int
     stale: tuple[int, ...]
 
@@ -102,17 +116,21 @@ class Uploads:
     def __init__(self, store: Store, rows: RowStore) -> None:
         self._store = store
         self._rows = rows
+        # Of two layouts of a job that come at once, the one that is whole later sees the other.
+        self._finishing = threading.Lock()
 
-    def take(self, incoming: Incoming, rows: Iterable[Row], *, at: float) -> Receipt:
+    def take(
+        self, incoming: Incoming, rows: Iterable[TestRun] | Iterable[TestRunSummary], *, at: float
+    ) -> Receipt:
         """Store a file's rows.
 
         Args:
             incoming: which file.
-            rows: read from it; what it raises takes back what was stored of them.
+            rows: read from it, of its kind's layout; what it raises takes back what was stored of them.
             at: seconds since the epoch.
 
         Raises:
-            UploadRefusedError: nobody reported the job, it is another's, its tests came in another layout,
+            UploadRefusedError: the repository reported no such job, or two; its tests came in another layout,
                 the same file is being sent at this moment, or not all of it was stored.
         """
         begun = self._begin(incoming, at)
@@ -120,13 +138,14 @@ class Uploads:
             return begun
         totals = Totals()
         try:
+            self._rows.begin(begun.number)
             if incoming.kind == "test_run_summary":
-                totals = summary_totals(rows)
+                totals = summary_totals(cast("Iterable[TestRunSummary]", rows))
             else:
-                self._insert(rows, begun.number, totals)
+                self._insert(cast("Iterable[TestRun]", rows), begun, totals)
             return self._finish(incoming, begun, totals)
         except BaseException:
-            self._take_back(incoming.job, begun.number)
+            self._take_back(begun.job, begun.number)
             raise
 
     def clean(self, *, at: float) -> int:
@@ -143,14 +162,13 @@ class Uploads:
 
     def _begin(self, incoming: Incoming, at: float) -> Receipt | _Begun:
         """Note that the file is being taken; a receipt where there is nothing to take."""
-        job, kind = incoming.job, incoming.kind
+        kind = incoming.kind
         with self._store.transaction() as connection:
-            _check_owner(connection, incoming)
+            job = _stored_job(connection, incoming)
             others = _uploads(connection, job)
-            full = {one["kind"] for one in others if one["kind"] in FULL and one["done"]}
+            full = _layouts(others)
             if kind in FULL and full - {kind}:
-                told = f"the job's tests came as {', '.join(full)}; send them in one layout only"
-                raise UploadRefusedError(409, told)
+                raise _other_layout(full)
             if kind not in FULL and full:
                 return Receipt(sent=0, stored=0, unchanged="the job's tests are here in full")
             same = [one for one in others if (one["kind"], one["name"]) == (kind, incoming.stored_name)]
@@ -165,60 +183,75 @@ class Uploads:
                 (*job.numbers(), kind, incoming.stored_name, incoming.sha256, at),
             ).lastrowid
         partial = [one for one in others if kind in FULL and one["kind"] not in FULL]
-        return _Begun(number=int(number or 0), stale=tuple(one["id"] for one in [*partial, *same]))
+        return _Begun(job=job, number=int(number or 0), stale=tuple(one["id"] for one in [*partial, *same]))
 
-    def _insert(self, rows: Iterable[Row], number: int, totals: Totals) -> None:
-        columns = columns_of(rows, upload=number)
-        if not self._rows.counts_anew:
-            columns = counted(columns, totals)
+    def _insert(self, rows: Iterable[TestRun], begun: _Begun, totals: Totals) -> None:
+        stored, into = stored_rows(rows, begun.job, upload=begun.number), self._rows
+        if not into.counts_anew:
+            stored = counted(stored, totals)
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None
-            for chunk in chunks(columns, most_rows=self._rows.chunk_rows, most_characters=MOST_CHARACTERS):
+            for chunk in chunks(
+                stored, into.pack, most_rows=into.chunk_rows, most_characters=MOST_CHARACTERS
+            ):
                 if storing is not None:
                     storing.result()
-                self._check_current(number)
-                totals.rows += len(chunk)
-                storing = pool.submit(self._rows.insert, chunk)
+                self._check_current(begun.number)
+                totals.rows += chunk.rows
+                if totals.rows > MOST_ROWS:
+                    raise UploadRefusedError(413, f"more than {MOST_ROWS} tests in a file: send it in parts")
+                storing = pool.submit(into.insert, chunk.pieces)
             if storing is not None:
                 storing.result()
 
     def _finish(self, incoming: Incoming, begun: _Begun, totals: Totals) -> Receipt:
-        job, summary = incoming.job, incoming.kind == "test_run_summary"
-        stored = totals.rows if summary else self._rows.count(job, begun.number)
+        summary = incoming.kind == "test_run_summary"
+        if incoming.rows not in {None, totals.rows}:
+            raise UploadRefusedError(
+                400, f"{incoming.rows} rows were said to be sent, and the file has {totals.rows}"
+            )
+        stored = totals.rows if summary else self._rows.count(begun.job, begun.number)
         if stored != totals.rows:
             raise UploadRefusedError(
                 500, f"{totals.rows} rows were sent and {stored} are stored; send it again"
             )
         self._check_current(begun.number)
-        if self._rows.counts_anew:
-            # Elsewhere than the list of uploads, and too slow to hold up callbacks.
-            self._replace(incoming, begun, totals)
-        with self._store.transaction() as connection:
-            connection.executemany("DELETE FROM upload WHERE id = ?", [(number,) for number in begun.stale])
-            told = (totals.rows, stored, begun.number)
-            if not connection.execute(_DONE, told).rowcount:
-                raise UploadRefusedError(409, SENT_AGAIN)
-            if not self._rows.counts_anew:
-                self._replace(incoming, begun, totals)
+        with self._finishing:
+            if self._rows.counts_anew:
+                with self._store.transaction() as connection:
+                    begun = _beside_others(connection, incoming.kind, begun)
+                # Elsewhere than the list of uploads, and too slow to hold up callbacks.
+                self._replace(incoming.kind, begun, totals)
+            with self._store.transaction() as connection:
+                begun = _beside_others(connection, incoming.kind, begun)
+                gone = [(number,) for number in begun.stale]
+                connection.executemany("DELETE FROM upload WHERE id = ?", gone)
+                told = (totals.rows, stored, begun.number)
+                if not connection.execute(_DONE, told).rowcount:
+                    raise UploadRefusedError(409, SENT_AGAIN)
+                if not self._rows.counts_anew:
+                    self._replace(incoming.kind, begun, totals)
         return Receipt(sent=totals.rows, stored=stored)
 
-    def _replace(self, incoming: Incoming, begun: _Begun, totals: Totals) -> None:
+    def _replace(self, kind: UploadKind, begun: _Begun, totals: Totals) -> None:
         for number in begun.stale:
-            self._rows.remove(incoming.job, number)
-        self._count(incoming, totals, again=bool(begun.stale))
+            self._rows.remove(begun.job, number)
+        self._rows.settle(begun.number)
+        self._count(kind, begun, totals)
 
-    def _count(self, incoming: Incoming, totals: Totals, *, again: bool) -> None:
+    def _count(self, kind: UploadKind, begun: _Begun, totals: Totals) -> None:
         """Bring the job's counts up to date; failed rows alone make none, as they say not how many passed."""
-        if incoming.kind == "test_run_summary":
+        again = bool(begun.stale)
+        if kind == "test_run_summary":
             if again:
-                self._rows.forget_counts(incoming.job)
-            self._rows.add_totals(incoming.job, totals)
-        elif incoming.kind in FULL:
+                self._rows.forget_counts(begun.job)
+            self._rows.add_totals(begun.job, totals)
+        elif kind in FULL:
             if again or self._rows.counts_anew:
-                self._rows.recount(incoming.job)
+                self._rows.recount(begun.job)
             else:
-                self._rows.add_totals(incoming.job, totals)
+                self._rows.add_totals(begun.job, totals)
 
     def _check_current(self, number: int) -> None:
         with self._store.transaction() as connection:
@@ -227,21 +260,67 @@ class Uploads:
 
     def _take_back(self, job: Job, number: int) -> None:
         self._rows.remove(job, number)
+        self._rows.settle(number)
         with self._store.transaction() as connection:
             connection.execute("DELETE FROM upload WHERE id = ?", (number,))
+            kinds = {one["kind"] for one in _uploads(connection, job) if one["done"]}
+        if not self._rows.counts_anew:
+            return
+        # They may have been counted already, where the end came after that.
+        if kinds & {*FULL}:
+            self._rows.recount(job)
+        elif "test_run_summary" not in kinds:
+            self._rows.forget_counts(job)
 
 
-def _check_owner(connection: sqlite3.Connection, incoming: Incoming) -> None:
-    job = incoming.job
-    owners = connection.execute(
-        "SELECT DISTINCT downstream_repo FROM crcr_workflow_job "
-        "WHERE job_id = ? AND run_id = ? AND run_attempt = ?",
-        (job.job_id, str(job.workflow_id), job.workflow_run_attempt),
+def _stored_job(connection: sqlite3.Connection, incoming: Incoming) -> Job:
+    """The job of a file, as the tables name it: its sender can name jobs of its own repository only."""
+    run, attempt, number = incoming.job.numbers()
+    found = connection.execute(
+        "SELECT DISTINCT job_id, workflow_name, job_name FROM crcr_workflow_job "
+        # As the sender's rows name it, or as our own answers do.
+        "WHERE job_id IN (?, ?) AND run_id = ? AND run_attempt = ? AND downstream_repo = ?",
+        (
+            stored_number(number, repository=incoming.repository),
+            number,
+            str(run),
+            attempt,
+            incoming.repository,
+        ),
     ).fetchall()
-    if not owners:
-        raise UploadRefusedError(404, "no such job was reported; send its callback first")
-    if owners != [(incoming.repository,)]:
-        raise UploadRefusedError(403, "the job is another repository's")
+    if not found:
+        told = f"{incoming.repository} reported no such job; send its callback first"
+        raise UploadRefusedError(404, told)
+    if len(found) > 1:
+        names = ", ".join(sorted(f"{workflow} / {job}" for _, workflow, job in found))
+        told = f"{len(found)} jobs have this run, attempt and check run: {names}"
+        raise UploadRefusedError(409, f"{told}; give each a check run of its own")
+    return Job(workflow_id=run, workflow_run_attempt=attempt, job_id=found[0][0])
+
+
+def _layouts(uploads: Iterable[Mapping[str, Any]]) -> set[UploadKind]:
+    """In which layouts a job's tests are here in full; a file without any says nothing of it."""
+    return {one["kind"] for one in uploads if one["kind"] in FULL and one["done"] and one["stored"]}
+
+
+def _other_layout(full: Iterable[str]) -> UploadRefusedError:
+    told = f"the job's tests came as {', '.join(sorted(full))}; send them in one layout only"
+    return UploadRefusedError(409, told)
+
+
+def _beside_others(connection: sqlite3.Connection, kind: UploadKind, begun: _Begun) -> _Begun:
+    """An upload beside those that became whole while it was on its way.
+
+    Raises:
+        UploadRefusedError: one of another layout is there by now.
+    """
+    others = [one for one in _uploads(connection, begun.job) if one["id"] != begun.number and one["done"]]
+    if full := _layouts(others) - {kind}:
+        raise _other_layout(full)
+    if kind not in FULL:
+        return begun
+    partial = {one["id"] for one in others if one["kind"] not in FULL}
+    return replace(begun, stale=tuple(sorted({*begun.stale, *partial})))
 
 
 def _uploads(connection: sqlite3.Connection, job: Job) -> list[dict[str, Any]]:

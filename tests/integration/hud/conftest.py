@@ -18,7 +18,8 @@ import pytest
 from ci.config import Settings, load_settings
 from ci.hud.deliver import Delivery, Reporter, begin, deliver, flush_run, give_up
 from ci.hud.flush import Effects
-from ci.hud.payload import RunIdentity, nightly_completed
+from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
+from ci.hud.server.store import Store
 from test_selection.files import write_json
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -38,6 +39,7 @@ IDENTITY = {
     "started_at": "2026-08-01T02:00:00+00:00",
     "completed_at": "2026-08-01T02:03:05+00:00",
 }
+CHECK_RUN = check_run_of(RunIdentity.model_validate(IDENTITY))
 
 
 @pytest.fixture
@@ -67,6 +69,13 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
         )
 
     return make
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "hud.sqlite")
+    yield store
+    store.close()
 
 
 class World:

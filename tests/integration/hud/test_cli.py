@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
 import signal
 import socket
@@ -21,10 +24,14 @@ from ci.errors import MissingInputError, PortInUseError
 from ci.hud.cli import app
 from ci.hud.making import Ways, ended_of
 from ci.hud.outbox import Outbox
+from ci.hud.row_upload import note_rows
 from ci.hud.server.app import create_app
+from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import serve
 from ci.hud.server.store import Store
-from test_selection.files import read_json
+from test_selection.files import read_json, write_json
+
+from .conftest import IDENTITY
 
 pytestmark = pytest.mark.integration
 
@@ -35,6 +42,16 @@ from ci.config import load_settings
 from ci.hud.cli import app
 app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
 """
+
+
+CLIENT_PAYLOAD = {
+    "event_type": "pull_request",
+    "delivery_id": "d-1",
+    "payload": {
+        "pull_request": {"number": 7, "head": {"sha": "a" * 40}},
+        "repository": {"full_name": "pytorch/pytorch"},
+    },
+}
 
 
 @contextmanager
@@ -74,7 +91,7 @@ def test_what_a_killed_server_had_answered_is_there(tmp_path: Path, payload: dic
         assert answer.status_code == 200
         process.kill()
     store = Store(tmp_path / ".spyre-ci" / "hud.sqlite")
-    assert store.count_jobs() == 1
+    assert count_jobs(store.database) == 1
     store.close()
 
 
@@ -101,6 +118,15 @@ def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "a" * 70, "x\0y"])
+def test_a_host_that_cannot_be_listened_on_is_told_as_the_host(tmp_path: Path, host: str) -> None:
+    with contextlib.closing(Store(tmp_path / "hud.sqlite")) as store:
+        application = create_app(store, token="t", repository="o/r", clock=lambda: 0.0)
+        with pytest.raises(PortInUseError) as caught:
+            serve(host, 0, application, echo=print)
+    assert (caught.value.where, "address" in str(caught.value.remedy)) == ("hud.host", True)
+
+
 def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
     run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +147,50 @@ def test_flush_ends_with_3_when_some_are_left(
     (run_dir / "outbox" / "000001-odd.json").write_text("{")
     result = CliRunner().invoke(app, ["flush", str(run_dir)], obj=settings(report__endpoint=faulty.url))
     assert result.exit_code == 3
-    assert "NOT reported (1 kept in the outbox): cannot be read as JSON" in result.output
+    assert "NOT reported (1 kept in the outbox): 000001-odd.json: cannot be read as JSON" in result.output
+
+
+def test_what_is_no_report_keeps_back_neither_reports_nor_rows(
+    run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "s3cret")
+    payload = ended_of(read_json(run_dir / "summary.json", "summary"), Ways(environ={}), path=run_dir)
+    Outbox(run_dir, lambda: 0.0).enqueue("report", payload)
+    (run_dir / "outbox" / "000000-folder.json").mkdir()
+    (run_dir / "outbox" / "000000-link.json").symlink_to("gone")
+    (run_dir / "junit").mkdir()
+    (run_dir / "junit" / "1.xml").write_text('<testsuite><testcase classname="t" name="n"/></testsuite>')
+    note_rows(run_dir)
+    faulty.script = ["ok", (200, {}, '{"stored": 1}')]
+    here = settings(report__endpoint=faulty.url, report__own_server=True)
+    result = CliRunner().invoke(app, ["flush", str(run_dir)], obj=here)
+    assert result.exit_code == 3
+    assert "NOT reported (2 kept in the outbox): 000000-folder.json: is no file" in result.output
+    assert [request["path"].partition("?")[0] for request in faulty.requests] == [
+        "/github/callback",
+        "/api/upload/test_run",
+    ]
+
+
+def test_begin_takes_the_latest_run_that_is_planned(
+    tmp_path: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t")
+    (tmp_path / "event.json").write_text(json.dumps({"client_payload": CLIENT_PAYLOAD}))
+    here = settings(report__endpoint=faulty.url, report__event_file="event.json")
+    result = CliRunner().invoke(app, ["begin", "latest"], obj=here)
+    assert isinstance(result.exception, MissingInputError)
+    assert "there is no run with a run.json yet" in str(result.exception)
+    old, new = tmp_path / "runs" / "old", tmp_path / "runs" / "new"
+    for at, folder in enumerate((old, new), start=1):
+        write_json(folder / "run.json", "run", {**IDENTITY, "run_id": at})
+        os.utime(folder / "run.json", (at, at))
+    # What an older run has reported makes it no later.
+    (old / "outbox").mkdir()
+    faulty.script = [(200, {}, '{"ok": true, "status": "in_progress"}')]
+    assert CliRunner().invoke(app, ["begin", "latest"], obj=here).exit_code == 0
+    assert json.loads(faulty.requests[0]["body"])["workflow"]["run_id"] == 2
+    assert [(folder / "dispatch.json").exists() for folder in (old, new)] == [False, True]
 
 
 def test_flush_of_a_run_that_is_not_there_is_said(settings: Callable[..., Settings]) -> None:

@@ -28,6 +28,7 @@ from ci.hud.server.app import create_app
 from ci.hud.server.gate import Gate
 from ci.hud.server.issuers import Issuers
 from ci.hud.server.key_set import KeysUnavailableError
+from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import SILENT_S, sweep
@@ -152,7 +153,7 @@ class World:
         return str(content["detail" if self.mode == "strict" else "error"])
 
     def rows(self) -> list[dict[str, Any]]:
-        return self.store.jobs(limit=1000)
+        return list_jobs(self.store.database, limit=1000)
 
     def states(self) -> dict[str, str]:
         with closing(sqlite3.connect(self.path)) as connection:
@@ -270,6 +271,9 @@ FIELDS: list[tuple[str, Any, int, int, str]] = [
     ("workflow.started_at", 1785000000, 400, 200, "workflow.started_at"),
     ("workflow.completed_at", "2026-13-01T00:00:00Z", 400, 200, "workflow.completed_at"),
     ("workflow.completed_at", "2300-01-01T00:00:00Z", 400, 200, "workflow.completed_at"),
+    ("workflow.completed_at", "2261-12-31T23:59:59-23:59", 400, 200, "workflow.completed_at"),
+    ("workflow.completed_at", "2026-08-01T01:00:00Z", 400, 200, "is before started_at"),
+    ("workflow.started_at", "1970-01-01T00:00:00+14:00", 400, 200, "workflow.started_at"),
     ("workflow.test_results", {"passed": 1, "failed": 2, "skipped": 3, "total": 6}, 200, 200, ""),
     ("workflow.test_results", {"passed": 1, "failed": 2, "skipped": 3}, 200, 200, ""),
     ("workflow.test_results", {}, 200, 200, ""),
@@ -426,6 +430,7 @@ TOKENS: list[tuple[str, Callable[[], str], int, int]] = [
     ("of an unknown key id", lambda: f"Bearer {token_of(kid='k2')}", 401, 401),
     ("without a repository", lambda: f"Bearer {token_of(repository=GONE)}", 401, 401),
     ("with a number for a repository", lambda: f"Bearer {token_of(repository=5)}", 401, 401),
+    ("of half a surrogate pair", lambda: f"Bearer {token_of(iss='https://x' + chr(0xD800))}", 401, 401),
     ("with a path for a repository", lambda: f"Bearer {token_of(repository='a/b/c')}", 403, 403),
     (
         "a registered Buildkite pipeline",
@@ -631,11 +636,11 @@ def test_states_have_upstreams_keys_and_times_are_measured(world: World, payload
     world.post(pull_request(payload))
     world.now += 90
     world.post(pull_request(payload, "completed"))
-    key = f"d-1:{REPOSITORY}:4242:1:pytorch"
+    key = f"d-1:{REPOSITORY}:4242:1:{payload['workflow']['job_name']}"
     assert world.states() == {f"d-1:{REPOSITORY}": "DISPATCHED", key: "COMPLETED"}
     (row,) = world.rows()
     assert (row["queue_time"], row["execution_time"]) == (10.0, 90.0)
-    assert row["dynamoKey"] == f"{REPOSITORY}/d-1/Nightly/pytorch/{row['check_run_id']}"
+    assert row["dynamoKey"] == f"{REPOSITORY}/d-1/Nightly/{row['job_name']}/{row['check_run_id']}"
 
 
 def test_states_last_three_days(world: World, payload: dict[str, Any]) -> None:
@@ -865,7 +870,7 @@ def test_an_upload_of_a_repository_that_is_not_heard_is_refused(
     world.post(payload)
     (row,) = world.rows()
     query = f"workflow_id={row['run_id']}&workflow_run_attempt=1&job_id={row['job_id']}&name=all"
-    for repository, status in (("owner/unknown", 403), ("owner/at-l2", 403), (REPOSITORY, 200)):
+    for repository, status in (("owner/unknown", 403), ("owner/at-l2", 404), (REPOSITORY, 200)):
         headers = {"Authorization": f"Bearer {token_of(repository=repository)}"}
         answer = world.client.post(f"/api/upload/test_run?{query}", content=b"", headers=headers)
         assert answer.status_code == status, answer.text

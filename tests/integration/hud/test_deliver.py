@@ -17,9 +17,12 @@ from ci.config import Settings
 from ci.errors import SettingsError
 from ci.hud.opening import open_server
 from ci.hud.outbox import Outbox
+from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 from test_selection.files import read_json, write_json
+
+from .conftest import CHECK_RUN
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +32,7 @@ TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 
 def stored(settings: Settings) -> list[dict[str, Any]]:
     with closing(Store(settings.state_dir / "hud.sqlite")) as store:
-        return store.jobs(limit=10)
+        return list_jobs(store.database, limit=10)
 
 
 def waiting(run_dir: Path) -> int:
@@ -80,7 +83,7 @@ def test_a_server_that_runs_already_is_used(world: Any, run_dir: Path, settings:
         port = int(url.rpartition(":")[2])
         delivery = world.deliver(run_dir, settings(hud__port=port))
         assert delivery.page == f"{url}/"
-        assert store.count_jobs() == 1
+        assert count_jobs(store.database) == 1
     assert world.lines == [f"HUD: reported; see it at {url}/"]
 
 
@@ -96,7 +99,7 @@ def test_a_stranger_on_the_port_is_not_sent_the_token(
         store = server.store
         here = settings(hud__port=int(url.rpartition(":")[2]))
         assert world.deliver(run_dir, here).outcome == "delivered"
-        assert store.count_jobs() == 0
+        assert count_jobs(store.database) == 0
     assert len(stored(here)) == 1
 
 
@@ -107,7 +110,7 @@ def test_a_server_elsewhere_gets_the_report_and_the_token(
     assert delivery.outcome == "delivered"
     assert world.lines == [f"HUD: reported to {faulty.url}/github/callback"]
     assert faulty.requests[0]["headers"]["Authorization"] == "Bearer s3cret-token"
-    assert json.loads(faulty.requests[0]["body"])["workflow"]["check_run_id"] == "4242-1"
+    assert json.loads(faulty.requests[0]["body"])["workflow"]["check_run_id"] == CHECK_RUN
 
 
 def test_the_cis_check_run_and_artifact_are_told(
@@ -292,3 +295,20 @@ def test_a_kill_between_keeping_and_delivering_loses_nothing(
     assert waiting(run_dir) == 1
     assert world.flush(run_dir, settings(report__endpoint=faulty.url), TOKEN).outcome == "delivered"
     assert waiting(run_dir) == 0
+
+
+def test_the_embedded_store_is_pruned_after_a_report_and_keeps_what_came(
+    world: Any, run_dir: Path, settings: MakeSettings
+) -> None:
+    there = settings()
+    assert world.deliver(run_dir, there).outcome == "delivered"
+    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+        store.put({"dynamoKey": "old", "run_id": "1", "job_id": 1}, None, at=world.now - 200 * 24 * 3600)
+        assert count_jobs(store.database) == 2
+    world.now += 25 * 3600
+    summary = read_json(run_dir / "summary.json", "summary")
+    write_json(run_dir / "summary.json", "summary", {**summary, "exit_code": 0})
+    assert world.deliver(run_dir, there).outcome == "delivered"
+    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+        assert count_jobs(store.database) == 1
+    assert "HUD store: 1 jobs older than 180 days were pruned" in world.lines

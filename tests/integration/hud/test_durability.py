@@ -20,6 +20,7 @@ from ci.config import Settings
 from ci.errors import MissingInputError, RunInUseError
 from ci.hud.callback import Callback
 from ci.hud.cli import app
+from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.store import Store
 
 pytestmark = pytest.mark.integration
@@ -98,7 +99,7 @@ def test_a_server_killed_under_fifty_clients_has_what_it_answered(
             thread.join(60)
     assert posting.others == []
     with closing(Store(tmp_path / ".spyre-ci" / "hud.sqlite")) as store:
-        stored = {int(row["run_id"]) for row in store.jobs(limit=100_000)}
+        stored = {int(row["run_id"]) for row in list_jobs(store.database, limit=100_000)}
     assert set(posting.taken) <= stored
     assert len(posting.taken) >= ENOUGH
 
@@ -118,7 +119,7 @@ def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
 
 def jobs(settings: Settings) -> int:
     with closing(Store(settings.state_dir / "hud.sqlite")) as store:
-        return store.count_jobs()
+        return count_jobs(store.database)
 
 
 def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:

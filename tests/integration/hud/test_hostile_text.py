@@ -6,6 +6,7 @@ import html.parser
 import json
 import re
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ import requests
 from ci.hud.identity import key_of_test
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
+from ci.hud.server.export.site import export
 from ci.hud.server.gate import Gate
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.results import HEADER
@@ -42,10 +44,21 @@ TEXTS = [
     "é" * 3000,
     "%00%0a/../..//..\\?x=1#y",
     "' OR 1=1; DROP TABLE test_run; --",
+    "\x1b[31mred\x1b[0m\x1b]8;;https://evil.example\x07here\x1b]8;;\x07\x9b2J",
+    "\u202d\u202e\u2067\u2068\u2069\u061c\ufeff\u2028\u2029\ufffe",
+    "</script><script>alert(1)</script>",
+    "</SCRIPT ><iframe srcdoc='<script>alert(1)</script>'>",
+    "JaVa\tScRiPt:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "x" * 8000,
+    "\u0301" * 500,
+    "<!--<script>",
 ]
 VOID = frozenset({"meta", "link", "br", "hr", "input", "img", "col"})
 # What pages may have; there is no template with any other.
 TAGS_OF_CODE = frozenset({"script", "img", "iframe", "object", "embed", "base"})
+
+ACTIVE = re.compile(r"[\s\x00-\x20]*(javascript|data:text|vbscript|//)", re.IGNORECASE)
 
 
 class Reader(html.parser.HTMLParser):
@@ -141,8 +154,8 @@ def callback(text: str, number: int) -> dict[str, Any]:
 
 def junit(text: str) -> bytes:
     # What XML cannot hold cannot come this way.
-    said = quoteattr(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text))
-    body = re.sub("[<&>]", "", text)
+    held = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text)
+    said, body = quoteattr(held), re.sub("[<&>]", "", held)
     name = f"<testcase classname={said} name={said} file={said} time='1'>"
     return (
         f"<testsuites><testsuite name={said}>{name}<failure type={said} message={said}>{body}</failure>"
@@ -169,21 +182,26 @@ def rows(text: str, number: int) -> bytes:
     return json.dumps(row).encode()
 
 
-def fill(url: str, text: str) -> None:
+def fill(url: str, text: str, *, first: int = 1) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    for number in (1, 2):
+    for number in (first, first + 1):
         report = callback(text, number)
         answer = requests.post(f"{url}/github/callback", json=report, headers=headers, timeout=TIMEOUT)
         assert answer.status_code == 200, answer.text
-        upload = {"workflow_id": number, "workflow_run_attempt": 1, "job_id": number, "name": text[:1024]}
-        kind, body = ("junit", junit(text)) if number == 1 else ("test_run", rows(text, number))
+        upload: dict[str, int | str] = {
+            "workflow_id": number,
+            "workflow_run_attempt": 1,
+            "job_id": number,
+            "name": text[:1024],
+        }
+        kind, body = ("junit", junit(text)) if number == first else ("test_run", rows(text, number))
         answer = requests.post(
             f"{url}/api/upload/{kind}", params=upload, data=body, headers=headers, timeout=TIMEOUT
         )
         assert answer.status_code == 200, answer.text
     handed = {
         "trusted": {"verified_repo": REPOSITORY, "downstream_repo_level": "L2"},
-        "untrusted": {"callback_payload": callback(text, 3) | {"event_type": text[:64]}},
+        "untrusted": {"callback_payload": callback(text, first + 2) | {"event_type": text[:64]}},
     }
     answer = requests.post(f"{url}/api/crcr/results", json=handed, headers={HEADER: TOKEN}, timeout=TIMEOUT)
     assert answer.status_code == 200, answer.text
@@ -264,3 +282,89 @@ def test_hostile_text_is_text_on_every_page_and_in_every_answer(
             answer = requests.get(url + path, timeout=TIMEOUT)
             assert answer.status_code == 200, (path, answer.text)
             json.loads(answer.content)
+
+
+def exported(path: Path) -> dict[str, str]:
+    """The pages of the static copy of a store, by name."""
+    site = path.with_suffix(".site")
+    with closing(Store(path)) as store:
+        export(store, site, now=NOW + 3600, days=30, runs=100)
+    return {str(page.relative_to(site)): page.read_text("utf-8") for page in site.rglob("*.html")}
+
+
+def test_hostile_text_is_text_in_the_static_copy(folder: Path) -> None:
+    shapes: dict[str, set[str]] = {}
+    for name, texts in (("mild", ["tame"]), ("wild", TEXTS)):
+        path = folder / f"{name}.sqlite"
+        with serving(path) as url:
+            for number, text in enumerate(texts):
+                fill(url, text, first=1 + 3 * number)
+        for page, said in exported(path).items():
+            reader = Reader()
+            reader.feed(said)
+            reader.close()
+            assert reader.open == [], page
+            shapes.setdefault(name, set()).update(reader.seen)
+            active = [address for address in reader.addresses if ACTIVE.match(address)]
+            assert active == [], page
+    assert not shapes["wild"] & TAGS_OF_CODE
+    assert shapes["wild"] <= shapes["mild"] | {"a[href]", "a[rel]"}
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\0", "\ud800 lone \udfff", "\udc80"])
+def test_text_no_column_can_hold_is_refused_or_mended_and_breaks_no_page(folder: Path, text: str) -> None:
+    with serving(folder / f"held-{len(text)}-{ord(text[0])}.sqlite") as url:
+        fill(url, "tame")
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        statuses = Counter[int]()
+        for number, place in enumerate(places(callback("tame", 9)), start=10):
+            report = callback("tame", number)
+            *above, last = place
+            table: Any = report
+            for key in above:
+                table = table[key]
+            table[last] = text
+            body = json.dumps(report).encode()
+            answer = requests.post(f"{url}/github/callback", data=body, headers=headers, timeout=TIMEOUT)
+            assert answer.status_code in {200, 400}, (place, answer.text)
+            statuses[answer.status_code] += 1
+            handed = {
+                "trusted": {"verified_repo": REPOSITORY, "downstream_repo_level": "L2"},
+                "untrusted": {"callback_payload": report},
+            }
+            answer = requests.post(
+                f"{url}/api/crcr/results", data=json.dumps(handed), headers={HEADER: TOKEN}, timeout=TIMEOUT
+            )
+            assert answer.status_code in {200, 400}, (place, answer.text)
+        assert statuses[400] > 0
+        upload: dict[str, str | int] = {"workflow_id": 2, "workflow_run_attempt": 1, "job_id": 2, "name": "b"}
+        answer = requests.post(
+            f"{url}/api/upload/test_run", params=upload, data=rows(text, 2), headers=headers, timeout=TIMEOUT
+        )
+        assert answer.status_code in {200, 400}, answer.text
+        for path in [*pages("tame"), "/runs/2/tests"]:
+            shape(url, path)
+        for path in routes("tame"):
+            answer = requests.get(url + path, timeout=TIMEOUT)
+            assert answer.status_code == 200, (path, answer.text)
+            json.loads(answer.content)
+            answer.content.decode("utf-8")
+
+
+def places(content: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Where a report has text."""
+    if isinstance(content, dict):
+        return [place for key, value in content.items() for place in places(value, (*above, key))]
+    return [above] if isinstance(content, str) else []
+
+
+@pytest.mark.parametrize("query", ["%00", "%ed%a0%80", "%ff%fe", "%c0%80", "%1b[31m", "%e2%80%ae", "a%00b"])
+def test_an_address_with_hostile_bytes_gets_a_page_or_a_plain_refusal(folder: Path, query: str) -> None:
+    with serving(folder / "addresses.sqlite") as url:
+        found = ["/", "/grid", "/tests", "/durations", "/cards", "/compare", "/rollout", "/metrics"]
+        paths = [f"{path}?lane={query}&repo={query}&event={query}" for path in found]
+        paths += [f"/test?id={query}", f"/grid?sha={query}", f"/api/tests/{query}", f"/{query}"]
+        paths += [f"/api/runs?lane={query}&repo={query}", f"/api/crcr/backend_summary?repo={query}"]
+        for path in paths:
+            answer = requests.get(url + path, headers={"Accept": "text/html"}, timeout=TIMEOUT)
+            assert answer.status_code in {200, 400, 404, 422}, (path, answer.text)

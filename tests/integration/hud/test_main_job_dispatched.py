@@ -74,7 +74,7 @@ def test_begin_and_end_are_told_with_the_jobs_check_run_and_a_token_each(
     assert (begun["status"], ended["status"], ended["conclusion"]) == ("in_progress", "completed", "success")
     for one in (begun, ended):
         assert (one["run_id"], one["run_attempt"], one["check_run_id"]) == (987, 2, "53211")
-        assert (one["name"], one["job_name"]) == ("upstream pull request", "pytorch")
+        assert (one["name"], one["job_name"]) == ("upstream pull request", "pytorch (cpu)")
         assert one["started_at"] == begun["started_at"]
     for request in faulty.requests:
         body = json.loads(request["body"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 from ci.config import Settings
 from ci.hud.outbox import Outbox
+from ci.hud.server.store import Store
 from test_selection.files import read_json, write_json
 
-from .conftest import IDENTITY
+from .conftest import CHECK_RUN, IDENTITY
 
 pytestmark = pytest.mark.integration
 
@@ -130,12 +133,56 @@ def test_a_state_that_was_applied_behind_a_500_is_said_and_the_end_is_sent(
     assert "state applied, row possibly lost" in told_json["report"]["warnings"][0]
 
 
-def test_a_400_without_a_fault_before_it_is_a_refusal(
+def test_a_second_end_is_refused(
     world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
 ) -> None:
-    faulty.script = [TRANSITION]
-    delivery = world.begin(run_dir, settings(report__endpoint=faulty.url), environ)
+    faulty.script = [BEGUN, TRANSITION]
+    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), environ)
     assert (delivery.outcome, delivery.report.left[0].outcome) == ("left", "refused")
+    assert waiting(run_dir) == ["completed"]
+
+
+def test_a_run_that_was_begun_in_another_job_is_reported(
+    world: Any, run_dir: Path, settings: MakeSettings, environ: dict[str, str]
+) -> None:
+    # The first job hands on what the run is, not its outbox.
+    here = settings()
+    assert world.begin(run_dir, here, environ).outcome == "delivered"
+    second = run_dir.parent / "second"
+    second.mkdir()
+    for name in ("run.json", "dispatch.json", "summary.json"):
+        shutil.copy(run_dir / name, second / name)
+    delivery = world.deliver(second, here, environ)
+    assert (delivery.outcome, waiting(second)) == ("delivered", [])
+    assert "the relay knew that this job has begun" in delivery.report.warnings[0]
+    with closing(Store(here.state_dir / "hud.sqlite")) as store:
+        rows = store.database.rows("SELECT status, conclusion FROM crcr_workflow_job")
+    assert [dict(row) for row in rows] == [{"status": "completed", "conclusion": "failure"}]
+
+
+@pytest.mark.parametrize("change", ["another url", "gone"])
+def test_a_run_whose_folder_says_something_else_since_its_begin_is_reported(
+    world: Any,
+    run_dir: Path,
+    settings: MakeSettings,
+    faulty: Any,
+    environ: dict[str, str],
+    *,
+    change: str,
+) -> None:
+    here = settings(report__endpoint=faulty.url)
+    faulty.script = [BEGUN, "ok"]
+    assert world.begin(run_dir, here, environ).outcome == "delivered"
+    if change == "gone":
+        (run_dir / "run.json").unlink()
+        summary = read_json(run_dir / "summary.json", "summary")
+        identity = {**IDENTITY, "started_at": "2026-08-01T02:00:00.000Z"}
+        write_json(run_dir / "summary.json", "summary", {**summary, "identity": identity})
+    else:
+        write_json(run_dir / "run.json", "run", {**IDENTITY, "url": "https://ci.example/2"})
+    assert world.deliver(run_dir, here, environ).outcome == "delivered"
+    assert told(faulty) == ["in_progress", "completed"]
+    assert waiting(run_dir) == []
 
 
 def test_a_correction_of_what_the_relay_has_is_not_sent(
@@ -198,7 +245,7 @@ def test_an_event_file_of_the_settings_is_used(
     by_hand = {"SPYRE_CI_HUD_TOKEN": environ["SPYRE_CI_HUD_TOKEN"]}
     assert world.begin(run_dir, here, by_hand).outcome == "delivered"
     workflow = json.loads(faulty.requests[0]["body"])["workflow"]
-    assert workflow["check_run_id"] == "4242-1"
+    assert workflow["check_run_id"] == CHECK_RUN
 
 
 def test_a_server_of_our_own_is_told_of_the_dispatch_first(

@@ -156,3 +156,20 @@ def test_what_cannot_be_made_into_rows_is_told_of_and_writes_nothing(
     assert isinstance(result.exception, error)
     assert said in str(result.exception)
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "most"), [("--run-id", 2**53 - 1), ("--attempt", 2**32 - 1)], ids=["run", "attempt"]
+)
+def test_numbers_the_server_cannot_take_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, most: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("j.xml").write_text(JUNIT)
+    for number, bound in ((0, 1), (most + 1, most), (99999999999999999999, most)):
+        result = call(tmp_path, "j.xml", "--run-id", "1", option, str(number), "--to", "out")
+        assert result.exit_code == 2
+        assert option in result.output
+        assert str(bound) in result.output
+        assert not Path("out").exists()
+    assert call(tmp_path, "j.xml", "--run-id", "1", option, str(most), "--to", "out").exit_code == 0

@@ -11,6 +11,7 @@ import pytest
 
 from ci.config import Settings
 from ci.hud.row_upload import rows_wait
+from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.store import Store
 
 pytestmark = pytest.mark.integration
@@ -100,4 +101,4 @@ def test_junit_that_cannot_be_read_is_told_of_and_the_report_is_there(
     assert delivery.outcome == "left"
     assert "0.xml: is no whole XML" in delivery.reason
     with closing(Store(here.state_dir / "hud.sqlite")) as store:
-        assert store.count_jobs() == 1
+        assert count_jobs(store.database) == 1

@@ -7,7 +7,6 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ import requests
 from ci.hud.callback import MAX_BYTES
 from ci.hud.server.app import create_app
 from ci.hud.server.proof import proof_of_token
+from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
@@ -25,13 +25,6 @@ TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
 REPOSITORY = "torch-spyre/torch-spyre"
 TIMEOUT = 20
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "hud.sqlite")
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def post(url: str, content: Any, headers: dict[str, str] | None = None) -> reque
 def test_a_nightly_is_stored_before_it_is_answered(url: str, store: Store, payload: dict[str, Any]) -> None:
     answer = post(url, payload)
     assert (answer.status_code, answer.json()) == (200, {"ok": True, "status": "completed"})
-    assert store.count_jobs() == 1
+    assert count_jobs(store.database) == 1
 
 
 def test_a_pull_requests_job_is_taken_through_its_states(
@@ -86,7 +79,7 @@ def test_without_the_token_nothing_is_written(
     answer = post(url, payload, headers)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Bearer"
-    assert store.count_jobs() == 0
+    assert count_jobs(store.database) == 0
 
 
 def test_the_path_is_exact_and_takes_posts_only(url: str, payload: dict[str, Any]) -> None:
@@ -272,7 +265,7 @@ def test_many_clients_at_once_lose_nothing(url: str, store: Store, payload: dict
     for thread in threads:
         thread.join(60)
     assert answers == [200] * 100
-    assert store.count_jobs() == 100
+    assert count_jobs(store.database) == 100
 
 
 def test_the_server_says_nothing_on_the_users_terminal(

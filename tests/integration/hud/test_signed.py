@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+from typer.testing import CliRunner, Result
 
 from ci.config import Settings
 from ci.errors import SettingsError
-from ci.hud.hmac_auth import WINDOW_S
+from ci.hud.cli import app
+from ci.hud.hmac_auth import WINDOW_S, HmacAuth
+from ci.hud.identity import job_number
 from ci.hud.row_upload import rows_wait
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
 from ci.hud.server.gate import Gate
+from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
@@ -69,7 +76,7 @@ def test_a_report_and_its_rows_arrive_signed(
     url, store, _ = server
     here = settings(report__endpoint=url, report__own_server=True, report__hmac__name="lab")
     assert world.deliver(junit, here, ENVIRON).outcome == "delivered"
-    assert store.jobs(limit=9)[0]["downstream_repo"] == REPOSITORY
+    assert list_jobs(store.database, limit=9)[0]["downstream_repo"] == REPOSITORY
     assert store.database.rows("SELECT name FROM test_run") == [{"name": "käse"}]
     assert SECRET not in "".join(world.lines)
 
@@ -103,7 +110,127 @@ def test_a_wrong_secret_writes_nothing(
     here = settings(report__endpoint=url, report__hmac__name=name)
     delivery = world.deliver(run_dir, here, {"SPYRE_CI_HUD_HMAC_SECRET": secret})
     assert delivery.report.left[0].outcome == "unauthorized"
-    assert store.count_jobs() == 0
+    assert count_jobs(store.database) == 0
+
+
+def invoke(settings: Settings, monkeypatch: pytest.MonkeyPatch, secret: str, *words: str) -> Result:
+    monkeypatch.setenv("SPYRE_CI_HUD_HMAC_SECRET", secret)
+    return CliRunner().invoke(app, list(words), obj=settings)
+
+
+@pytest.fixture
+def waiting(world: Any, run_dir: Path, settings: MakeSettings) -> Path:
+    """A run whose report waits, because nobody was there."""
+    here = settings(report__endpoint="http://127.0.0.1:1", report__hmac__name="lab")
+    assert world.deliver(run_dir, here, ENVIRON).outcome == "left"
+    return run_dir
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_flush_signs_what_waits_and_says_what_a_wrong_key_or_clock_is(
+    world: Any,
+    waiting: Path,
+    server: tuple[str, Store, list[float]],
+    settings: MakeSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    as_json: bool,
+) -> None:
+    url, store, late_s = server
+    monkeypatch.setattr(time, "time", world.clock)
+    here = settings(report__endpoint=url, report__hmac__name="lab")
+    words = ("flush", str(waiting), *(["--json"] if as_json else []))
+    for secret, wrong_s in (("another-secret-of-thirty-two-chars", 0.0), (SECRET, 3600.0), (SECRET, -3600.0)):
+        late_s[0] = wrong_s
+        told = invoke(here, monkeypatch, secret, *words)
+        assert told.exit_code == 3
+        assert "HTTP 401: " in told.output
+        assert "the signature does not hold, or its time is not within 5 minutes" in told.output
+        assert "SPYRE_CI_HUD_HMAC_SECRET" in told.output
+        assert SECRET not in told.output
+        assert count_jobs(store.database) == 0
+    late_s[0] = 0
+    assert invoke(here, monkeypatch, SECRET, *words).exit_code == 0
+    assert count_jobs(store.database) == 1
+
+
+def signed(url: str, path: str, body: bytes, *, at: float, secret: str = SECRET) -> requests.PreparedRequest:
+    request = requests.Request(
+        "POST", f"{url}{path}", data=body, headers={"Content-Type": "application/json"}
+    )
+    request.auth = HmacAuth("lab", lambda: secret, clock=lambda: at)
+    return request.prepare()
+
+
+def sent(request: requests.PreparedRequest) -> requests.Response:
+    with requests.Session() as session:
+        return session.send(request, timeout=20)
+
+
+def test_a_signed_request_holds_for_its_body_place_and_time_alone(
+    world: Any, server: tuple[str, Store, list[float]], payload: dict[str, Any]
+) -> None:
+    url, store, late_s = server
+    body = json.dumps(payload).encode()
+    changes: list[tuple[str, Any]] = [
+        ("body", body.replace(b"failure", b"success")),
+        ("body", body + b" "),
+        ("url", f"{url}/github/callback?x=1"),
+        ("url", f"{url}/api/dispatch"),
+        ("method", "PUT"),
+    ]
+    for name, value in changes:
+        request = signed(url, "/github/callback", body, at=world.clock())
+        if name == "body":
+            request.headers["Content-Length"] = str(len(value))
+        setattr(request, name, value)
+        assert sent(request).status_code in {401, 405}, (name, value)
+    for late in (WINDOW_S + 1, -WINDOW_S - 1):
+        stale = signed(url, "/github/callback", body, at=world.clock() + late)
+        assert sent(stale).status_code == 401
+    assert count_jobs(store.database) == 0
+    request = signed(url, "/github/callback", body, at=world.clock())
+    assert [sent(request).status_code for _ in range(3)] == [200, 200, 200]
+    # Whoever repeats it within its time changes nothing, and after that is refused.
+    assert count_jobs(store.database) == 1
+    late_s[0] = WINDOW_S + 1
+    refused = sent(request)
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_a_pull_requests_begin_is_signed_and_its_repetition_changes_nothing(
+    world: Any, server: tuple[str, Store, list[float]], payload: dict[str, Any]
+) -> None:
+    url, store, _ = server
+    event = {**payload, "event_type": "pull_request", "delivery_id": "d-1"}
+    begun = {**event, "workflow": {**payload["workflow"], "status": "in_progress"}}
+    dispatch = b'{"delivery_id": "d-1"}'
+    assert sent(signed(url, "/api/dispatch", dispatch, at=world.clock(), secret="x" * 32)).status_code == 401
+    assert sent(signed(url, "/api/dispatch", dispatch, at=world.clock())).status_code == 200
+    request = signed(url, "/github/callback", json.dumps(begun).encode(), at=world.clock())
+    assert sent(request).json() == {"ok": True, "status": "in_progress"}
+    repeated = sent(request)
+    assert (repeated.status_code, repeated.json()) == (200, {"ok": True, "status": "in_progress"})
+    ended = signed(url, "/github/callback", json.dumps(event).encode(), at=world.clock())
+    assert [sent(ended).status_code, sent(ended).status_code] == [200, 200]
+    (job,) = list_jobs(store.database, limit=9)
+    assert (job["status"], job["downstream_repo"]) == ("completed", REPOSITORY)
+
+
+def test_an_upload_whose_signed_body_was_changed_leaves_nothing(
+    world: Any, server: tuple[str, Store, list[float]], payload: dict[str, Any]
+) -> None:
+    url, store, _ = server
+    assert sent(signed(url, "/github/callback", json.dumps(payload).encode(), at=world.clock())).ok
+    job_id = job_number(payload["workflow"]["check_run_id"], repository=REPOSITORY)
+    path = f"/api/upload/junit?workflow_id=4242&workflow_run_attempt=1&job_id={job_id}&name=a"
+    body = b'<testsuite><testcase name="a"/></testsuite>'
+    request = signed(url, path, body, at=world.clock())
+    request.body = body.replace(b'"a"', b'"b"')
+    changed = sent(request)
+    assert (changed.status_code, changed.json()["error"]) == (401, "the body is not the one that was signed")
+    assert store.database.rows("SELECT * FROM upload") == []
+    assert sent(signed(url, path, body, at=world.clock())).json()["stored"] == 1
 
 
 def test_a_secret_wins_over_every_token_and_is_in_no_request(

@@ -10,7 +10,9 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +27,7 @@ from ci.config import Settings
 from ci.errors import MissingInputError, SettingsError
 from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server
+from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
@@ -73,7 +76,7 @@ def test_a_signed_report_is_taken_for_the_repository_of_the_secret(
     with serving(closed_network(settings, tmp_path)) as (url, store, _):
         answer = requests.post(f"{url}/github/callback", json=payload, auth=signing(), timeout=TIMEOUT)
         assert answer.json() == {"ok": True, "status": "completed"}
-        assert store.jobs(limit=1)[0]["downstream_repo"] == REPOSITORY
+        assert list_jobs(store.database, limit=1)[0]["downstream_repo"] == REPOSITORY
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_a_signature_that_does_not_hold_is_a_401(
     with serving(closed_network(settings, tmp_path)) as (url, store, _):
         answer = requests.post(f"{url}/github/callback", json=payload, auth=auth, timeout=TIMEOUT)
         assert answer.status_code == 401
-        assert store.count_jobs() == 0
+        assert count_jobs(store.database) == 0
 
 
 def test_a_body_changed_on_its_way_is_a_401(
@@ -99,7 +102,64 @@ def test_a_body_changed_on_its_way_is_a_401(
         request.body = request.body.replace(b'"failed": 2', b'"failed": 0')
         with requests.Session() as session:
             assert session.send(request, timeout=TIMEOUT).status_code == 401
-        assert store.count_jobs() == 0
+        assert count_jobs(store.database) == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_signed_report_that_is_repeated_is_answered_as_it_was_and_changes_nothing(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any], strict: bool
+) -> None:
+    there = closed_network(settings, tmp_path, hud__strict_upstream=strict)
+    with serving(there) as (url, store, _), requests.Session() as session:
+
+        def signed(content: dict[str, Any], at: float = NOW) -> requests.PreparedRequest:
+            return requests.Request(
+                "POST", f"{url}/github/callback", json=content, auth=signing(at=at)
+            ).prepare()
+
+        def total() -> int:
+            return int(list_jobs(store.database, limit=1)[0]["failed_tests"])
+
+        first = signed(payload)
+        # A refusal is not remembered: what is missing may come.
+        other = signed({**payload, "event_type": "pull_request", "delivery_id": "d-1"})
+        assert session.send(other, timeout=TIMEOUT).status_code == 400
+        assert session.send(first, timeout=TIMEOUT).json() == {"ok": True, "status": "completed"}
+        counts = {"passed": 9, "failed": 0, "skipped": 1}
+        corrected = {**payload, "workflow": {**payload["workflow"], "test_results": counts}}
+        assert session.send(signed(corrected), timeout=TIMEOUT).status_code == 200
+        assert total() == 0
+        first.headers["Authorization"] = first.headers["Authorization"].upper().replace("LAB", "lab")
+        assert session.send(first, timeout=TIMEOUT).json() == {"ok": True, "status": "completed"}
+        assert total() == 0
+        # Said anew, it is a correction of the correction.
+        assert session.send(signed(payload, at=NOW + 1), timeout=TIMEOUT).status_code == 200
+        assert total() == 2
+
+
+def test_signed_rows_that_are_repeated_do_not_come_back(
+    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
+) -> None:
+    with serving(closed_network(settings, tmp_path)) as (url, store, _), requests.Session() as session:
+        requests.post(f"{url}/github/callback", json=payload, auth=signing(), timeout=TIMEOUT)
+        (job,) = store.database.rows("SELECT job_id, run_id FROM crcr_workflow_job")
+        query = {
+            "workflow_id": job["run_id"],
+            "workflow_run_attempt": 1,
+            "job_id": job["job_id"],
+            "name": "a",
+        }
+
+        def signed(name: str) -> requests.PreparedRequest:
+            data = f'<testsuite><testcase name="{name}"/></testsuite>'
+            address = f"{url}/api/upload/junit"
+            return requests.Request("POST", address, params=query, data=data, auth=signing()).prepare()
+
+        first = signed("first")
+        told = {"ok": True, "sent": 1, "stored": 1, "unchanged": ""}
+        for request in (first, signed("second"), first):
+            assert session.send(request, timeout=TIMEOUT).json() == told
+        assert store.database.rows("SELECT name FROM test_run") == [{"name": "second"}]
 
 
 # --- dispatches
@@ -167,6 +227,8 @@ WEBHOOKS = [
     ("no delivery", event("opened"), {"X_GitHub_Delivery": ""}, 400, ""),
     ("a form", event("opened"), {"Content_Type": "application/x-www-form-urlencoded"}, 400, ""),
     ("no JSON", b"{", {}, 400, ""),
+    ("a list of actions", b'{"action": ["opened"]}', {}, 200, "ignored"),
+    ("a table of actions", b'{"action": {}}', {}, 200, "ignored"),
 ]
 
 
@@ -222,7 +284,7 @@ def test_health_stays_open_and_reading_gives_no_right_to_write(
     callback = f"{url}/github/callback"
     assert requests.post(callback, json=payload, headers=bearer(READ), timeout=TIMEOUT).status_code == 401
     assert requests.post(callback, json=payload, headers=bearer(token), timeout=TIMEOUT).status_code == 200
-    assert store.count_jobs() == 1
+    assert count_jobs(store.database) == 1
 
 
 def test_people_sign_in_with_a_form_and_come_back_to_their_page(locked: tuple[str, Store, str]) -> None:
@@ -371,7 +433,7 @@ def test_a_jenkins_job_reports_with_a_token_of_its_plugin(
                 f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT
             )
             assert answer.json() == {"ok": True, "status": "completed"}
-        assert store.jobs(limit=1)[0]["downstream_repo"] == REPOSITORY
+        assert list_jobs(store.database, limit=1)[0]["downstream_repo"] == REPOSITORY
     assert issuing.asked == ["/oidc/jwks"]
 
 
@@ -402,6 +464,32 @@ def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "11")
             assert token not in answer.text
     assert issuing.asked == ["/.well-known/jwks"]
+
+
+def test_an_issuer_whose_keys_drip_holds_up_nobody_else(
+    settings: MakeSettings, faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.hud.server.key_set.TOTAL_S", 1.0)
+    faulty.otherwise = "drip"
+    slow = Issuing()
+    slow.url = faulty.url
+    token = slow.token(repository=REPOSITORY)
+    with serving(settings(hud__issuers=[{"url": slow.url, "audience": "hud"}])) as (url, store, own):
+
+        def post(value: str) -> requests.Response:
+            return requests.post(f"{url}/github/callback", json=payload, headers=bearer(value), timeout=60)
+
+        # More than there are threads.
+        with ThreadPoolExecutor(60) as pool:
+            waiting = [pool.submit(post, token) for _ in range(60)]
+            while not faulty.requests:
+                time.sleep(0.01)
+            assert post(own).status_code == 200
+            assert not all(one.done() for one in waiting)
+            answers = [one.result() for one in waiting]
+        assert {answer.status_code for answer in answers} == {503}
+        assert len(faulty.requests) == 1
+        assert count_jobs(store.database) == 1
 
 
 # --- hostile sockets
@@ -449,7 +537,7 @@ def test_a_request_in_a_request_is_never_taken(
     assert said.count(b"HTTP/1.1 ") <= 1
     assert b" 200 " not in said.split(b"\r\n")[0]
     assert b" 500 " not in said.split(b"\r\n")[0]
-    assert store.count_jobs() == 0
+    assert count_jobs(store.database) == 0
     answer = requests.post(f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT)
     assert answer.status_code == 200
 
@@ -458,7 +546,7 @@ def test_a_body_that_ends_too_soon_writes_nothing(plain: tuple[str, Store, str])
     url, store, token = plain
     head = f"POST /github/callback HTTP/1.1\r\nHost: hud\r\nAuthorization: Bearer {token}\r\n"
     raw(url, head.encode() + b"Content-Length: 100\r\n\r\n{")
-    assert store.count_jobs() == 0
+    assert count_jobs(store.database) == 0
 
 
 def test_a_body_that_drips_is_given_up(
@@ -505,7 +593,7 @@ def test_an_odd_body_is_never_a_crash(
             allowed = {400, 500} if strict and path != "/api/dispatch" else {400}
             assert answer.status_code in allowed, (body[:60], answer.text)
             assert answer.json()
-        assert store.count_jobs() == 0
+        assert count_jobs(store.database) == 0
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -522,6 +610,6 @@ def test_hostile_values_are_kept_as_they_are_or_left_out(
                 f"{url}/github/callback", json=content, headers=bearer(token), timeout=TIMEOUT
             )
             assert answer.status_code == 200, answer.text
-            (row,) = [one for one in store.jobs(limit=50) if one["run_id"] == str(number)]
+            (row,) = [one for one in list_jobs(store.database, limit=50) if one["run_id"] == str(number)]
             assert row["job_name"] == text
         assert requests.get(f"{url}/", timeout=TIMEOUT).status_code == 200

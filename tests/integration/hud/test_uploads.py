@@ -17,6 +17,8 @@ from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
+from .conftest import CHECK_RUN
+
 pytestmark = pytest.mark.integration
 
 TOKEN = "s3cret-token"
@@ -41,13 +43,6 @@ class TestA(unittest.TestCase):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "hud.sqlite")
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def url(store: Store, payload: dict[str, Any]) -> Iterator[str]:
     with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 2000.0)) as base:
         answer = requests.post(f"{base}/github/callback", json=payload, headers=AUTH, timeout=TIMEOUT)
@@ -59,7 +54,7 @@ def send(url: str, kind: str, body: bytes, **changed: Any) -> requests.Response:
     query = {
         "workflow_id": 4242,
         "workflow_run_attempt": 1,
-        "job_id": job_number("4242-1", repository=REPOSITORY),
+        "job_id": job_number(CHECK_RUN, repository=REPOSITORY),
         "name": "1.xml",
         **changed,
     }
@@ -114,7 +109,7 @@ def test_nobody_sends_rows_of_a_job_that_was_not_reported_or_is_anothers(url: st
     assert send(url, "junit", body, workflow_id=1).status_code == 404
     with store.transaction() as connection:
         connection.execute("UPDATE crcr_workflow_job SET downstream_repo = 'some/other'")
-    assert send(url, "junit", body).status_code == 403
+    assert send(url, "junit", body).status_code == 404
     unknown = requests.post(f"{url}/api/upload/junit", data=body, timeout=TIMEOUT)
     assert unknown.status_code == 401
     assert verdicts(store) == {}

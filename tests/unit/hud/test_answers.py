@@ -9,8 +9,10 @@ from ci.hud.answers import Answer, Outcome, classify, one_line
 TRANSITION = '{"error": "callback rejected: invalid state transition delivery_id=1"}'
 
 
-def answer(status: int, body: str = "", *, nightly: bool = True, doubtful: bool = False) -> Answer:
-    return classify(status, body, retry_after=None, nightly=nightly, doubtful=doubtful)
+def answer(
+    status: int, body: str = "", *, nightly: bool = True, doubtful: bool = False, begins: bool = False
+) -> Answer:
+    return classify(status, body, retry_after=None, nightly=nightly, doubtful=doubtful, begins=begins)
 
 
 TABLE = [
@@ -54,8 +56,40 @@ def test_a_refused_transition_is_a_refusal_otherwise(nightly: bool, doubtful: bo
     assert answer(400, TRANSITION, nightly=nightly, doubtful=doubtful).outcome is Outcome.REFUSED
 
 
-def test_another_400_after_a_fault_is_a_refusal() -> None:
-    assert answer(400, "missing name", nightly=False, doubtful=True).outcome is Outcome.REFUSED
+@pytest.mark.parametrize(
+    "body",
+    [
+        TRANSITION,
+        '{"detail": "callback rejected: invalid state transition delivery_id=1 repo=o/r status=in_progress"}',
+        "Invalid state transition",
+    ],
+)
+def test_a_begin_that_is_no_step_was_told_before(body: str) -> None:
+    told = answer(400, body, nightly=False, begins=True)
+    assert told.outcome is Outcome.KNOWN
+    assert told.detail.startswith("the relay knew that this job has begun: ")
+    assert answer(400, body, nightly=True, begins=True).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("begins", [True, False])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "missing name",
+        "",
+        "[]",
+        "{}",
+        '{"detail": "callback rejected: no matching dispatch record"}',
+        '{"detail": "unknown callback status: \'invalid state transition\'"}',
+        '{"error": "workflow.job_name: is wrong (seen: \\"invalid state transition\\")"}',
+        '{"detail": ["callback rejected: invalid state transition"]}',
+        '{"other": "invalid state transition"}',
+    ],
+)
+def test_a_400_that_is_of_the_report_is_a_refusal_even_after_a_fault(body: str, begins: bool) -> None:
+    for doubtful in (True, False):
+        told = answer(400, body, nightly=False, doubtful=doubtful, begins=begins)
+        assert told.outcome is Outcome.REFUSED
 
 
 @pytest.mark.parametrize(("status", "doubtful"), [(500, True), (503, True), (408, True), (429, False)])
@@ -77,7 +111,11 @@ def test_a_redirect_is_named_as_one() -> None:
 
 
 def test_what_settles_and_what_comes_again() -> None:
-    assert {one for one in Outcome if one.settled} == {Outcome.DELIVERED, Outcome.STATE_APPLIED}
+    assert {one for one in Outcome if one.settled} == {
+        Outcome.DELIVERED,
+        Outcome.STATE_APPLIED,
+        Outcome.KNOWN,
+    }
     assert {one for one in Outcome if one.transient} == {Outcome.RATE_LIMITED, Outcome.RETRY}
 
 

@@ -7,22 +7,24 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import UNSET
 
 from ci.errors import BadFileError
 from ci.hud import junit_rows as limits
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import read_rows
-from ci.hud.row_layout import DECODERS
-from ci.hud.rows import NAME_CHARACTERS, TEXT_CHARACTERS, Job
-from ci.hud.server.row_values import chunks, columns_of
+from ci.hud.row_layout import NAME_CHARACTERS, Outcome, TestRun
+from ci.hud.rows import TEXT_CHARACTERS, Job
+from ci.hud.server.row_values import ROWS_PACKED, StoredRow, chunks, stored_rows
 
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=1)
 CASE = b'<testcase classname="a" name="b"/>'
 
 
 def read(body: bytes) -> list[dict[str, Any]]:
-    return list(junit_rows(io.BytesIO(body), JOB, name="1.xml"))
+    return [msgspec.to_builtins(row) for row in junit_rows(io.BytesIO(body), JOB, name="1.xml")]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,8 @@ def read(body: bytes) -> list[dict[str, Any]]:
         (b"<testsuite>" + b"<a>" * 200, "more than 64 deep"),
         (b"<testsuite><testcase>" + b"<rerun/>" * 11_000, "more than 10000 elements"),
         (b"<testsuite>" + b"<a/>" * 1_000_001, "1000000 elements are no test cases"),
-        (b"<testsuite><testcase " + b"x" * (17 << 20), "more than 16777216 bytes"),
+        (b"<testsuite><testcase " + b"x" * (17 << 20), "a tag has more than 2097152 bytes"),
+        (b"<testsuite><testcase " + b"a='>' " * (1 << 20), "a tag has more than 2097152 bytes"),
         (b"<testsuite><testcase><system-out>" + b"x" * (17 << 20), "more than 16777216 bytes"),
     ],
 )
@@ -71,7 +74,7 @@ def test_long_names_stay_apart_and_fit_a_file_of_rows() -> None:
     assert len({row["name"] for row in rows}) == 2
     for row in rows:
         assert len(row["name"]) == NAME_CHARACTERS
-        assert DECODERS["test_run"].decode(json.dumps(row).encode())["name"] == row["name"]
+        assert msgspec.convert(row, TestRun).name == row["name"]
 
 
 def test_texts_of_a_file_of_rows_end_where_those_of_junit_do() -> None:
@@ -82,25 +85,44 @@ def test_texts_of_a_file_of_rows_end_where_those_of_junit_do() -> None:
         "failure": {"message": "m" * 10_000, "text": "t" * 100_000},
         "system-out": {"text": "o" * 100_000},
     }
-    (kept,) = read_rows(io.BytesIO(json.dumps(row).encode()), JOB, kind="test_run", name="rows")
+    (read,) = read_rows(io.BytesIO(json.dumps(row).encode()), JOB, layout=TestRun, name="rows")
+    kept = msgspec.to_builtins(read)
     assert len(kept["failure"]["message"]) == 2000
     assert len(kept["failure"]["text"]) == len(kept["system-out"]["text"]) == TEXT_CHARACTERS
 
 
-def test_long_rows_make_short_pieces() -> None:
-    def rows() -> Iterator[dict[str, Any]]:
-        for number in range(100):
-            failure = {"message": "m", "text": "x" * 1000}
-            case = {"name": str(number), "classname": "", "file": "f", "time": 0.0, "invoking_file": "f"}
-            yield {**case, **JOB.keys(), **({"failure": failure} if number % 2 else {})}
+def stored(number: int, *, text: str) -> Iterator[StoredRow]:
+    rows = (
+        TestRun(
+            workflow_id=JOB.workflow_id,
+            workflow_run_attempt=JOB.workflow_run_attempt,
+            job_id=JOB.job_id,
+            name=str(place),
+            invoking_file="f",
+            failure=Outcome(message="m", text=text) if place % 2 else UNSET,
+        )
+        for place in range(number)
+    )
+    return stored_rows(rows, JOB, upload=1)
 
-    pieces = list(chunks(columns_of(rows(), upload=1), most_rows=40, most_characters=10_000))
-    assert [row["name"] for piece in pieces for row in piece] == [str(number) for number in range(100)]
-    assert {len(piece) for piece in pieces[:-1]} <= {18, 19, 20}
-    assert [
-        len(piece) for piece in chunks(columns_of(rows(), upload=1), most_rows=40, most_characters=10**9)
-    ] == [
-        40,
-        40,
-        20,
+
+def names(piece: list[StoredRow]) -> list[str]:
+    return [row.name for row in piece]
+
+
+def test_long_rows_make_short_chunks() -> None:
+    rows = stored(100, text="x" * 1000)
+    made = list(chunks(rows, names, most_rows=ROWS_PACKED, most_characters=10_000))
+    assert [name for chunk in made for piece in chunk.pieces for name in piece] == list(map(str, range(100)))
+    assert {chunk.rows for chunk in made[:-1]} <= {18, 19, 20}
+
+
+def test_many_rows_are_packed_a_few_at_a_time() -> None:
+    rows = stored(5 * ROWS_PACKED + 1, text="")
+    made = list(chunks(rows, len, most_rows=2 * ROWS_PACKED, most_characters=10**9))
+    few = ROWS_PACKED
+    assert [(one.rows, one.pieces) for one in made] == [
+        (2 * few, [few, few]),
+        (2 * few, [few, few]),
+        (few + 1, [few, 1]),
     ]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,8 @@ class World:
         answers = list(self.answers)
         self._answers = itertools.chain(answers, itertools.repeat(answers[-1]))
 
-    def post(self, payload: dict[str, Any], _: Target, *, doubtful: bool) -> Answer:
+    def post(self, payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
+        assert target is TARGET
         self.sent.append((payload["workflow"]["job_name"], self.now, doubtful))
         return next(self._answers)
 
@@ -150,6 +151,62 @@ def test_a_state_that_was_applied_leaves_the_outbox_with_a_warning(run: Run, tmp
     _, report = run(said(Outcome.STATE_APPLIED, 400))
     assert report.warnings == ("job-0: said state_applied",)
     assert waiting(tmp_path) == []
+
+
+@pytest.fixture
+def begun(payload: dict[str, Any]) -> dict[str, Any]:
+    """A pull request's begin."""
+    workflow = {**payload["workflow"], "status": "in_progress", "conclusion": None, "completed_at": None}
+    echoed = {
+        "pull_request": {"number": 7, "head": {"sha": "a" * 40}},
+        "repository": {"full_name": "pytorch/pytorch"},
+    }
+    return {"event_type": "pull_request", "delivery_id": "d-1", "payload": echoed, "workflow": workflow}
+
+
+@pytest.fixture
+def ended(begun: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+    """Its end."""
+    return {**begun, "workflow": payload["workflow"]}
+
+
+def test_an_end_follows_a_begin_that_somebody_else_told(
+    tmp_path: Path, begun: dict[str, Any], ended: dict[str, Any]
+) -> None:
+    outbox, world = Outbox(tmp_path, lambda: 0), World([said(Outcome.KNOWN, 400), OK])
+    outbox.enqueue("begin", begun)
+    outbox.enqueue("end", ended)
+    report = flush(tmp_path, TARGET, world.effects, budget_s=100, send=world.post)
+    assert (report.delivered, report.left) == (("begin", "end"), ())
+    assert report.warnings == ("begin: said known",)
+
+
+@pytest.mark.parametrize("url", ["https://ci.example/2", "no address"])
+def test_a_begin_that_was_told_before_is_not_sent_again_and_holds_no_end(
+    tmp_path: Path, begun: dict[str, Any], ended: dict[str, Any], url: str
+) -> None:
+    outbox, world = Outbox(tmp_path, lambda: 0), World()
+    outbox.enqueue("begin", begun)
+    assert flush(tmp_path, TARGET, world.effects, budget_s=100, send=world.post).delivered == ("begin",)
+    # Put there by what went before, when such a begin was refused for ever.
+    outbox.enqueue("begin", {**begun, "workflow": {**begun["workflow"], "url": url}})
+    outbox.record(outbox.pending()[0], said(Outcome.REFUSED, 400))
+    outbox.enqueue("end", ended)
+    report = flush(tmp_path, TARGET, world.effects, budget_s=100, send=world.post, again=False)
+    assert (report.delivered, report.left, report.warnings) == (("begin", "end"), (), ())
+    assert len(world.sent) == 2
+    assert waiting(tmp_path) == []
+
+
+def test_an_end_is_held_while_its_begin_is_refused(
+    tmp_path: Path, begun: dict[str, Any], ended: dict[str, Any]
+) -> None:
+    outbox, world = Outbox(tmp_path, lambda: 0), World([said(Outcome.REFUSED, 400)])
+    outbox.enqueue("begin", begun)
+    outbox.enqueue("end", ended)
+    report = flush(tmp_path, TARGET, world.effects, budget_s=100, send=world.post)
+    assert [left.outcome for left in report.left] == ["refused", "held"]
+    assert len(world.sent) == 1
 
 
 def test_doubt_is_remembered_from_attempt_to_attempt_and_from_flush_to_flush(run: Run) -> None:

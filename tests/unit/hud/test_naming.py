@@ -13,7 +13,7 @@ from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
 from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.naming import FIELDS, name_run
-from ci.hud.payload import RunIdentity, nightly_completed
+from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
 from test_selection.files import write_json
 
 GITHUB = {
@@ -67,7 +67,12 @@ def test_the_environment_alone_names_a_job_of_github() -> None:
         "123",
         "123",
     ]
-    assert (named["workflow"], named["job_name"], named["delivery_id"]) == ("Nightly- main", "pytorch", "")
+    assert (named["workflow"], named["job_name"], named["delivery_id"]) == ("Nightly- main", "", "")
+
+
+def test_what_only_a_run_can_tell_is_empty_before_there_is_one() -> None:
+    named = name_run(None, repository="o/r", environ=GITHUB, epoch_s=5)
+    assert (named["check_run_id"], named["job_id"], named["job_name"]) == ("", "", "")
 
 
 def test_no_value_makes_a_line_of_its_own() -> None:
@@ -93,14 +98,16 @@ def test_a_dispatched_job_has_its_delivery_from_the_event(tmp_path: Path) -> Non
     assert name_run(None, repository="o/r", environ={}, epoch_s=1, event_file=event)["delivery_id"] == "d-1"
 
 
-def test_the_verb_prints_lines_json_or_one_field(run_dir: Path, settings: Settings) -> None:
+def test_the_verb_prints_lines_json_or_one_field(
+    run_dir: Path, settings: Settings, identity: RunIdentity
+) -> None:
     def printed(*words: str) -> str:
         result = CliRunner().invoke(app, ["identity", *words], obj=settings)
         assert result.exit_code == 0
         return result.stdout
 
     assert printed(str(run_dir)).splitlines()[:2] == ["run_id=4242", "run_attempt=1"]
-    assert printed("latest", "--field", "check_run_id") == "4242-1\n"
+    assert printed("latest", "--field", "check_run_id") == f"{check_run_of(identity)}\n"
     assert list(json.loads(printed("r1", "--json"))) == list(FIELDS)
     assert printed("r1", "--shard", "0", "--field", "shard_key") == "4242-1-0\n"
     assert json.loads(printed("r1", "--json", "--field", "run_id")) == "4242"
@@ -119,6 +126,13 @@ def test_a_run_that_is_not_there_is_said(settings: Settings, named: str, said: s
     result = CliRunner().invoke(app, ["identity", named], obj=settings)
     assert isinstance(result.exception, MissingInputError)
     assert said in str(result.exception)
+
+
+def test_a_shard_beyond_what_a_number_holds_is_refused(settings: Settings) -> None:
+    result = CliRunner().invoke(app, ["identity", "--shard", str(2**53)], obj=settings)
+    assert result.exit_code == 2
+    assert "--shard" in result.output
+    assert str(2**53 - 1) in result.output
 
 
 @pytest.mark.parametrize(("number", "shard"), [(1, 0), (2**53 - 1, 2047)])

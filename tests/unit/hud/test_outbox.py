@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,53 @@ def test_a_file_that_is_no_report_hides_none(outbox: Outbox, text: str) -> None:
     (bad,) = outbox.unreadable()
     assert isinstance(bad, BadFileError)
     assert str(bad.where).endswith("000000-odd.json")
+
+
+def test_what_is_no_file_hides_no_report(outbox: Outbox) -> None:
+    outbox.enqueue("a", {})
+    (outbox.folder / "000000-folder.json").mkdir()
+    (outbox.folder / "000000-link.json").symlink_to(outbox.folder / "gone")
+    (outbox.folder / "000000-loop.json").symlink_to("000000-loop.json")
+    os.mkfifo(outbox.folder / "000000-pipe.json")
+    assert waiting(outbox) == ["a"]
+    assert [(bad.what, Path(str(bad.where)).name) for bad in outbox.unreadable()] == [
+        ("is no file", f"000000-{kind}.json") for kind in ("folder", "link", "loop", "pipe")
+    ]
+    outbox.enqueue("b", {})
+    assert waiting(outbox) == ["a", "b"]
+
+
+def test_a_file_that_may_not_be_read_hides_no_report(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = outbox.enqueue("a", {})
+    outbox.enqueue("b", {})
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert waiting(outbox) == ["b"]
+    (bad,) = outbox.unreadable()
+    assert (bad.what, bad.where) == ("cannot be read: Permission denied", str(closed))
+
+
+def test_a_report_that_is_sent_while_the_outbox_is_read_is_passed_over(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = outbox.enqueue("a", {})
+    outbox.enqueue("b", {})
+    read = Path.read_bytes
+
+    def send_first(path: Path) -> bytes:
+        if path == moved:
+            path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", send_first)
+    assert waiting(outbox) == ["b"]
+    assert outbox.unreadable() == []
 
 
 def test_hostile_names_do_not_reach_the_file_system(outbox: Outbox) -> None:

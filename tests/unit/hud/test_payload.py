@@ -16,8 +16,10 @@ from ci.hud.making import Ways, ended_of
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
     RunIdentity,
+    check_run_of,
     conclusion_of,
     count_verdicts,
+    job_name_of,
     key_part,
     nightly_completed,
     report_identity,
@@ -41,7 +43,7 @@ def bent(payload: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     return content
 
 
-def test_a_nightly_callback_has_the_contracts_fields(payload: dict[str, Any]) -> None:
+def test_a_nightly_callback_has_the_contracts_fields(payload: dict[str, Any], identity: RunIdentity) -> None:
     sha = payload["delivery_id"]
     assert payload["event_type"] == "nightly"
     assert sha == "0123456789abcdef0123456789abcdef01234567"
@@ -53,8 +55,8 @@ def test_a_nightly_callback_has_the_contracts_fields(payload: dict[str, Any]) ->
         "run_id": 4242,
         "run_attempt": 1,
         "name": "Nightly",
-        "job_name": "pytorch",
-        "check_run_id": "4242-1",
+        "job_name": "pytorch (nightly-main)",
+        "check_run_id": check_run_of(identity),
         "started_at": "2026-08-01T02:00:00.000+00:00",
         "completed_at": "2026-08-01T02:03:05.000+00:00",
         "test_results": {"passed": 7, "failed": 2, "skipped": 1, "total": 10},
@@ -155,8 +157,35 @@ def test_attempts_without_a_check_run_do_not_share_a_row(identity: RunIdentity) 
         Callback.model_validate(nightly_completed(one, run="r", verdicts={}, exit_code=0)).key(REPOSITORY)
         for one in (identity, again)
     ]
-    assert keys[0] == f"{REPOSITORY}/{identity.pytorch_sha}/Nightly/pytorch/4242-1"
+    assert keys[0].startswith(f"{REPOSITORY}/{identity.pytorch_sha}/Nightly/pytorch (nightly-main)/4242-1-")
     assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("other", [{"run": "r2"}, {"workflow": "spyre/other"}, {"job_name": "b"}])
+def test_runs_of_one_number_have_check_runs_of_their_own(
+    identity: RunIdentity, other: dict[str, str]
+) -> None:
+    # A job may run us twice, and Jenkins counts the builds of each job from 1.
+    assert check_run_of(identity) == check_run_of(identity.model_copy(update={"url": "x", "lane": "y"}))
+    assert check_run_of(identity) != check_run_of(identity.model_copy(update=other))
+
+
+@pytest.mark.parametrize(
+    ("job", "lane", "device", "name"),
+    [
+        ("pytorch", "", "spyre", "pytorch (spyre)"),
+        ("pytorch", "nightly-main", "spyre", "pytorch (nightly-main)"),
+        ("nightly-main / 3", "nightly-main", "spyre", "nightly-main / 3"),
+        ("", "nightly-main", "spyre", "nightly-main"),
+        ("pytorch", "", "", "pytorch"),
+        ("", "", "", "spyre-ci"),
+    ],
+)
+def test_a_job_is_named_with_what_tells_a_matrix_legs_apart(
+    identity: RunIdentity, job: str, lane: str, device: str, name: str
+) -> None:
+    one = identity.model_copy(update={"job_name": job, "lane": lane, "device": device})
+    assert job_name_of(one) == name
 
 
 def test_the_check_run_of_the_ci_is_used(identity: RunIdentity) -> None:
@@ -167,13 +196,14 @@ def test_the_check_run_of_the_ci_is_used(identity: RunIdentity) -> None:
 def test_names_the_relay_would_split_are_mended(identity: RunIdentity) -> None:
     odd = identity.model_copy(update={"job_name": "a: b\x00", "pytorch_sha": "2.6.0+sha256:ab/cd"})
     payload = nightly_completed(odd, run="r", verdicts={}, exit_code=0)
-    assert payload["workflow"]["job_name"] == "a- b"
+    assert payload["workflow"]["job_name"] == "a- b- (nightly-main)"
     assert payload["delivery_id"] == "2.6.0+sha256-ab-cd"
     assert check(payload, repository=REPOSITORY) == []
 
 
 def test_a_run_without_names_gets_some(identity: RunIdentity) -> None:
-    bare = identity.model_copy(update={"job_name": "", "workflow": "", "lane": "", "pytorch_sha": ""})
+    nothing = dict.fromkeys(("job_name", "workflow", "lane", "device", "pytorch_sha"), "")
+    bare = identity.model_copy(update=nothing)
     payload = nightly_completed(bare, run="r", verdicts={}, exit_code=0)
     assert payload["workflow"]["name"] == payload["workflow"]["job_name"] == "spyre-ci"
     assert payload["delivery_id"] == "2.13.0"

@@ -7,6 +7,7 @@ import io
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,17 +15,28 @@ from hypothesis import strategies as st
 from ci.errors import BadFileError
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import RowWriter, object_name, read_rows, unpacked
-from ci.hud.row_verdict import told
+from ci.hud.row_layout import TestRun, TestRunSummary
+from ci.hud.row_verdict import Told
+from ci.hud.row_verdict import told as told_of
 from ci.hud.rows import Job, SummaryRows, file_of_class, invoking_file, is_failed, seconds
 
 JOB = Job(workflow_id=4242, workflow_run_attempt=2, job_id=77)
 
 
-def rows_of(xml: str) -> list[dict[str, Any]]:
+def cases_of(xml: str) -> list[TestRun]:
     return list(junit_rows(io.BytesIO(xml.encode()), JOB, name="j.xml"))
 
 
-def write(*rows: dict[str, Any]) -> io.BytesIO:
+def rows_of(xml: str) -> list[dict[str, Any]]:
+    """As a file has them."""
+    return [msgspec.to_builtins(row) for row in cases_of(xml)]
+
+
+def told(row: dict[str, Any]) -> Told:
+    return told_of(msgspec.convert(row, TestRun))
+
+
+def write(*rows: TestRun) -> io.BytesIO:
     written = io.BytesIO()
     with RowWriter(written) as writer:
         for row in rows:
@@ -98,7 +110,22 @@ def test_elements_that_stand_twice_are_an_array() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("0.5", 0.5), ("1,234.5", 1234.5), ("", 0), ("-1", 0), ("nan", 0), ("inf", 0), ("soon", 0), (" 2 ", 2)],
+    [
+        ("0.5", 0.5),
+        ("1,234.5", 1234.5),
+        ("", 0),
+        ("-1", 0),
+        ("nan", 0),
+        ("inf", 0),
+        ("soon", 0),
+        (" 2 ", 2),
+        ("1,5", 1.5),
+        ("0,123", 0.123),
+        ("1,234", 1234),
+        ("1,234,567", 1234567),
+        ("1,2,3", 0),
+        ("12,34.5", 0),
+    ],
 )
 def test_times_are_read_as_junit_writers_give_them(text: str, wanted: float) -> None:
     assert seconds(text) == wanted
@@ -185,15 +212,15 @@ outcomes = st.sampled_from(["", "<failure/>", "<error/>", "<skipped/>", "<rerun/
 @given(cases=st.lists(st.tuples(st.sampled_from("abc"), outcomes, st.floats(0, 1e6)), max_size=20))
 def test_a_summary_adds_up_to_its_rows(cases: list[tuple[str, str, float]]) -> None:
     inside = "".join(f'<testcase classname="{c}" name="n" time="{t!r}">{o}</testcase>' for c, o, t in cases)
-    rows = rows_of(f"<testsuite>{inside}</testsuite>")
+    rows = cases_of(f"<testsuite>{inside}</testsuite>")
     counting = SummaryRows()
     for row in rows:
         counting.add(row)
     summaries = counting.rows()
-    assert sum(one["tests"] for one in summaries) == len(cases)
+    assert sum(one.tests for one in summaries) == len(cases)
     for one in summaries:
-        assert one["tests"] == one["errors"] + one["failures"] + one["skipped"] + one["successes"]
-    assert sum(one["time"] for one in summaries) == pytest.approx(sum(row["time"] for row in rows), abs=1e-3)
+        assert one.tests == one.errors + one.failures + one.skipped + one.successes
+    assert sum(one.time for one in summaries) == pytest.approx(sum(row.time for row in rows), abs=1e-3)
     failed = sum("<failure" in o or "<error" in o or "<rerun" in o for _, o, _ in cases)
     assert sum(map(is_failed, rows)) == failed
 
@@ -205,21 +232,23 @@ text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
 def test_rows_come_back_from_a_file_as_they_went_in(cases: list[tuple[str, str, str]]) -> None:
     escaped = [(c.translate(ESCAPES), n.translate(ESCAPES), o) for c, n, o in cases]
     inside = "".join(f'<testcase classname="{c}" name="{n}" line="3">{o}</testcase>' for c, n, o in escaped)
-    rows = rows_of(f"<testsuite>{inside}</testsuite>")
+    rows = cases_of(f"<testsuite>{inside}</testsuite>")
     written = write(*rows)
-    assert list(read_rows(unpacked(written), JOB, kind="test_run", name="f")) == rows
+    assert list(read_rows(unpacked(written), JOB, layout=TestRun, name="f")) == rows
 
 
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;"})
 
 
 def test_the_same_rows_give_the_same_bytes() -> None:
-    assert write(row_of("<failure/>")).getvalue() == write(row_of("<failure/>")).getvalue()
+    (row,) = cases_of("<testsuite><testcase><failure/></testcase></testsuite>")
+    assert write(row).getvalue() == write(row).getvalue()
     assert object_name("failed_test_runs", JOB) == "failed_test_runs/4242/2"
 
 
-def read(content: bytes, kind: Any = "test_run") -> list[dict[str, Any]]:
-    return list(read_rows(unpacked(io.BytesIO(content)), JOB, kind=kind, name="f.gz"))
+def read(content: bytes, layout: Any = TestRun) -> list[dict[str, Any]]:
+    rows = read_rows(unpacked(io.BytesIO(content)), JOB, layout=layout, name="f.gz")
+    return [msgspec.to_builtins(row) for row in rows]
 
 
 GOOD = {**JOB.keys(), "name": "n", "invoking_file": "f", "classname": "", "file": "", "time": 1.0}
@@ -298,3 +327,93 @@ def test_an_attribute_never_stands_for_an_element() -> None:
     row = row_of("", 'name="a" failure="x" card="c" test_id="y" verdict="passed" properties="p" line="7"')
     assert not {"failure", "card", "test_id", "verdict", "properties"} & set(row)
     assert (row["line"], told(row).verdict) == (7, "passed")
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(GOOD | row).encode() + b"\n" for row in rows)
+
+
+@given(st.lists(st.integers(0, 40_000), max_size=12), st.integers(0, 3))
+def test_lines_are_whole_wherever_a_piece_ends(lengths: list[int], blank: int) -> None:
+    names = [
+        {"name": f"{number}", "system-out": {"text": "o" * length}}
+        for number, length in enumerate(lengths, 1)
+    ]
+    content = (b"\n" * blank).join([lines(one) for one in names])
+    assert [row["name"] for row in read(content)] == [one["name"] for one in names]
+    assert [row["name"] for row in read(content.removesuffix(b"\n"))] == [one["name"] for one in names]
+
+
+@pytest.mark.parametrize("bad", [b"{", b"7", b'{"name": 3}', lines({"line": -1})])
+@pytest.mark.parametrize("before", [0, 3, 2000])
+def test_the_number_of_a_bad_line_is_told_wherever_it_stands(bad: bytes, before: int) -> None:
+    with pytest.raises(BadFileError, match=rf"line {before + 1}: "):
+        read(lines({}) * before + bad + b"\n" + lines({}) * 3)
+
+
+@pytest.mark.parametrize("told_by", ['status="notrun"', 'status="SKIPPED"', 'result="suppressed"'])
+def test_a_case_that_never_ran_is_skipped_also_where_only_an_attribute_says_so(told_by: str) -> None:
+    row = row_of("", f'classname="A" name="b" {told_by}')
+    assert told(row).verdict == "skipped"
+    assert row["skipped"]["message"] == told_by.partition('"')[2].rstrip('"').lower()
+    assert told(row_of("<failure/>", f'classname="A" name="b" {told_by}')).verdict == "failed"
+    assert told(row_of("", 'classname="A" name="b" status="run" result="completed"')).verdict == "passed"
+
+
+def test_a_foreign_property_of_our_name_is_no_identity() -> None:
+    inside = '<properties><property name="id" value="42"/></properties><system-out>card: c</system-out>'
+    said = told(row_of(inside))
+    assert (said.test_id, said.card) == ("sub/test_a.py::TestA::test_b", "")
+
+
+def test_a_junit_file_in_a_name_space_is_one() -> None:
+    case = '<testcase name="a"><failure/></testcase>'
+    xml = f'<testsuites xmlns="urn:x"><testsuite>{case}</testsuite></testsuites>'
+    assert told(rows_of(xml)[0]).verdict == "failed"
+
+
+@pytest.mark.parametrize("cut", [-9, -4, 20])
+def test_a_packed_junit_file_that_was_cut_is_refused(cut: int) -> None:
+    packed = gzip.compress(b"<testsuite>" + b'<testcase name="a"/>' * 2000 + b"</testsuite>", mtime=0)[:cut]
+    with pytest.raises(BadFileError, match=r"j\.xml"):
+        list(junit_rows(unpacked(io.BytesIO(packed)), JOB, name="j.xml"))
+
+
+def test_a_line_is_one_row_and_a_row_one_line() -> None:
+    one = lines({}).rstrip()
+    with pytest.raises(BadFileError, match="line 1: "):
+        read(one + one + b"\n")
+    with pytest.raises(BadFileError, match="line 1: "):
+        read(one.replace(b"{", b"{\n", 1))
+
+
+def test_a_null_is_taken_for_nothing_also_within_an_outcome() -> None:
+    failure = {"message": "m", "type": None, "text": None}
+    (first, second) = read(lines({"failure": failure, "line": None, "properties": {"property": None}}, {}))
+    assert first == GOOD | {"failure": {"message": "m"}}
+    assert second == GOOD
+
+
+@pytest.mark.parametrize(
+    ("told_properties", "kept"),
+    [
+        ([], None),
+        ([{"name": "a", "value": "1"}, {"name": "id", "value": "x"}], {"name": "id", "value": "x"}),
+        ([{"name": "a"}, {"name": "b", "value": "1"}], {"name": "a", "value": ""}),
+    ],
+)
+def test_one_property_of_several_is_kept(told_properties: Any, kept: Any) -> None:
+    (row,) = read(lines({"properties": {"property": told_properties}}))
+    assert row.get("properties") == (None if kept is None else {"property": kept})
+
+
+def test_summaries_are_read_by_their_layout() -> None:
+    counts = {"tests": 2, "errors": 0, "failures": 1, "skipped": 0, "successes": 1, "time": 0.5}
+    one = {**JOB.keys(), "file": "f", "classname": "c", "invoking_file": "f", **counts}
+    assert read(json.dumps(one).encode(), TestRunSummary) == [one]
+    for bad in ({"failures": 3}, {"tests": 10**10}, {"successes": -1}):
+        with pytest.raises(BadFileError, match=r"line 1: "):
+            read(json.dumps(one | bad).encode(), TestRunSummary)
+    del one["tests"]
+    with pytest.raises(BadFileError, match=r"line 1: .*tests"):
+        read(json.dumps(one).encode(), TestRunSummary)

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from ci.hud.identity import key_of_test
 from ci.hud.server.pages.render import NAVIGATION
 
-INDEX = "index.html"
 # What only filters and orders a page, and what it is where nothing is said.
 DEFAULTS = {
     ("/tests", "verdict"): "flaky",

@@ -43,7 +43,7 @@ def _with_problems(database: Database, window: Window) -> frozenset[str]:
             SELECT j.workflow_id AS o_workflow, j.workflow_run_attempt AS o_attempt, j.job_id AS o_job
             {CHOSEN}
         )
-        SELECT t.test_key AS o_key FROM jobs AS b CROSS JOIN test_run AS t
+        SELECT t.test_key AS o_key FROM jobs AS b CROSS JOIN settled_test_run AS t
         WHERE t.workflow_id = b.o_workflow AND t.workflow_run_attempt = b.o_attempt
             AND t.job_id = b.o_job AND t.verdict IN ({marks})
         GROUP BY t.test_key ORDER BY count(*) DESC, t.test_key LIMIT :most

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ci.hud.callback import parse_time
+from ci.hud.callback import stored_time
 from ci.hud.server.pages.words import VERDICTS
 
 WIDTH, HEIGHT = 640.0, 200.0
@@ -61,8 +61,9 @@ class Chart:
 
 
 def epoch(text: str) -> float:
-    """A time of a row as seconds since the epoch."""
-    return parse_time(text).timestamp()
+    """A time of a row as seconds since the epoch; 0 where it has none."""
+    moment = stored_time(text)
+    return moment.timestamp() if moment is not None else 0.0
 
 
 def verdict_bar(counts: Mapping[str, int]) -> list[Segment]:

@@ -10,12 +10,11 @@ from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from ci.hud.server.http import html_answer
 from ci.hud.server.pages import words
-from ci.report.text import clean, one_line
+from ci.report.escaping import harmless_environment
 
 NAVIGATION = (
     ("/", "Summary"),
@@ -29,27 +28,13 @@ NAVIGATION = (
 )
 
 
-def _harmless(value: Any) -> Any:
-    """Every text a template prints, without control characters; what is markup already stays."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("ci.hud.server"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_harmless,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = harmless_environment("ci.hud.server")
     environment.filters |= {
-        "number": lambda value: f"{value:,}",
         "duration": words.duration,
         "when": words.time_text,
         "day": lambda text: words.time_text(text, "%Y-%m-%d"),
         "minute": lambda text: words.time_text(text, "%d %b %H:%M"),
-        "line": one_line,
     }
     environment.globals |= {
         "address": words.address,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ci.hud.callback import parse_time
+from ci.hud.callback import stored_time
 from ci.hud.identity import key_of_test
 
 # Some proxies and servers take no longer address; a test with a longer id is addressed by its key.
@@ -92,7 +92,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def time_text(text: str, form: str = "%Y-%m-%d %H:%M UTC") -> str:
     """A time of a row for people; empty where there is none."""
-    return parse_time(text).strftime(form) if text else ""
+    moment = stored_time(text)
+    return moment.strftime(form) if moment is not None else ""
 
 
 def address(page: str, /, **values: Any) -> str:

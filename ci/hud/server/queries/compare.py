@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
+from ci.hud.server.queries.marks import LEAST_S, NOISE, OF_JOB, Key, Marks, marks_of, noise, rows_of_keys
 
 KINDS = ("new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing")
 BAD = frozenset({"failed", "hardware", "infrastructure", "not_run"})
 GOOD = frozenset({"passed", "flaky", "xpassed", "xfailed"})
-TIMED = frozenset({"passed", "xfailed", "xpassed"})
-# Below, a clock says more of the machine than of the test.
-LEAST_S = 0.05
-# The scale of the normal law's median absolute deviation, and how many of it are more than noise.
-MAD_SCALE, NOISE = 1.4826, 4.0
-# Where all tests of two equal runs take the same time, a tenth still is noise.
-LEAST_SPREAD = math.log(1.1) / NOISE
-# A test's key, and how many rows of it stand before this one.
-Key = tuple[int, int]
+# Beyond so many tests a whole run is read rather than each of them looked up.
+MANY = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +65,16 @@ class Comparison:
     changes: Sequence[Change]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """By kind the tests; by test how many seconds it is off, where its kind is about time."""
+
+    kinds: Mapping[str, Collection[Key]]
+    off: Mapping[Key, float]
+    pace: float
+    spread: float
+
+
 def compare_runs(
     database: Database,
     before: Mapping[str, Value],
@@ -80,106 +84,122 @@ def compare_runs(
     limit: int,
     offset: int,
 ) -> Comparison:
-    """Compare two jobs, rows of `crcr_workflow_job_ranked`; see `compare`."""
-    return compare(_side(database, before), _side(database, after), kind=kind, limit=limit, offset=offset)
+    """Compare two jobs.
 
-
-def compare(
-    before: Mapping[Key, Side], after: Mapping[Key, Side], *, kind: str, limit: int, offset: int = 0
-) -> Comparison:
-    """Compare two runs' tests by their keys; pure.
+    All tests are compared by what is narrow of them; what is wide is read of the changes that are given.
 
     Args:
-        before: of the first run.
-        after: of the second.
+        database: what is asked.
+        before: a row of `crcr_workflow_job_ranked`.
+        after: another.
         kind: one of KINDS, whose changes are given; times by how much they differ, all else by id.
         limit: changes at most.
         offset: changes left out before.
     """
-    both = before.keys() & after.keys()
-    pace, spread = _noise(
-        [(before[key].seconds, after[key].seconds) for key in both if _timed(before[key], after[key])]
-    )
-    found: dict[str, list[Change]] = {name: [] for name in KINDS}
-    for key in before.keys() | after.keys():
-        old, new = before.get(key), after.get(key)
-        one = new or old
-        assert one is not None  # noqa: S101  # the key is of one of them
-        for name in _kinds(old, new, pace, spread):
-            found[name].append(Change(kind=name, test_id=one.test_id, place=one.place, before=old, after=new))
-    chosen = sorted(found[kind], key=_order)
+    old, new = marks_of(database, before), marks_of(database, after)
+    found = _compare(old, new)
+    named = before if kind == "vanished" else after
+    chosen = _page(database, named, found.kinds[kind], found.off, limit=limit, offset=offset)
+    sides = _sides(database, before, chosen), _sides(database, after, chosen)
     return Comparison(
-        before=len(before),
-        after=len(after),
-        both=len(both),
-        counts={name: len(found[name]) for name in KINDS},
-        pace=pace,
-        limit=pace * math.exp(NOISE * spread),
-        changes=chosen[offset : offset + limit],
+        before=len(old.verdicts),
+        after=len(new.verdicts),
+        both=len(old.verdicts) - len(found.kinds["vanished"]),
+        counts={name: len(found.kinds[name]) for name in KINDS},
+        pace=found.pace,
+        limit=found.pace * math.exp(NOISE * found.spread),
+        changes=[_change(kind, sides[0].get(key), sides[1].get(key)) for key in chosen],
     )
 
 
-def _kinds(old: Side | None, new: Side | None, pace: float, spread: float) -> list[str]:
-    if old is None:
-        bad = new is not None and new.verdict in BAD
-        return ["appeared", *(["new failures"] if bad else [])]
-    if new is None:
-        return ["vanished"]
-    found = []
-    if new.verdict in BAD:
-        found.append("still failing" if old.verdict in BAD else "new failures")
-    elif old.verdict in BAD and new.verdict in GOOD:
-        found.append("fixed")
-    if new.verdict == "flaky":
-        found.append("flaky")
-    if _timed(old, new):
-        off = math.log(new.seconds / old.seconds / pace)
-        if abs(off) > NOISE * spread and abs(new.seconds - old.seconds * pace) > LEAST_S:
-            found.append("slower" if off > 0 else "faster")
-    return found
-
-
-def _timed(old: Side, new: Side) -> bool:
-    return old.verdict in TIMED and new.verdict in TIMED and old.seconds >= LEAST_S and new.seconds >= LEAST_S
-
-
-def _noise(times: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The pace of the second run, and the spread of the ratios around it, of their logarithms."""
-    logs = [math.log(new / old) for old, new in times]
-    if not logs:
-        return 1.0, LEAST_SPREAD
-    middle = median(logs)
-    spread = MAD_SCALE * median(abs(one - middle) for one in logs)
-    return math.exp(middle), max(spread, LEAST_SPREAD)
-
-
-def _order(change: Change) -> tuple[float, str, int]:
-    old, new = change.before, change.after
-    worth = -abs(new.seconds - old.seconds) if change.kind in {"slower", "faster"} and old and new else 0.0
-    return worth, change.test_id, change.place
-
-
-def _side(database: Database, job: Mapping[str, Value]) -> dict[Key, Side]:
-    rows = database.rows(
-        "SELECT test_key, invoking_file, test_id, place, verdict, time, card, message FROM test_run "
-        "WHERE workflow_id = :workflow AND workflow_run_attempt = :attempt AND job_id = :job",
-        job_values(job),
-    )
-    by_key: dict[int, list[Row]] = {}
-    for row in rows:
-        by_key.setdefault(row["test_key"], []).append(row)
-    # Two files of a job may tell of the same test: its first row is compared with its first, and so on.
-    return {
-        (key, number): Side(
-            test_id=row["test_id"],
-            place=row["place"],
-            verdict=row["verdict"],
-            seconds=row["time"],
-            card=row["card"],
-            message=row["message"],
-        )
-        for key, same in by_key.items()
-        for number, row in enumerate(
-            same if len(same) == 1 else sorted(same, key=lambda row: (row["invoking_file"], row["verdict"]))
-        )
+def _compare(before: Marks, after: Marks) -> _Found:
+    old, new = before.verdicts, after.verdicts
+    bad_before = {key for key, verdict in old.items() if verdict in BAD}
+    bad_after = {key for key, verdict in new.items() if verdict in BAD}
+    kinds: dict[str, Collection[Key]] = {
+        "new failures": bad_after - bad_before,
+        "still failing": bad_after & bad_before,
+        "fixed": [key for key in bad_before if new.get(key) in GOOD],
+        "flaky": [key for key, verdict in new.items() if verdict == "flaky" and key in old],
+        "appeared": new.keys() - old.keys(),
+        "vanished": old.keys() - new.keys(),
     }
+    times = [
+        (key, took, later)
+        for key, took in before.seconds.items()
+        if (later := after.seconds.get(key)) is not None
+    ]
+    pace, spread = noise([(took, later) for _, took, later in times])
+    slower, faster = dict[Key, float](), dict[Key, float]()
+    for key, took, later in times:
+        if abs(later - took * pace) > LEAST_S:
+            off = math.log(later / took / pace)
+            if abs(off) > NOISE * spread:
+                (slower if off > 0 else faster)[key] = abs(later - took)
+    kinds |= {"slower": slower, "faster": faster}
+    return _Found(kinds=kinds, off=slower | faster, pace=pace, spread=spread)
+
+
+def _page(
+    database: Database,
+    job: Mapping[str, Value],
+    keys: Collection[Key],
+    off: Mapping[Key, float],
+    *,
+    limit: int,
+    offset: int,
+) -> list[Key]:
+    """Those far off come first, then ids in their order, which are asked for only where they decide."""
+    worths = sorted(-off.get(key, 0.0) for key in keys)
+    within = worths[offset : offset + limit]
+    if not within:
+        return []
+    near = [key for key in keys if within[0] <= -off.get(key, 0.0) <= within[-1]]
+    names = _names(database, job, near)
+    near.sort(key=lambda key: (-off.get(key, 0.0), names[_test_key(key)], _number(key)))
+    start = offset - bisect_left(worths, within[0])
+    return near[start : start + limit]
+
+
+def _names(
+    database: Database, job: Mapping[str, Value], keys: Collection[Key]
+) -> Mapping[int, tuple[str, int]]:
+    """Id and place of tests, by key."""
+    asked = {_test_key(key) for key in keys}
+    if len(asked) > MANY:
+        query = f"SELECT test_key, test_id, place FROM settled_test_run WHERE {OF_JOB}"  # noqa: S608  # our names
+        every = database.tuples(query, job_values(job))
+        return {key: (test_id, place) for key, test_id, place in every}
+    rows = rows_of_keys(database, job, asked, "verdict, test_id, place")
+    return {_test_key(key): (row["test_id"], row["place"]) for key, row in rows}
+
+
+def _sides(database: Database, job: Mapping[str, Value], keys: Sequence[Key]) -> dict[Key, Side]:
+    columns = "test_id, place, verdict, time, card, message"
+    rows = rows_of_keys(database, job, {_test_key(key) for key in keys}, columns)
+    return {key: _side(row) for key, row in rows}
+
+
+def _side(row: Row) -> Side:
+    return Side(
+        test_id=row["test_id"],
+        place=row["place"],
+        verdict=row["verdict"],
+        seconds=row["time"],
+        card=row["card"],
+        message=row["message"],
+    )
+
+
+def _change(kind: str, before: Side | None, after: Side | None) -> Change:
+    one = after or before
+    assert one is not None  # noqa: S101  # the key is of one of them
+    return Change(kind=kind, test_id=one.test_id, place=one.place, before=before, after=after)
+
+
+def _test_key(key: Key) -> int:
+    return key if isinstance(key, int) else key[0]
+
+
+def _number(key: Key) -> int:
+    return 0 if isinstance(key, int) else key[1]

@@ -105,7 +105,7 @@ def problems_of_run(database: Database, job: Mapping[str, Value]) -> list[Proble
     """
     groups = database.rows(
         f"""
-        SELECT verdict, cause, message, card, count(*) AS number FROM test_run
+        SELECT verdict, cause, message, card, count(*) AS number FROM settled_test_run
         WHERE {_OF_JOB} AND {PROBLEM}
         GROUP BY verdict, cause, message, card ORDER BY number DESC, verdict, cause, message, card LIMIT :most
         """,  # noqa: S608  # our names
@@ -141,7 +141,7 @@ def _examples(database: Database, job: Mapping[str, Value]) -> dict[tuple[str, s
         WITH numbered AS (
             SELECT verdict, cause, message, test_id, test_key, place, card, time, attempts,
                 row_number() OVER (PARTITION BY verdict, cause, message ORDER BY test_id, place) AS standing
-            FROM test_run WHERE {_OF_JOB} AND {PROBLEM}
+            FROM settled_test_run WHERE {_OF_JOB} AND {PROBLEM}
         )
         SELECT * FROM numbered WHERE standing <= :examples ORDER BY test_id, place LIMIT :most
         """,  # noqa: S608  # our names
@@ -206,7 +206,7 @@ def seen(database: Database, keys: Iterable[str]) -> dict[tuple[str, str], Row]:
         f"""
         SELECT t.test_key AS o_key, t.verdict AS o_verdict, count(DISTINCT j.id) AS number,
             min(j.started_at) AS first_seen, max(j.started_at) AS last_seen
-        FROM test_run AS t
+        FROM settled_test_run AS t
         JOIN crcr_workflow_job_ranked AS j
             ON j.job_id = t.job_id AND j.workflow_id = t.workflow_id
             AND j.workflow_run_attempt = t.workflow_run_attempt

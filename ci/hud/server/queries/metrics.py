@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from ci.hud.callback import parse_time
+from ci.hud.callback import stored_epoch
 from ci.hud.server.queries.by_day import DayVerdict
 from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.outages import LIMIT_S, Outage, outages
@@ -98,8 +98,7 @@ def cycle_seconds(jobs: Iterable[Job]) -> Mapping[tuple[str, str], float]:
     for job in jobs:
         by_commit.setdefault((job.repo, job.sha), []).append(job)
     return {
-        key: max(_epoch(job.completed_at) for job in group)
-        - min(_epoch(job.started_at) - (job.queue_s or 0.0) for job in group)
+        key: max(0.0, _last_end(group) - _first_begin(group))
         for key, group in by_commit.items()
         if all(job.done and job.completed_at for job in group)
     }
@@ -127,5 +126,9 @@ def _monday(day: str) -> str:
     return (when - timedelta(days=when.weekday())).isoformat()
 
 
-def _epoch(text: str) -> float:
-    return parse_time(text).timestamp()
+def _first_begin(group: Iterable[Job]) -> float:
+    return min(stored_epoch(job.started_at) - (job.queue_s or 0.0) for job in group)
+
+
+def _last_end(group: Iterable[Job]) -> float:
+    return max(stored_epoch(job.completed_at) for job in group)

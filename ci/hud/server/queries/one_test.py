@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.hud.callback import parse_time
+from ci.hud.callback import stored_epoch
 from ci.hud.server.database import Database, Row
 from ci.hud.server.queries.window import LANE, Window
 from ci.report.flakes import FlakyTest, Outcome, flaky_test
@@ -80,7 +80,7 @@ def history_of_test(database: Database, key: int, window: Window) -> TestHistory
             j.pytorch_head_sha AS o_sha, j.run_attempt AS o_attempt, j.superseded AS o_superseded,
             j.started_at AS o_started, coalesce(d.run, '') AS o_name, j.delivery_id AS o_delivery,
             j.run_id AS o_run_id, j.workflow_name AS o_workflow, j.job_name AS o_job
-        FROM test_run AS t
+        FROM settled_test_run AS t
         JOIN crcr_workflow_job_ranked AS j
             ON j.job_id = t.job_id AND j.workflow_id = t.workflow_id
             AND j.workflow_run_attempt = t.workflow_run_attempt
@@ -125,7 +125,7 @@ def _outcome(run: TestRun, failed_before: set[str]) -> Outcome:
         verdict="flaky" if flaky else run.verdict,
         card=run.card or None,
         commit=str(run.run),
-        at=parse_time(run.started_at).timestamp(),
+        at=stored_epoch(run.started_at),
     )
 
 

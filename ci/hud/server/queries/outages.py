@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from ci.hud.callback import NIGHTLY_EVENTS, parse_time
+from ci.hud.callback import NIGHTLY_EVENTS, stored_epoch
 from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.window import DAY_S, moment
 
@@ -120,11 +120,7 @@ def _runs(jobs: Sequence[Job]) -> list[tuple[float, float, bool, int]]:
     made = []
     for group in by_run.values():
         ordered = sorted(group, key=lambda job: (job.green, job.started_at, job.id))
-        ends = [_epoch(job.completed_at or job.started_at) for job in group]
-        start = min(_epoch(job.started_at) for job in group)
-        made.append((start, max(ends), all(job.green for job in group), ordered[0].id))
+        ends = [stored_epoch(job.completed_at or job.started_at) for job in group]
+        start = min(stored_epoch(job.started_at) for job in group)
+        made.append((start, max(start, *ends), all(job.green for job in group), ordered[0].id))
     return sorted(made)
-
-
-def _epoch(text: str) -> float:
-    return parse_time(text).timestamp()

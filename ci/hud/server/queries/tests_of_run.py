@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ci.hud.server.database import Database, Value
+from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
+from ci.hud.server.queries.far import by_time, by_verdict
+from ci.hud.server.queries.marks import OF_JOB
 
-_OF_JOB = "workflow_id = :workflow AND workflow_run_attempt = :attempt AND job_id = :job"
+# After so many left out, what is sorted is narrower than rows.
+FAR = 10_000
+_COLUMNS = "test_id, test_key, place, file, verdict, cause, card, time, attempts, message"
 ORDERS = {"verdict": "verdict, test_id, place", "time": "time DESC, test_id, place"}
 
 
@@ -66,16 +70,13 @@ def run_tests(
         order: `verdict` (problems come first) or `time` (the slowest come first).
     """
     values = {**job_values(job), "verdict": verdict, "file": file, "card": card}
-    conditions = [_OF_JOB]
-    conditions += [f"{name} = :{name}" for name in ("verdict", "file", "card") if values[name]]
-    where = " AND ".join(conditions)
-    (count,) = database.rows(f"SELECT count(*) AS number FROM test_run WHERE {where}", values)  # noqa: S608
-    rows = database.rows(
-        "SELECT test_id, test_key, place, file, verdict, cause, card, time, attempts, message "  # noqa: S608
-        f"FROM test_run WHERE {where} ORDER BY {ORDERS[order]} LIMIT :limit OFFSET :offset",
-        {**values, "limit": limit, "offset": offset},
-    )
-    return int(count["number"]), [
+    more = "".join(f" AND {name} = :{name}" for name in ("verdict", "file", "card") if values[name])
+    (count,) = database.rows(f"SELECT count(*) AS number FROM settled_test_run WHERE {OF_JOB}{more}", values)  # noqa: S608
+    total = int(count["number"])
+    # A file's or a card's tests are not in the narrow index of times, and they are fewer.
+    far = offset >= FAR and not (order == "time" and (file or card))
+    rows = _page(database, more, values, total=total, limit=limit, offset=offset, order=order, far=far)
+    return total, [
         TestRow(
             test_id=row["test_id"],
             test_key=str(row["test_key"]),
@@ -92,13 +93,35 @@ def run_tests(
     ]
 
 
+def _page(
+    database: Database,
+    more: str,
+    values: Mapping[str, Value],
+    *,
+    total: int,
+    limit: int,
+    offset: int,
+    order: str,
+    far: bool,
+) -> Sequence[Row]:
+    if far and order == "verdict":
+        return by_verdict(database, more, values, _COLUMNS, total=total, limit=limit, offset=offset)
+    if far:
+        return by_time(database, more, values, _COLUMNS, limit=limit, offset=offset)
+    return database.rows(
+        f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
+        f"ORDER BY {ORDERS[order]} LIMIT :limit OFFSET :offset",
+        {**values, "limit": limit, "offset": offset},
+    )
+
+
 def files_of_run(database: Database, job: Mapping[str, Value], *, limit: int) -> list[FileRow]:
     """The files of a run, the slowest first."""
     rows = database.rows(
         f"""
         SELECT file, sum(tests) AS all_tests, sum(failures + errors) AS all_failed,
             sum(skipped) AS all_skipped, sum(successes) AS all_passed, sum(time) AS all_seconds
-        FROM test_run_summary WHERE {_OF_JOB} GROUP BY file ORDER BY all_seconds DESC, file LIMIT :limit
+        FROM test_run_summary WHERE {OF_JOB} GROUP BY file ORDER BY all_seconds DESC, file LIMIT :limit
         """,  # noqa: S608  # our names
         {**job_values(job), "limit": limit},
     )

@@ -42,7 +42,7 @@ def worst_tests(database: Database, window: Window, verdict: str) -> tuple[int, 
                 count(DISTINCT b.o_run) AS runs,
                 count(DISTINCT t.card) AS cards, min(b.o_started) AS first_seen, max(b.o_started) AS last_seen
             FROM jobs AS b
-            CROSS JOIN test_run AS t
+            CROSS JOIN settled_test_run AS t
             WHERE t.workflow_id = b.o_workflow AND t.workflow_run_attempt = b.o_attempt
                 AND t.job_id = b.o_job AND t.verdict = :verdict
             GROUP BY t.test_key

@@ -9,6 +9,7 @@ import pytest
 from ci.errors import BadFileError, MissingInputError, RunInUseError, UsageError
 from ci.hud.callback import Callback
 from ci.hud.server.backup import back_up, restore
+from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.store import Store
 from ci.hud.server.using import InUse
 
@@ -23,7 +24,7 @@ def store_of(path: Path, payload: dict[str, Any], jobs: int) -> Store:
 
 def jobs_in(path: Path) -> int:
     store = Store(path)
-    number = store.count_jobs()
+    number = count_jobs(store.database)
     store.close()
     return number
 
@@ -37,7 +38,7 @@ def test_a_store_in_use_is_copied_and_the_copy_put_in_place(tmp_path: Path, payl
     store = store_of(path, payload, 3)
     assert back_up(path, copy) == 3
     store_of(path, {**payload, "delivery_id": "later"}, 2).close()
-    assert store.count_jobs() == 5
+    assert count_jobs(store.database) == 5
     store.close()
     jobs, kept = restore(copy, path, stamp="now")
     assert (jobs, jobs_in(path)) == (3, 3)

@@ -1,28 +1,83 @@
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.hud.server.database import Row, Value
 from ci.hud.server.pages.words import VERDICTS
-from ci.hud.server.queries.compare import BAD, KINDS, Side, compare
+from ci.hud.server.queries import compare as compare_module
+from ci.hud.server.queries.compare import BAD, KINDS, Comparison, compare_runs
+from ci.hud.server.queries.marks import middle_of
+from ci.hud.server.row_values import COLUMNS, StoredRow
+from ci.hud.server.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
+from tests.unit.hud.server.plain_compare import compare, sides_of
 
+DEFAULTS = dict(zip(reversed(COLUMNS), reversed(StoredRow.__struct_defaults__), strict=False))
 SIDES = st.dictionaries(
     st.integers(1, 40), st.tuples(st.sampled_from(sorted(VERDICTS)), st.floats(0, 1e4)), max_size=30
 )
 
 
-def side(key: int, verdict: str = "passed", seconds: float = 1.0) -> Side:
-    return Side(test_id=f"t{key}", place=0, verdict=verdict, seconds=seconds, card="", message="")
+class Jobs:
+    """Two jobs' rows of tests in SQLite's memory, compared as the server does."""
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect(":memory:")
+        self.connection.row_factory = sqlite3.Row
+        for statement in (
+            TESTS,
+            "CREATE INDEX test_history ON test_run (test_key, workflow_id)",
+            TESTS_OF_JOB,
+            UPLOADS,
+            SETTLED,
+        ):
+            self.connection.execute(statement)
+
+    def put(self, job: int, rows: list[Row]) -> None:
+        self.connection.execute("DELETE FROM test_run WHERE job_id = ?", (job,))
+        marks = ", ".join(f":{name}" for name in COLUMNS)
+        self.connection.executemany(
+            f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({marks})",  # noqa: S608
+            [dict.fromkeys(COLUMNS, "") | DEFAULTS | job_of(job) | row for row in rows],
+        )
+
+    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        return [dict(row) for row in self.connection.execute(query, dict(values or {}))]
+
+    def tuples(self, query: str, values: Mapping[str, Value] | None = None) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.connection.execute(query, dict(values or {}))]
+
+
+JOBS = Jobs()
+
+
+def job_of(number: int) -> dict[str, int]:
+    return {"workflow_id": 1, "workflow_run_attempt": 1, "job_id": number}
+
+
+def row_of(key: int, verdict: str = "passed", seconds: float = 1.0, file: str = "f") -> Row:
+    # Ids are not in the order of keys.
+    told = {"test_id": f"t{key * 7 % 41}", "message": f"m{key}" if verdict == "failed" else ""}
+    return told | {"test_key": key, "verdict": verdict, "time": seconds, "invoking_file": file}
+
+
+def asked(before: list[Row], after: list[Row], kind: str, *, limit: int, offset: int) -> Comparison:
+    JOBS.put(1, before)
+    JOBS.put(2, after)
+    return compare_runs(JOBS, job_of(1), job_of(2), kind=kind, limit=limit, offset=offset)
 
 
 def compared(
     before: dict[int, Any], after: dict[int, Any], kind: str = "slower", *, limit: int = 1000, offset: int = 0
 ) -> Any:
-    sides = [{(key, 0): side(key, *value) for key, value in one.items()} for one in (before, after)]
-    return compare(sides[0], sides[1], kind=kind, limit=limit, offset=offset)
+    rows = [[row_of(key, *value) for key, value in one.items()] for one in (before, after)]
+    return asked(rows[0], rows[1], kind, limit=limit, offset=offset)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +98,41 @@ def compared(
 def test_each_kind_of_change_has_its_name(old: Any, new: Any, kind: str) -> None:
     same = dict.fromkeys(range(2, 20), ("passed", 1.0))
     found = compared(same | ({1: old} if old else {}), same | ({1: new} if new else {}), kind)
-    assert [one.test_id for one in found.changes] == ["t1"]
+    assert [one.test_id for one in found.changes] == ["t7"]
     assert found.counts[kind] == 1
+
+
+ROWS = st.lists(
+    st.builds(
+        row_of,
+        st.integers(1, 25),
+        st.sampled_from(sorted(VERDICTS)),
+        st.one_of(st.sampled_from([0.0, 0.05, 1.0, 2.0]), st.floats(0, 1e4)),
+        st.sampled_from("abc"),
+    ),
+    max_size=40,
+    # Of rows that are the same in file and verdict nobody can say which is the first.
+    unique_by=lambda row: (row["test_key"], row["invoking_file"], row["verdict"]),
+)
+
+
+@given(ROWS, ROWS, st.integers(0, 9), st.integers(1, 9), st.sampled_from([0, 5000]))
+def test_runs_are_compared_as_test_by_test(
+    before: list[Row], after: list[Row], offset: int, limit: int, many: int
+) -> None:
+    sides = [sides_of([DEFAULTS | row for row in rows]) for rows in (before, after)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare_module, "MANY", many)
+        for kind in KINDS:
+            found = asked(before, after, kind, limit=limit, offset=offset)
+            assert found == compare(sides[0], sides[1], kind=kind, limit=limit, offset=offset)
+
+
+@given(st.integers(2000, 6000), st.integers(1, 5000), st.randoms(use_true_random=False))
+def test_the_middle_of_many_values_is_their_median(number: int, kinds: int, draw: Any) -> None:
+    values = [draw.randrange(kinds) * 0.37 for _ in range(number)]
+    assert middle_of(values) == median(values)
+    assert middle_of(sorted(values)) == median(values)
 
 
 def test_a_run_that_is_slower_as_a_whole_has_no_slower_tests() -> None:

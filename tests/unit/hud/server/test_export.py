@@ -35,7 +35,7 @@ def made(body: str, title: str = "A &amp; B", *, there: bool = True) -> str:
 
 def chosen(**told: object) -> Chosen:
     values = {"days": 30, "runs": frozenset({7}), "listed": 1, "pairs": frozenset({("3", "7")})}
-    return Chosen(**{**values, "tests": frozenset({str(key_of_test("t"))}), **told})  # type: ignore[arg-type]
+    return Chosen(**{**values, "tests": frozenset({str(key_of_test("t"))}), **told})  # type: ignore[arg-type]  # of any field
 
 
 @given(TEXTS, TEXTS)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from ci.config.hud_model import Issuer
 from ci.hud.server.issuers import Issuers, TokenRefusedError
-from ci.hud.server.key_set import MAX_KEYS, KeySet, KeysUnavailableError, public_keys
+from ci.hud.server.key_set import FRESH_S, MAX_KEYS, KeySet, KeysUnavailableError, public_keys
 
 NOW = 1_785_000_000.0
 ISSUER = "https://issuer.example"
@@ -203,3 +203,32 @@ def test_known_keys_outlive_their_issuer_by_a_day_and_no_more() -> None:
     source.now += 2 * 3600
     with pytest.raises(KeysUnavailableError):
         source.set.key("k1")
+
+
+def test_a_key_that_is_known_is_used_while_another_request_asks_for_newer_ones() -> None:
+    now, asked = [NOW], []
+
+    def fetch(url: str) -> Any:
+        asked.append(url)
+        if len(asked) > 1:
+            # As from another thread: this one holds the lock.
+            assert keys.key("k1") is not None
+        return {"keys": [jwk()]}
+
+    keys = KeySet(f"{ISSUER}/jwks", clock=lambda: now[0], fetch=fetch)
+    assert keys.key("k1") is not None
+    now[0] += FRESH_S + 1
+    assert keys.key("k1") is not None
+    assert len(asked) == 2
+
+
+def test_who_waits_for_keys_that_do_not_come_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci.hud.server.key_set.TOTAL_S", 0.01)
+
+    def fetch(_: str) -> Any:
+        with pytest.raises(KeysUnavailableError, match="does not answer"):
+            keys.key("k1")
+        return {"keys": [jwk()]}
+
+    keys = KeySet(f"{ISSUER}/jwks", clock=lambda: NOW, fetch=fetch)
+    assert keys.key("k1") is not None

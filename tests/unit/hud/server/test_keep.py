@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ci.hud.callback import Callback
 from ci.hud.identity import job_number
+from ci.hud.row_layout import TestRun
 from ci.hud.rows import Job
 from ci.hud.server.chores import Chores
+from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.keep import DAY_S, Pruned, give_back, prune
+from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.row_store import SqliteRowStore
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import SILENT_S
@@ -44,9 +48,8 @@ def add_job(store: Store, payload: dict[str, Any], number: int, *, at: float, te
         workflow_run_attempt=1,
         job_id=job_number(f"job-{number}", repository=REPOSITORY),
     )
-    ids = dict(zip(("workflow_id", "workflow_run_attempt", "job_id"), job.numbers(), strict=True))
-    same = {**ids, "file": "test_a.py", "classname": "A", "time": 0.5, "invoking_file": "test_a"}
-    found = [{**same, "name": f"test_{n}"} for n in range(tests)]
+    same = {**job.keys(), "file": "test_a.py", "classname": "A", "time": 0.5, "invoking_file": "test_a"}
+    found = msgspec.convert([{**same, "name": f"test_{n}"} for n in range(tests)], list[TestRun])
     incoming = Incoming(repository=REPOSITORY, job=job, kind="test_run", name="all", sha256="0" * 64)
     Uploads(store, SqliteRowStore(store.transaction)).take(incoming, found, at=at)
 
@@ -67,7 +70,7 @@ def test_a_job_goes_with_everything_that_is_its_own(
     gone = prune(store, rows, before=NOW - 90 * DAY_S, at=NOW)
     assert gone == Pruned(jobs=1, uploads=1, tests=3)
     assert counts(store) == alone
-    assert [row["run_id"] for row in store.jobs(limit=5)] == ["2"]
+    assert [row["run_id"] for row in list_jobs(store.database, limit=5)] == ["2"]
 
 
 def test_a_dry_run_counts_and_takes_nothing(
@@ -90,7 +93,7 @@ def test_a_claimed_start_neither_keeps_a_job_nor_takes_it_away(
         workflow = {"started_at": start, "completed_at": start}
         add_job(store, {**payload, "workflow": {**payload["workflow"], **workflow}}, number, at=at)
     prune(store, rows, before=NOW - DAY_S, at=NOW)
-    assert [row["run_id"] for row in store.jobs(limit=5)] == ["1"]
+    assert [row["run_id"] for row in list_jobs(store.database, limit=5)] == ["1"]
 
 
 def test_tests_two_jobs_share_stay_with_the_younger(
@@ -111,6 +114,62 @@ def test_rows_whose_job_is_gone_go_too(store: Store, rows: SqliteRowStore, paylo
         connection.execute("DELETE FROM crcr_workflow_job")
     assert prune(store, rows, before=NOW - DAY_S, at=NOW) == Pruned(uploads=1, tests=3)
     assert counts(store)["test_run"] == counts(store)["job_card"] == 0
+
+
+class Meanwhile(SqliteRowStore):
+    """Rows of a store in which something happens while the first file of a job is taken away."""
+
+    def __init__(self, store: Store, happens: Callable[[], None], *, after: bool) -> None:
+        super().__init__(store.transaction)
+        self._happens: list[Callable[[], None]] = [happens]
+        self._after = after
+
+    def remove(self, job: Job, upload: int) -> None:
+        if self._after:
+            super().remove(job, upload)
+        if self._happens:
+            self._happens.pop()()
+        super().remove(job, upload)
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_job_that_is_heard_of_while_it_goes_stays_with_what_was_sent_then(
+    store: Store, payload: dict[str, Any], *, after: bool
+) -> None:
+    add_job(store, payload, 1, at=NOW - 100 * DAY_S, tests=5)
+    # The very same file: whoever is told that it is here finds it here.
+    again = Meanwhile(store, lambda: add_job(store, payload, 1, at=NOW, tests=5), after=after)
+    assert prune(store, again, before=NOW - 90 * DAY_S, at=NOW).jobs == 0
+    (card,) = store.database.rows("SELECT sum(tests) AS n FROM job_card")
+    (summary,) = store.database.rows("SELECT sum(tests) AS n FROM test_run_summary")
+    found = counts(store)
+    assert (found["crcr_workflow_job"], found["job_detail"], found["upload"]) == (1, 1, 1)
+    assert (found["test_run"], card["n"], summary["n"]) == (5, 5, 5)
+
+
+def test_a_job_whose_tests_came_late_is_as_young_as_they(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    add_job(store, payload, 1, at=NOW - 100 * DAY_S)
+    add_job(store, payload, 2, at=NOW - 100 * DAY_S)
+    with store.transaction() as connection:
+        connection.execute("UPDATE upload SET at = ? WHERE workflow_id = 1", (NOW - DAY_S,))
+    assert prune(store, rows, before=NOW - 90 * DAY_S, at=NOW) == Pruned(jobs=1, uploads=1, tests=3)
+    assert [row["run_id"] for row in list_jobs(store.database, limit=5)] == ["1"]
+
+
+def test_a_prune_that_is_cut_off_is_finished_by_the_next(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    def cut() -> None:
+        raise KeyboardInterrupt
+
+    add_job(store, payload, 1, at=NOW - 100 * DAY_S)
+    with pytest.raises(KeyboardInterrupt):
+        prune(store, Meanwhile(store, cut, after=True), before=NOW - 90 * DAY_S, at=NOW)
+    assert counts(store)["crcr_workflow_job"] == 1
+    prune(store, rows, before=NOW - 90 * DAY_S, at=NOW)
+    assert set(counts(store).values()) == {0}
 
 
 def test_what_is_freed_goes_back_to_the_disk(
@@ -168,11 +227,12 @@ def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payloa
     assert said[1:] == ["HUD store: 1 jobs older than 30 days were pruned"]
 
 
+@pytest.mark.parametrize("error", [sqlite3.OperationalError, StoreUnavailableError])
 def test_a_chore_that_fails_is_said_and_comes_again(
-    store: Store, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    store: Store, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def locked(*_: Any, **__: Any) -> int:
-        raise sqlite3.OperationalError("database is locked")
+        raise error("database is locked")
 
     said: list[str] = []
     work = chores(store, said)
@@ -183,3 +243,42 @@ def test_a_chore_that_fails_is_said_and_comes_again(
     monkeypatch.undo()
     work.tick(NOW + SILENT_S + 2)
     assert said[1:] == ["HUD store: 1 jobs were silent for 6 hours and count as timed out"]
+
+
+def test_a_store_nobody_serves_is_pruned_once_a_day(store: Store, payload: dict[str, Any]) -> None:
+    said: list[str] = []
+
+    def prune_daily(at: float) -> int:
+        # New each time, as each report's process is.
+        chores(store, said).prune_daily(at)
+        return len(list_jobs(store.database, limit=9))
+
+    store.record(Callback.model_validate(payload), repository=REPOSITORY, at=NOW)
+    assert prune_daily(NOW + 29.5 * DAY_S) == 1
+    assert prune_daily(NOW + 30.4 * DAY_S) == 1
+    assert prune_daily(NOW + 30.6 * DAY_S) == 0
+    assert said == ["HUD store: 1 jobs older than 30 days were pruned"]
+
+
+def test_a_clock_that_was_ahead_does_not_keep_everything(store: Store, payload: dict[str, Any]) -> None:
+    said: list[str] = []
+    chores(store, said).prune_daily(NOW + 3000 * DAY_S)
+    store.record(Callback.model_validate(payload), repository=REPOSITORY, at=NOW)
+    chores(store, said).prune_daily(NOW + 31 * DAY_S)
+    assert list_jobs(store.database, limit=9) == []
+
+
+def test_pruning_that_fails_does_not_fail_the_report(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> int:
+        raise StoreUnavailableError("ClickHouse: away")
+
+    said: list[str] = []
+    monkeypatch.setattr("ci.hud.server.chores.prune", away)
+    chores(store, said).prune_daily(NOW)
+    with store.transaction() as connection:
+        connection.execute("DROP TABLE chore")
+    chores(store, said).prune_daily(NOW)
+    assert said == [
+        "HUD store: prune failed and is tried again: ClickHouse: away",
+        "HUD store: prune failed and is tried again: no such table: chore",
+    ]

@@ -71,7 +71,7 @@ def test_one_bad_job_of_a_nightly_makes_it_red() -> None:
     ],
 )
 def test_what_is_no_finished_nightly_is_no_outage(job: object) -> None:
-    assert outages([job], NOW.timestamp()) == []  # type: ignore[list-item]
+    assert outages([job], NOW.timestamp()) == []  # type: ignore[list-item]  # what parametrize gives has no type
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 60), st.booleans(), st.sampled_from("ab")), max_size=30))

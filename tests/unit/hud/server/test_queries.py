@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 from ci.hud.identity import key_of_test as key_of
 from ci.hud.server.database import Row, SqliteDatabase, Value
-from ci.hud.server.queries import by_day, compare, failures, one_test, worst_tests
+from ci.hud.server.queries import by_day, compare, failures, far, one_test, tests_of_run, worst_tests
 from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.jobs import (
     attempts,
@@ -27,7 +27,7 @@ from ci.hud.server.queries.jobs import (
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.window import Window
 from tests.hud_seed import Seeded, seed
-from tests.hud_seed_plan import OTHER, SPYRE
+from tests.hud_seed_plan import CARDS, OTHER, SPYRE
 from tests.unit.hud.server.asked import ASKED, END, EVERYTHING, NOW
 
 WINDOWS = (
@@ -239,11 +239,18 @@ class Explained(SqliteDatabase):
         self.path = path
 
     def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        self.explain(query, values)
+        return super().rows(query, values)
+
+    def tuples(self, query: str, values: Mapping[str, Value] | None = None) -> Sequence[tuple[Any, ...]]:
+        self.explain(query, values)
+        return super().tuples(query, values)
+
+    def explain(self, query: str, values: Mapping[str, Value] | None) -> None:
         with closing(sqlite3.connect(self.path)) as connection:
             self.steps += [
                 step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {query}", dict(values or {}))
             ]
-        return super().rows(query, values)
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -269,6 +276,59 @@ def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(seeded:
     database = Explained(seeded.path)
     failures.seen(database, {"7"})
     assert any("test_problem" in step for step in database.steps)
+
+
+def test_a_comparison_reads_narrow_indexes_and_the_rows_of_its_page(seeded: Seeded) -> None:
+    database = Explained(seeded.path)
+    job = one_job(database, seeded.jobs - 5)
+    assert job is not None
+    database.steps.clear()
+    assert compare.compare_runs(database, job, job, kind="still failing", limit=9, offset=0).changes
+    assert {step.split(" (")[0] for step in database.steps} == {
+        "SEARCH test_run USING COVERING INDEX test_of_job",
+        "SEARCH test_run USING INDEX test_history",
+        "LIST SUBQUERY 3",
+        "SCAN upload USING INDEX upload_under_way",
+    }
+
+
+@pytest.mark.parametrize("order", ["verdict", "time"])
+@pytest.mark.parametrize("chosen", [{}, {"verdict": "passed"}, {"card": CARDS[1]}], ids=str)
+@pytest.mark.parametrize("every", [1, 7, 10**6])
+def test_pages_far_down_are_those_of_the_plain_way(
+    monkeypatch: pytest.MonkeyPatch,
+    seeded: Seeded,
+    tmp_path: Path,
+    *,
+    order: str,
+    chosen: dict[str, Any],
+    every: int,
+) -> None:
+    made = tmp_path / "hud.sqlite"
+    made.write_bytes(seeded.path.read_bytes())
+    with closing(sqlite3.connect(made)) as connection, connection:
+        # Many take as long as each other, and some are told of by another file too.
+        connection.execute("UPDATE test_run SET time = round(time, 1)")
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(test_run)")][1:]
+        others = ", ".join("'another'" if one == "invoking_file" else one for one in columns)
+        connection.execute(
+            f"INSERT INTO test_run ({', '.join(columns)}) SELECT {others} FROM test_run WHERE id % 5 = 0"  # noqa: S608
+        )
+    database = SqliteDatabase(made)
+    job = one_job(database, seeded.jobs - 5)
+    assert job is not None
+    total, whole = run_tests(database, job, limit=10**6, order=order, **chosen)
+    assert total == len(whole) > 9
+    monkeypatch.setattr(tests_of_run, "FAR", 0)
+    monkeypatch.setattr(far, "_EVERY", every)
+    monkeypatch.setattr(far, "_LEAST_SAMPLE", 5)
+    for step in (1, 7, 1000):
+        found = [
+            one
+            for offset in range(0, total + step, step)
+            for one in run_tests(database, job, limit=step, offset=offset, order=order, **chosen)[1]
+        ]
+        assert found == whole
 
 
 def test_a_test_that_two_files_of_a_job_tell_of_is_compared_twice_and_is_one_run(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ci.errors import BadFileError
 from ci.hud.callback import Callback
+from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
 from ci.hud.server.store import CallbackRefusedError, Store
 
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -44,9 +45,11 @@ def record(store: Store, callback: Callback, at: float = 1000.0) -> None:
 
 def test_a_nightly_is_a_row_with_the_contracts_columns(store: Store, payload: dict[str, Any]) -> None:
     record(store, changed(payload))
-    (row,) = store.jobs(limit=10)
+    (row,) = list_jobs(store.database, limit=10)
     assert set(COLUMNS.split()) <= set(row)
-    assert row["dynamoKey"] == f"{REPOSITORY}/{payload['delivery_id']}/Nightly/pytorch/4242-1"
+    workflow = payload["workflow"]
+    named = f"{workflow['name']}/{workflow['job_name']}/{workflow['check_run_id']}"
+    assert row["dynamoKey"] == f"{REPOSITORY}/{payload['delivery_id']}/{named}"
     assert (row["status"], row["conclusion"], row["event_type"]) == ("completed", "failure", "nightly")
     assert (row["passed_tests"], row["failed_tests"], row["skipped_tests"], row["total_tests"]) == (
         7,
@@ -62,16 +65,16 @@ def test_a_nightly_is_a_row_with_the_contracts_columns(store: Store, payload: di
 
 def test_sending_twice_changes_nothing(store: Store, payload: dict[str, Any]) -> None:
     record(store, changed(payload))
-    before = store.jobs(limit=10)
+    before = list_jobs(store.database, limit=10)
     record(store, changed(payload))
-    assert store.jobs(limit=10) == before
-    assert store.count_jobs() == 1
+    assert list_jobs(store.database, limit=10) == before
+    assert count_jobs(store.database) == 1
 
 
 def test_a_write_merges_only_what_it_defines(store: Store, payload: dict[str, Any]) -> None:
     record(store, changed(payload, artifact_url="https://a.example/r", url="https://ci.example/1"))
     record(store, changed(payload, artifact_url=None, test_results=None, conclusion="success"))
-    (row,) = store.jobs(limit=10)
+    (row,) = list_jobs(store.database, limit=10)
     assert row["artifact_url"] == "https://a.example/r"
     assert row["passed_tests"] == 7
     assert row["conclusion"] == "success"
@@ -80,27 +83,29 @@ def test_a_write_merges_only_what_it_defines(store: Store, payload: dict[str, An
 def test_a_later_attempt_supersedes_the_one_before(store: Store, payload: dict[str, Any]) -> None:
     record(store, changed(payload))
     record(store, changed(payload, run_attempt=2, check_run_id="4242-2", conclusion="success"))
-    (row,) = store.jobs(limit=10)
+    (row,) = list_jobs(store.database, limit=10)
     assert (row["run_attempt"], row["conclusion"]) == (2, "success")
-    assert store.count_jobs() == 1
-    assert [(one["run_attempt"], one["superseded"]) for one in store.attempts(row)] == [(1, 1), (2, 0)]
+    assert count_jobs(store.database) == 1
+    assert [(one["run_attempt"], one["superseded"]) for one in attempts(store.database, row)] == [
+        (1, 1),
+        (2, 0),
+    ]
 
 
 def test_rows_come_newest_first_and_in_pages(store: Store, payload: dict[str, Any]) -> None:
     for hour in (3, 5, 4):
-        record(
-            store, changed(payload, run_id=hour, check_run_id=hour, started_at=f"2026-08-01T0{hour}:00:00Z")
-        )
-    assert [row["run_id"] for row in store.jobs(limit=2)] == ["5", "4"]
-    assert [row["run_id"] for row in store.jobs(limit=2, offset=2)] == ["3"]
-    assert store.count_jobs() == 3
+        times = {"started_at": f"2026-08-01T0{hour}:00:00Z", "completed_at": f"2026-08-01T0{hour}:30:00Z"}
+        record(store, changed(payload, run_id=hour, check_run_id=hour, **times))
+    assert [row["run_id"] for row in list_jobs(store.database, limit=2)] == ["5", "4"]
+    assert [row["run_id"] for row in list_jobs(store.database, limit=2, offset=2)] == ["3"]
+    assert count_jobs(store.database) == 3
 
 
 def test_a_row_is_found_by_its_number(store: Store, payload: dict[str, Any]) -> None:
     record(store, changed(payload))
-    (row,) = store.jobs(limit=1)
-    assert store.job(row["id"]) == row
-    assert store.job(row["id"] + 1) is None
+    (row,) = list_jobs(store.database, limit=1)
+    assert one_job(store.database, row["id"]) == row
+    assert one_job(store.database, row["id"] + 1) is None
 
 
 def test_a_nightly_reports_completed_only(store: Store, payload: dict[str, Any]) -> None:
@@ -114,7 +119,7 @@ def test_a_pull_request_goes_through_its_states_and_is_measured(
     store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
     record(store, pull_request(payload, "in_progress", test_results=None), at=1030.5)
     record(store, pull_request(payload, "completed"), at=1100)
-    (row,) = store.jobs(limit=10)
+    (row,) = list_jobs(store.database, limit=10)
     assert (row["pr_number"], row["pytorch_head_sha"]) == (7, "abc")
     assert (row["queue_time"], row["execution_time"]) == (30.5, 69.5)
     assert row["status"] == "completed"
@@ -124,7 +129,7 @@ def test_an_undispatched_delivery_is_refused(store: Store, payload: dict[str, An
     store.dispatch(delivery_id="d-1", repository="somebody/else", at=1000)
     with pytest.raises(CallbackRefusedError, match="no matching dispatch record"):
         record(store, pull_request(payload, "in_progress"))
-    assert store.count_jobs() == 0
+    assert count_jobs(store.database) == 0
 
 
 def test_a_skipped_state_and_a_duplicate_are_refused(store: Store, payload: dict[str, Any]) -> None:
@@ -137,21 +142,21 @@ def test_a_skipped_state_and_a_duplicate_are_refused(store: Store, payload: dict
     record(store, pull_request(payload, "completed"))
     with pytest.raises(CallbackRefusedError, match="invalid state transition"):
         record(store, pull_request(payload, "completed", conclusion="success"))
-    assert store.jobs(limit=1)[0]["conclusion"] == "failure"
+    assert list_jobs(store.database, limit=1)[0]["conclusion"] == "failure"
 
 
 def test_a_rerun_starts_fresh_and_has_no_queue_time(store: Store, payload: dict[str, Any]) -> None:
     store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
     record(store, pull_request(payload, "in_progress"))
     record(store, pull_request(payload, "in_progress", run_attempt=2, check_run_id="9"))
-    assert store.jobs(limit=1)[0]["queue_time"] is None
+    assert list_jobs(store.database, limit=1)[0]["queue_time"] is None
 
 
 def test_a_second_dispatch_changes_nothing(store: Store, payload: dict[str, Any]) -> None:
     store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
     store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=2000)
     record(store, pull_request(payload, "in_progress"), at=2010)
-    assert store.jobs(limit=1)[0]["queue_time"] == 1010
+    assert list_jobs(store.database, limit=1)[0]["queue_time"] == 1010
 
 
 def test_states_are_kept_for_three_days(store: Store, payload: dict[str, Any]) -> None:
@@ -166,7 +171,7 @@ def test_what_was_stored_is_there_after_opening_again(tmp_path: Path, payload: d
         record(store, changed(payload))
         store.close()
     store = Store(tmp_path / "hud.sqlite")
-    assert store.count_jobs() == 1
+    assert count_jobs(store.database) == 1
     store.close()
 
 
@@ -186,7 +191,7 @@ def test_many_writers_lose_nothing(store: Store, payload: dict[str, Any]) -> Non
     for thread in threads:
         thread.join(60)
     other.close()
-    assert store.count_jobs() == 40
+    assert count_jobs(store.database) == 40
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -214,4 +219,4 @@ def test_an_event_without_a_type_counts_as_a_pull_request(store: Store, payload:
             {**payload, "event_type": "", "workflow": {**payload["workflow"], "status": "in_progress"}}
         ),
     )
-    assert store.jobs(limit=1)[0]["event_type"] == "pull_request"
+    assert list_jobs(store.database, limit=1)[0]["event_type"] == "pull_request"

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from ci.hud.rows import Job, Row
+from ci.hud.identity import stored_number
+from ci.hud.row_layout import TestRun, TestRunSummary
+from ci.hud.rows import Job
 from ci.hud.server.row_store import SqliteRowStore
 from ci.hud.server.row_values import Totals
 from ci.hud.server.store import Store
-from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
+from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads, _Begun
 
 REPOSITORY = "o/r"
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=7)
 REPORT = """
-INSERT INTO crcr_workflow_job (dynamoKey, downstream_repo, run_id, run_attempt, job_id)
-VALUES (?, ?, '1', 1, 7)
+INSERT INTO crcr_workflow_job (dynamoKey, downstream_repo, job_name, run_id, run_attempt, job_id)
+VALUES (?, ?, ?, '1', 1, ?)
 """
+
+
+def report(store: Store, repository: str = REPOSITORY, *, name: str = "j") -> None:
+    number = stored_number(JOB.job_id, repository=repository)
+    with store.transaction() as connection:
+        connection.execute(REPORT, (f"{repository}/{name}", repository, name, number))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     store = Store(tmp_path / "hud.sqlite")
-    with store.transaction() as connection:
-        connection.execute(REPORT, ("k", REPOSITORY))
+    report(store)
     yield store
     store.close()
 
@@ -37,24 +46,19 @@ def uploads(store: Store) -> Uploads:
     return Uploads(store, SqliteRowStore(store.transaction))
 
 
-def row(name: str = "a", **more: Any) -> Row:
-    return JOB.keys() | {
-        "name": name,
-        "classname": "C",
-        "file": "t.py",
-        "invoking_file": "t",
-        "time": 0.5,
-        **more,
-    }
+def row(name: str = "a", **more: Any) -> TestRun:
+    said = {"name": name, "classname": "C", "file": "t.py", "invoking_file": "t", "time": 0.5}
+    return msgspec.convert(JOB.keys() | said | more, TestRun)
 
 
 def incoming(kind: UploadKind = "test_run", name: str = "f", sha: str = "0") -> Incoming:
     return Incoming(repository=REPOSITORY, job=JOB, kind=kind, name=name, sha256=sha)
 
 
-def summary(tests: int, failures: int = 0) -> Row:
+def summary(tests: int, failures: int = 0) -> TestRunSummary:
     counts = {"tests": tests, "failures": failures, "errors": 0, "skipped": 0, "successes": tests - failures}
-    return JOB.keys() | {"invoking_file": "t", "file": "t.py", "classname": "C", "time": 1.0, **counts}
+    said = {"invoking_file": "t", "file": "t.py", "classname": "C", "time": 1.0}
+    return msgspec.convert(JOB.keys() | said | counts, TestRunSummary)
 
 
 def stored(store: Store) -> list[str]:
@@ -65,7 +69,7 @@ def verdicts(store: Store) -> dict[str, int]:
     return {row["verdict"]: row["tests"] for row in store.database.rows("SELECT * FROM job_verdict")}
 
 
-def then(rows: Sequence[Row], act: Callable[[], object]) -> Iterator[Row]:
+def then(rows: Sequence[TestRun], act: Callable[[], object]) -> Iterator[TestRun]:
     yield from rows
     act()
 
@@ -98,7 +102,7 @@ def test_of_two_that_send_one_file_at_once_the_later_one_wins(store: Store, uplo
     def again() -> None:
         assert uploads.take(incoming(), [row("later")], at=0) == Receipt(sent=1, stored=1)
 
-    with pytest.raises(UploadRefusedError, match="sent again meanwhile") as caught:
+    with pytest.raises(UploadRefusedError, match="took its place meanwhile") as caught:
         uploads.take(incoming(), then([row("earlier")] * 6000, again), at=0)
     assert caught.value.status == 409
     assert (stored(store), verdicts(store)) == (["later"], {"passed": 1})
@@ -108,7 +112,7 @@ def test_what_a_killed_server_left_is_taken_back_and_can_come_again(store: Store
     uploads.take(incoming(), [row("old")], at=0)
     left = uploads._begin(incoming(sha="1"), 100)
     assert not isinstance(left, Receipt)
-    uploads._insert([row("half")], left.number, Totals())
+    uploads._insert([row("half")], left, Totals())
     assert uploads.clean(at=3000) == 0
     assert stored(store) == ["half", "old"]
     assert uploads.clean(at=4000) == 1
@@ -161,18 +165,35 @@ def test_counts_alone_are_taken_and_give_way_to_the_tests_themselves(store: Stor
     assert verdicts(store) == {"passed": 1, "failed": 1}
 
 
-def test_a_job_is_its_repositorys_alone(store: Store, uploads: Uploads) -> None:
-    with store.transaction() as connection:
-        connection.execute(REPORT, ("other", "somebody/else"))
-    with pytest.raises(UploadRefusedError, match="another repository's") as caught:
+def test_what_another_repository_says_of_the_same_numbers_is_its_own(store: Store, uploads: Uploads) -> None:
+    uploads.take(incoming(), [row("mine")], at=0)
+    other = replace(incoming(), repository="somebody/else")
+    with pytest.raises(UploadRefusedError, match="somebody/else reported no such job") as caught:
+        uploads.take(other, [row("theirs")], at=0)
+    assert caught.value.status == 404
+    report(store, "somebody/else")
+    uploads.take(other, [row("theirs"), row("theirs too")], at=0)
+    uploads.take(incoming(name="more"), [row("mine too")], at=0)
+    counts = store.database.rows(
+        "SELECT downstream_repo AS repo, sum(tests) AS tests FROM job_verdict JOIN crcr_workflow_job "
+        "USING (job_id) GROUP BY downstream_repo ORDER BY downstream_repo"
+    )
+    assert counts == [{"repo": REPOSITORY, "tests": 2}, {"repo": "somebody/else", "tests": 2}]
+
+
+def test_tests_of_two_jobs_of_one_number_are_not_mixed(store: Store, uploads: Uploads) -> None:
+    report(store, name="k")
+    with pytest.raises(
+        UploadRefusedError, match=r"2 jobs have this run.*: .* / j, .* / k; give each"
+    ) as caught:
         uploads.take(incoming(), [row()], at=0)
-    assert caught.value.status == 403
+    assert caught.value.status == 409
 
 
-def _begun(uploads: Uploads) -> int:
+def _begun(uploads: Uploads) -> _Begun:
     begun = uploads._begin(incoming(sha="2"), 4500)
     assert not isinstance(begun, Receipt)
-    return begun.number
+    return begun
 
 
 def counts(store: Store) -> list[int]:
@@ -188,7 +209,7 @@ def test_a_file_on_its_way_is_not_counted_by_another_that_is_replaced(store: Sto
     uploads = Uploads(store, rows)
     uploads.take(incoming(name="a"), [row("a")], at=1)
 
-    def slow() -> Iterator[Row]:
+    def slow() -> Iterator[TestRun]:
         yield row("b")
         yield row("c")
         yield row("d")
@@ -215,7 +236,7 @@ def test_a_file_that_was_sent_again_at_its_very_end_leaves_nothing(
                 connection.execute("DELETE FROM upload WHERE id = ?", (number,))
 
     monkeypatch.setattr(uploads, "_check_current", checked)
-    with pytest.raises(UploadRefusedError, match="sent again meanwhile"):
+    with pytest.raises(UploadRefusedError, match="took its place meanwhile"):
         uploads.take(incoming(sha="1"), [row("new")], at=2)
     assert (stored(store), counts(store)) == (["old"], [1, 1])
 
@@ -227,8 +248,73 @@ def test_a_full_disk_takes_back_what_was_stored_and_the_next_try_is_whole(store:
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
     many = [row(str(number) + "x" * 200) for number in range(2000)]
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        uploads.take(incoming(), [dict(one) for one in many], at=1)
+        uploads.take(incoming(), many, at=1)
     with store.alone() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
     assert uploads.take(incoming(), many, at=2).stored == 2000
     assert counts(store) == [2000, 2000]
+
+
+def test_of_two_layouts_sent_at_once_the_one_that_is_whole_later_is_refused(
+    store: Store, uploads: Uploads
+) -> None:
+    def meanwhile() -> None:
+        uploads.take(incoming("junit"), [row("a")], at=0)
+
+    with pytest.raises(UploadRefusedError, match="came as junit") as caught:
+        uploads.take(incoming("test_run"), then([row("b")], meanwhile), at=0)
+    assert caught.value.status == 409
+    assert (stored(store), verdicts(store)) == (["a"], {"passed": 1})
+
+
+def test_failed_rows_give_way_to_the_tests_in_full_whichever_is_whole_first(
+    store: Store, uploads: Uploads
+) -> None:
+    failure = row("a", failure={"message": "no"})
+
+    def in_full() -> None:
+        uploads.take(incoming("junit"), [failure, row("b")], at=0)
+
+    with pytest.raises(UploadRefusedError, match="took its place"):
+        uploads.take(incoming("failed_test_runs"), then([failure], in_full), at=0)
+    assert (stored(store), verdicts(store)) == (["a", "b"], {"failed": 1, "passed": 1})
+
+    def failed_alone() -> None:
+        uploads.take(incoming("failed_test_runs", sha="3"), [failure], at=0)
+
+    with store.transaction() as connection:
+        connection.execute("DELETE FROM upload")
+        connection.execute("DELETE FROM test_run")
+    uploads.take(incoming("junit", sha="4"), then([failure, row("b")], failed_alone), at=0)
+    assert stored(store) == ["a", "b"]
+
+
+def test_a_file_without_a_test_says_nothing_of_the_layout(uploads: Uploads) -> None:
+    uploads.take(incoming("test_run", name="empty"), [], at=0)
+    assert uploads.take(incoming("junit"), [row("a")], at=0) == Receipt(sent=1, stored=1)
+
+
+def test_a_file_of_too_many_tests_is_refused(
+    store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.hud.server.uploads.MOST_ROWS", 5000)
+    with pytest.raises(
+        UploadRefusedError, match="more than 5000 tests in a file: send it in parts"
+    ) as caught:
+        uploads.take(incoming(), (row(str(number)) for number in range(10_001)), at=0)
+    assert caught.value.status == 413
+    assert stored(store) == []
+
+
+def test_rows_of_a_file_on_its_way_are_not_seen(store: Store, uploads: Uploads) -> None:
+    uploads.take(incoming(), [row("old")], at=0)
+    seen: list[list[str]] = []
+
+    def look() -> None:
+        settled = store.database.rows("SELECT name FROM settled_test_run")
+        seen.append([one["name"] for one in settled])
+        assert len(stored(store)) > len(settled)
+
+    uploads.take(incoming(sha="1"), then([row("new")] * 20_000, look), at=0)
+    assert seen == [["old"]]
+    assert len(store.database.rows("SELECT 1 FROM settled_test_run")) == 20_000

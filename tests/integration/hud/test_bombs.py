@@ -1,0 +1,245 @@
+"""Bodies that were cut, changed or made to fill the memory, sent to a server in a process of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+import requests
+
+from ci.hud.identity import job_number
+
+from .conftest import CHECK_RUN
+
+pytestmark = pytest.mark.integration
+
+REPOSITORY = "torch-spyre/torch-spyre"
+TIMEOUT = 100
+MEBIBYTE = 1 << 20
+MOST_RESIDENT = 400 * MEBIBYTE
+SERVE = """
+import sys
+from pathlib import Path
+from ci.config import load_settings
+from ci.hud.cli import app
+app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
+"""
+QUERY = {
+    "workflow_id": 4242,
+    "workflow_run_attempt": 1,
+    "job_id": job_number(CHECK_RUN, repository=REPOSITORY),
+    "name": "a",
+}
+ROW = json.dumps(
+    {**{name: QUERY[name] for name in list(QUERY)[:3]}, "invoking_file": "a", "name": "n", "classname": "c"}
+).encode()
+SUITE = b"<testsuite>" + b"".join(b'<testcase name="%d"/>' % n for n in range(3000)) + b"</testsuite>"
+PACKED = gzip.compress(SUITE, mtime=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    url: str
+    auth: dict[str, str]
+    pid: int
+
+    def send(self, kind: str, body: bytes, **changed: Any) -> requests.Response:
+        return requests.post(
+            f"{self.url}/api/upload/{kind}",
+            params={**QUERY, **changed},
+            data=body,
+            headers=self.auth,
+            timeout=TIMEOUT,
+        )
+
+    def peak(self) -> int:
+        """The most memory the process ever had, in bytes."""
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text("ascii"))
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def cut(self, path: str, body: bytes, promised: int) -> bytes:
+        """What is answered to a body that ends before its promised length."""
+        parts = urlsplit(self.url)
+        with socket.create_connection((parts.hostname, parts.port or 80), timeout=TIMEOUT) as line:
+            head = [f"POST {path} HTTP/1.1", "Host: hud", f"Content-Length: {promised}"]
+            head += [f"Authorization: {self.auth['Authorization']}", "Content-Type: application/json"]
+            line.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+            line.shutdown(socket.SHUT_WR)
+            return line.recv(65536)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("bombs")
+    (folder / "spyre-ci.yaml").write_text("hud: {rate_limit: 100000}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.match(r"HUD on (http://\S+)/ ", process.stdout.readline())
+        assert found is not None
+        token = (folder / ".spyre-ci" / "hud-token").read_text().strip()
+        yield Server(url=found[1], auth={"Authorization": f"Bearer {token}"}, pid=process.pid)
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+@pytest.fixture(autouse=True)
+def reported(server: Server, payload: dict[str, Any]) -> None:
+    answer = requests.post(
+        f"{server.url}/github/callback", json=payload, headers=server.auth, timeout=TIMEOUT
+    )
+    assert answer.status_code == 200
+
+
+@pytest.fixture(autouse=True)
+def whole(server: Server, reported: None) -> Iterator[None]:
+    """Whatever was sent, the server has little memory and nothing of it, and takes what is right."""
+    del reported
+    yield
+    assert server.peak() < MOST_RESIDENT
+    assert requests.get(f"{server.url}/runs/1/tests", timeout=TIMEOUT).status_code == 200
+    assert requests.get(f"{server.url}/api/runs/1/tests", timeout=TIMEOUT).json()["total"] in {0, 1}
+    one = b'<testsuite><testcase name="whole"/></testsuite>'
+    assert server.send("junit", one).json()["stored"] == 1
+
+
+def bomb(head: bytes, fill: bytes, mebibytes: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    piece = fill * (MEBIBYTE // len(fill))
+    return b"".join(
+        (packer.compress(head), *(packer.compress(piece) for _ in range(mebibytes)), packer.flush())
+    )
+
+
+def changed(packed: bytes, at: int) -> bytes:
+    return packed[:at] + bytes([packed[at] ^ 0xFF]) + packed[at + 1 :]
+
+
+BOMBS = {
+    "zeros": ("junit", b"", b"\0"),
+    "blanks": ("junit", b"<testsuite>", b" "),
+    "one attribute": ("junit", b'<testsuite name="', b"x"),
+    "one text": ("junit", b"<testsuite><testcase><system-out>", b"x"),
+    "one comment": ("junit", b"<testsuite><!-- ", b"x"),
+    "deep": ("junit", b"<testsuite>", b"<a>"),
+    "one line": ("test_run", b"", b"x"),
+    "one string": ("test_run", b'{"name": "', b"x"),
+    "lists": ("test_run", b"", b"["),
+    "empty lines": ("test_run", b"", b"\n"),
+    "lines of blanks": ("failed_test_runs", b"", b" " * 1023 + b"\n"),
+    "rows of another layout": ("test_run_summary", b"", ROW + b"\n"),
+}
+
+
+@pytest.mark.parametrize("number", range(len(BOMBS)))
+def test_little_that_unpacks_to_much_is_refused_early(
+    server: Server, payload: dict[str, Any], number: int
+) -> None:
+    kind, head, fill = list(BOMBS.values())[number]
+    # A job of its own: where tests are here in full, none of another layout are looked at.
+    run_id = 5000 + number
+    workflow = {**payload["workflow"], "run_id": run_id, "check_run_id": f"{run_id}-1"}
+    content = {**payload, "workflow": workflow}
+    requests.post(f"{server.url}/github/callback", json=content, headers=server.auth, timeout=TIMEOUT)
+    job = {"workflow_id": run_id, "job_id": job_number(f"{run_id}-1", repository=REPOSITORY)}
+    body = bomb(head, fill, 400)
+    assert len(body) < 2 * MEBIBYTE
+    answer = server.send(kind, body, **job)
+    assert answer.status_code == 400, answer.text
+
+
+def test_eight_bombs_at_once_take_no_more_memory_and_callbacks_are_answered(
+    server: Server, payload: dict[str, Any]
+) -> None:
+    text = bomb(b"<testsuite><testcase><system-out>", b"x", 400)
+    answers: list[int] = []
+    threads = [
+        threading.Thread(
+            target=lambda name=name: answers.append(server.send("junit", text, name=name).status_code)
+        )
+        for name in "abcdefgh"
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        answer = requests.post(
+            f"{server.url}/github/callback", json=payload, headers=server.auth, timeout=TIMEOUT
+        )
+        assert answer.status_code == 200
+    for thread in threads:
+        thread.join(2 * TIMEOUT)
+    assert answers == [400] * 8
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PACKED[:2],
+        PACKED[:10],
+        PACKED[:-1],
+        PACKED[: len(PACKED) // 2],
+        changed(PACKED, 2),
+        changed(PACKED, len(PACKED) // 2),
+        changed(PACKED, len(PACKED) - 6),
+        changed(PACKED, len(PACKED) - 2),
+        PACKED + b"more",
+        PACKED + PACKED,
+        gzip.compress(PACKED),
+        SUITE[:-1],
+        b"",
+    ],
+)
+@pytest.mark.parametrize("kind", ["junit", "test_run"])
+def test_a_file_that_was_cut_or_changed_is_refused(server: Server, kind: str, body: bytes) -> None:
+    if kind == "test_run" and not body:
+        return
+    answer = server.send(kind, body, name="cut")
+    assert answer.status_code in ({400} if kind == "junit" else {400, 409}), answer.text
+    assert answer.json()["error"]
+
+
+def test_a_file_that_is_not_the_one_that_was_announced_is_refused(server: Server) -> None:
+    assert server.send("junit", SUITE, name="b", sha256="0" * 64).status_code == 400
+    assert server.send("junit", SUITE, name="b", rows=2999).status_code == 400
+
+
+def test_a_body_that_ends_early_changes_nothing(server: Server, payload: dict[str, Any]) -> None:
+    upload = f"/api/upload/junit?{urlencode({**QUERY, 'name': 'early'})}"
+    body = json.dumps(payload).encode()
+    before = requests.get(f"{server.url}/healthz", timeout=TIMEOUT).json()
+    for path, sent in ((upload, SUITE), ("/github/callback", body), ("/api/dispatch", b'{"delivery_id": ')):
+        said = server.cut(path, sent, len(sent) + 10)
+        assert not said or re.match(rb"HTTP/1.1 4\d\d ", said), said[:200]
+    assert requests.get(f"{server.url}/healthz", timeout=TIMEOUT).json() == before
+
+
+@pytest.mark.parametrize(
+    "path", ["/github/callback", "/api/dispatch", "/api/crcr/results", "/github/webhook"]
+)
+@pytest.mark.parametrize("encoding", ["gzip", ""])
+def test_callbacks_are_never_unpacked(
+    server: Server, payload: dict[str, Any], path: str, encoding: str
+) -> None:
+    packed = bomb(json.dumps(payload).encode()[:-1], b" ", 400)
+    headers = {**server.auth, "Content-Type": "application/json", "Content-Encoding": encoding}
+    answer = requests.post(f"{server.url}{path}", data=packed, headers=headers, timeout=TIMEOUT)
+    assert answer.status_code in {400, 401, 404, 413}

@@ -1,0 +1,83 @@
+"""A server that starts while its ClickHouse is away: reports are taken, the rest is told to come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+
+from ci.config import Settings
+from ci.errors import CommandError
+from ci.hud.identity import job_number
+from ci.hud.opening import open_kept, open_server
+from ci.hud.server.clickhouse import RETRY_S, Clickhouse
+from ci.hud.server.database import StoreUnavailableError
+from ci.hud.server.serve import embedded
+
+pytest.importorskip("clickhouse_connect", reason="the extra clickhouse is not installed")
+pytestmark = pytest.mark.integration
+
+NOW = 1_785_000_000.0
+# Nothing listens on the discard port.
+AWAY = "clickhouse://somebody@127.0.0.1:9/db"
+
+
+def test_reports_are_taken_and_pages_and_uploads_get_503(
+    settings: Callable[..., Settings], payload: dict[str, Any], world: Any
+) -> None:
+    there = settings(hud__clickhouse=AWAY)
+    with (
+        open_server(there, {}, clock=lambda: NOW, warn=world.lines.append) as server,
+        embedded(server.app) as url,
+    ):
+        token = (there.state_dir / "hud-token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = requests.post(f"{url}/github/callback", json=payload, headers=headers, timeout=30)
+        assert (answer.status_code, answer.json()["status"]) == (200, "completed")
+        workflow = payload["workflow"]
+        query = {
+            "workflow_id": workflow["run_id"],
+            "workflow_run_attempt": 1,
+            "job_id": job_number(workflow["check_run_id"], repository=there.model.report.repository),
+            "name": "1.xml",
+        }
+        upload = requests.post(
+            f"{url}/api/upload/junit",
+            params=query,
+            data=b'<testsuite><testcase name="a"/></testsuite>',
+            headers=headers,
+            timeout=30,
+        )
+        answers = [upload, *(requests.get(f"{url}{path}", timeout=30) for path in ("/", "/api/runs"))]
+        assert [(one.status_code, one.headers["Retry-After"]) for one in answers] == [(503, "30")] * 3
+        with server.store.transaction() as connection:
+            assert connection.execute("SELECT count(*) FROM crcr_workflow_job").fetchone() == (1,)
+    assert "hud.clickhouse is not reached" in next(line for line in world.lines if "hud.clickhouse" in line)
+
+
+def test_a_verb_that_needs_it_ends_with_its_name(settings: Callable[..., Settings]) -> None:
+    with (
+        pytest.raises(CommandError, match="ClickHouse cannot be used"),
+        open_kept(settings(hud__clickhouse=AWAY), {}, warn=print),
+    ):
+        pass
+
+
+def test_it_is_not_asked_for_at_once_again_but_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[float] = []
+    now = [0.0]
+
+    def refuse(**_: Any) -> Any:
+        tries.append(now[0])
+        raise OSError("away")
+
+    monkeypatch.setattr("clickhouse_connect.get_client", refuse)
+    clickhouse = Clickhouse(AWAY, clock=lambda: now[0])
+    for at in (0.0, 1.0, RETRY_S - 1, RETRY_S + 1, RETRY_S + 2):
+        now[0] = at
+        with pytest.raises(StoreUnavailableError, match="away"):
+            clickhouse.rows("SELECT 1")
+    assert tries == [0.0, RETRY_S + 1]
+    clickhouse.close()

@@ -1,0 +1,106 @@
+"""Two runs compared test by test, as plainly as it can be said: what the server's way must come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+from ci.hud.server.database import Row
+from ci.hud.server.queries.compare import BAD, GOOD, KINDS, Change, Comparison, Side
+from ci.hud.server.queries.marks import LEAST_S, LEAST_SPREAD, MAD_SCALE, NOISE, TIMED
+
+# A test's key, and how many rows of it stand before this one.
+Key = tuple[int, int]
+
+
+def sides_of(rows: Sequence[Row]) -> dict[Key, Side]:
+    """A job's tests, of its rows of `test_run`."""
+    ordered = sorted(rows, key=lambda row: (row["test_key"], row["invoking_file"], row["verdict"]))
+    return dict(_numbered(ordered))
+
+
+def _numbered(rows: Sequence[Row]) -> Iterator[tuple[Key, Side]]:
+    for key, same in groupby(rows, key=lambda row: row["test_key"]):
+        for number, row in enumerate(same):
+            told: dict[str, Any] = {
+                name: row[name] for name in ("test_id", "place", "verdict", "card", "message")
+            }
+            yield (key, number), Side(seconds=row["time"], **told)
+
+
+def compare(
+    before: Mapping[Key, Side], after: Mapping[Key, Side], *, kind: str, limit: int, offset: int = 0
+) -> Comparison:
+    """Compare two runs' tests by their keys; pure.
+
+    Args:
+        before: of the first run.
+        after: of the second.
+        kind: one of KINDS, whose changes are given; times by how much they differ, all else by id.
+        limit: changes at most.
+        offset: changes left out before.
+    """
+    both = before.keys() & after.keys()
+    pace, spread = _noise(
+        [(before[key].seconds, after[key].seconds) for key in both if _timed(before[key], after[key])]
+    )
+    found: dict[str, list[Change]] = {name: [] for name in KINDS}
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        one = new or old
+        assert one is not None  # the key is of one of them
+        for name in _kinds(old, new, pace, spread):
+            found[name].append(Change(kind=name, test_id=one.test_id, place=one.place, before=old, after=new))
+    chosen = sorted(found[kind], key=_order)
+    return Comparison(
+        before=len(before),
+        after=len(after),
+        both=len(both),
+        counts={name: len(found[name]) for name in KINDS},
+        pace=pace,
+        limit=pace * math.exp(NOISE * spread),
+        changes=chosen[offset : offset + limit],
+    )
+
+
+def _kinds(old: Side | None, new: Side | None, pace: float, spread: float) -> list[str]:
+    if old is None:
+        bad = new is not None and new.verdict in BAD
+        return ["appeared", *(["new failures"] if bad else [])]
+    if new is None:
+        return ["vanished"]
+    found = []
+    if new.verdict in BAD:
+        found.append("still failing" if old.verdict in BAD else "new failures")
+    elif old.verdict in BAD and new.verdict in GOOD:
+        found.append("fixed")
+    if new.verdict == "flaky":
+        found.append("flaky")
+    if _timed(old, new):
+        off = math.log(new.seconds / old.seconds / pace)
+        if abs(off) > NOISE * spread and abs(new.seconds - old.seconds * pace) > LEAST_S:
+            found.append("slower" if off > 0 else "faster")
+    return found
+
+
+def _timed(old: Side, new: Side) -> bool:
+    return old.verdict in TIMED and new.verdict in TIMED and old.seconds >= LEAST_S and new.seconds >= LEAST_S
+
+
+def _noise(times: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The pace of the second run, and the spread of the ratios around it, of their logarithms."""
+    logs = [math.log(new / old) for old, new in times]
+    if not logs:
+        return 1.0, LEAST_SPREAD
+    middle = median(logs)
+    spread = MAD_SCALE * median(abs(one - middle) for one in logs)
+    return math.exp(middle), max(spread, LEAST_SPREAD)
+
+
+def _order(change: Change) -> tuple[float, str, int]:
+    old, new = change.before, change.after
+    worth = -abs(new.seconds - old.seconds) if change.kind in {"slower", "faster"} and old and new else 0.0
+    return worth, change.test_id, change.place
