@@ -1,0 +1,128 @@
+"""A component taken from a folder of this machine: what of it is built, and the hash that names it.
+
+What Git ignores stays out, and what `.dockerignore` at its top leaves out, as in every build of a container.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from docker.utils import exclude_paths
+
+from ci.errors import CommandError, MissingInputError
+from ci.process import run_command
+
+TIMEOUT_S = 60
+IGNORE = ".dockerignore"
+PREFIX = "tree:"
+
+
+def put_checkout(folder: Path, target: Path, *, environ: Mapping[str, str]) -> str:
+    """Copy what is built of a folder; returns the name of just these files, `tree:` and a hash.
+
+    Args:
+        folder: of a checkout, or any other.
+        target: is made; must not be there.
+        environ: git's.
+
+    Raises:
+        MissingInputError: there is no such folder.
+        CommandError: git fails, or a link leads out of the folder.
+    """
+    if not folder.is_dir():
+        raise MissingInputError(
+            "there is no such folder", where=folder, remedy="name a checkout of the component"
+        )
+    for name in _names(folder, environ):
+        source, copy = folder / name, target / name
+        # Git lists what is deleted and not committed, too.
+        if source.is_symlink() or source.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy, follow_symlinks=False)
+    target.mkdir(parents=True, exist_ok=True)
+    leave_out_ignored(target)
+    _check_links(target, folder)
+    return tree_of(target)
+
+
+def leave_out_ignored(folder: Path) -> None:
+    """Remove what the folder's `.dockerignore` leaves out; it itself stays."""
+    path = folder / IGNORE
+    if not path.is_file():
+        return
+    said = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    patterns = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("#")]
+    kept = exclude_paths(str(folder), patterns, dockerfile=IGNORE)
+    # Deepest first, so that folders are empty when their turn comes.
+    for one in sorted(folder.rglob("*"), key=lambda found: len(found.parts), reverse=True):
+        name = one.relative_to(folder).as_posix()
+        if one.is_dir() and not one.is_symlink():
+            if name not in kept and not any(one.iterdir()):
+                one.rmdir()
+        elif name not in kept and name != IGNORE:
+            one.unlink()
+
+
+def tree_of(folder: Path) -> str:
+    """The name of a folder's files: of their names, contents and whether they can be executed."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*"), key=lambda found: found.relative_to(folder).as_posix()):
+        if path.is_symlink():
+            kind, content = "link", os.fsencode(path.readlink())
+        elif path.is_file():
+            kind = "program" if path.stat().st_mode & 0o100 else "file"
+            content = path.read_bytes()
+        else:
+            continue
+        name = os.fsencode(path.relative_to(folder).as_posix())
+        digest.update(b"%s %d %s %d\0" % (kind.encode(), len(name), name, len(content)))
+        digest.update(content)
+    return f"{PREFIX}{digest.hexdigest()}"
+
+
+def _names(folder: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Files to build, relative to the folder; those of submodules too."""
+    if not _is_checkout(folder, environ):
+        for path in folder.rglob("*"):
+            if not path.is_dir() or path.is_symlink():
+                yield path.relative_to(folder).as_posix()
+        return
+    said = run_command(
+        ["git", "-C", folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        timeout_s=TIMEOUT_S,
+        env=environ,
+    )
+    for name in sorted(set(said.split("\0")) - {""}):
+        below = folder / name
+        # A submodule is listed as its folder, and another repository inside with a slash behind.
+        if below.is_dir() and not below.is_symlink():
+            yield from (f"{name.rstrip('/')}/{one}" for one in _names(below, environ))
+        else:
+            yield name
+
+
+def _is_checkout(folder: Path, environ: Mapping[str, str]) -> bool:
+    """Whether Git has a word on a folder: it, or one above, is a checkout's, and does not ignore it."""
+    if (folder / ".git").exists():
+        return True
+    if not any((above / ".git").exists() for above in folder.resolve().parents):
+        return False
+    asked: list[str | Path] = ["git", "-C", folder, "ls-files", "--cached", "--others", "--exclude-standard"]
+    return bool(run_command(asked, timeout_s=TIMEOUT_S, env=environ).strip())
+
+
+def _check_links(copy: Path, folder: Path) -> None:
+    """Refuse links that lead out: what a container has there is not what is here."""
+    for path in sorted(copy.rglob("*")):
+        if path.is_symlink():
+            leads = os.path.normpath(path.parent / path.readlink())
+            if not Path(leads).is_relative_to(os.path.normpath(copy)):
+                raise CommandError(
+                    f"a link leads out of the folder: {path.relative_to(copy)} to {path.readlink()}",
+                    where=folder,
+                    remedy="take it away, or have Git or .dockerignore ignore it",
+                )

@@ -1,0 +1,239 @@
+"""Running a container of an image for a bounded time: what it says is handed on, and none is left behind."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO, Any
+
+import docker
+import requests
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+
+from ci.errors import CommandError
+
+LAST_LINES = 20
+# A longer line is handed on in parts.
+LINE_BYTES = 64 * 1024
+# What is taken out of a container was made by what ran in it.
+MOST_BYTES = 512 * 1024 * 1024
+MOST_FILES = 10_000
+# 128 and SIGKILL, of a container that somebody removed.
+GONE = 137
+# By this label whoever cleans up after a killed build finds what it left.
+LABEL = "io.github.torch-spyre.spyre-ci"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """How a container runs.
+
+    Attributes:
+        environment: besides the image's.
+        user: number of the user, perhaps with a group; None: the image's.
+        workdir: None: the image's.
+        entrypoint: None: the image's.
+        read_only: whether its root can be written.
+        scratch: folders in memory that can be written all the same.
+        mounts: folders of the host by where they are seen, read and written.
+        devices: of the host, such as /dev/vfio/1.
+        network: `none` or `host`; bridges are not everywhere.
+        memory_bytes: it may take, swap with it; None: any.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    workdir: str | None = None
+    entrypoint: Sequence[str] | None = None
+    read_only: bool = False
+    scratch: Sequence[str] = ()
+    mounts: Mapping[str, Path] = field(default_factory=dict)
+    devices: Sequence[str] = ()
+    network: str = "none"
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a container ended.
+
+    Attributes:
+        exit_code: of its command; 128 and a signal's number where one ended it.
+        out_of_memory: whether the kernel ended it for want of memory.
+        timed_out: whether we did, as it took too long.
+        last: lines it said.
+    """
+
+    exit_code: int
+    out_of_memory: bool = False
+    timed_out: bool = False
+    last: tuple[str, ...] = ()
+
+
+@contextmanager
+def container(
+    client: docker.DockerClient, image: str, command: Sequence[str], conditions: Conditions
+) -> Iterator[Container]:
+    """A container that runs while the block does; killed and removed at its end, with what it made.
+
+    Args:
+        client: the engine, which has the image.
+        image: name or id.
+        command: words, no shell between.
+        conditions: how it runs.
+
+    Raises:
+        docker.errors.APIError: the engine refuses; see ci.image.engine.engine.
+    """
+    options: dict[str, Any] = {}
+    if conditions.memory_bytes is not None:
+        options |= {"mem_limit": conditions.memory_bytes, "memswap_limit": conditions.memory_bytes}
+    if conditions.entrypoint is not None:
+        options["entrypoint"] = list(conditions.entrypoint)
+    made = client.containers.create(
+        image,
+        list(command),
+        environment=dict(conditions.environment),
+        user=conditions.user,
+        working_dir=conditions.workdir,
+        read_only=conditions.read_only,
+        tmpfs=dict.fromkeys(conditions.scratch, "mode=1777"),
+        volumes={
+            str(path): {"bind": target, "mode": "rw"} for target, path in sorted(conditions.mounts.items())
+        },
+        devices=[f"{path}:{path}:rwm" for path in conditions.devices],
+        network_mode=conditions.network,
+        labels={LABEL: ""},
+        **options,
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        _remove(made)
+
+
+def _remove(made: Container) -> None:
+    """Remove a container, unless somebody else has or is about to."""
+    try:
+        made.remove(force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != HTTPStatus.CONFLICT:
+            raise
+
+
+def follow(made: Container, *, timeout_s: float, echo: Callable[[str], None]) -> Ended:
+    """Hand on what a container says until it ends, or is ended as it takes too long.
+
+    Args:
+        made: runs.
+        timeout_s: seconds it may take.
+        echo: takes its lines.
+    """
+    late = threading.Event()
+
+    def end() -> None:
+        # It may have ended by itself just now; then it was not late.
+        with suppress(APIError, requests.RequestException):
+            made.kill()
+            late.set()
+
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        for line in _lines(made.logs(stream=True, follow=True)):
+            last.append(line)
+            echo(line)
+        # Its last line may come before its end.
+        code = int(made.wait(timeout=timeout_s)["StatusCode"])
+        made.reload()
+        state = made.attrs["State"]
+    except NotFound:
+        code, state = GONE, {}
+    finally:
+        timer.cancel()
+    return Ended(
+        exit_code=code,
+        out_of_memory=bool(state.get("OOMKilled")),
+        timed_out=late.is_set(),
+        last=tuple(last),
+    )
+
+
+def take_out(made: Container, path: str, folder: Path) -> bool:
+    """Copy a folder out of a container, which may have ended in any way; whether it was there.
+
+    Args:
+        made: not removed yet.
+        path: of the folder in it.
+        folder: takes what is in that folder; is made.
+
+    Raises:
+        CommandError: it is too large, or holds what must not be unpacked.
+    """
+    try:
+        stream, _ = made.get_archive(path)
+    except NotFound:
+        return False
+    # Not into memory: what comes may be as large as is allowed.
+    with tempfile.TemporaryFile() as content:
+        for piece in stream:
+            content.write(piece)
+            if content.tell() > MOST_BYTES:
+                raise _too_much(path, f"{MOST_BYTES >> 20} MiB")
+        content.seek(0)
+        try:
+            _unpack(content, path, folder)
+        except (tarfile.TarError, OSError) as error:
+            raise CommandError(f"{path} of the container cannot be taken: {error}", where=path) from error
+    return True
+
+
+def _unpack(content: IO[bytes], path: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(fileobj=content) as tar:
+        size = 0
+        for number, member in enumerate(tar, start=1):
+            size += member.size
+            if number > MOST_FILES:
+                raise _too_much(path, f"{MOST_FILES} files")
+            if size > MOST_BYTES:
+                raise _too_much(path, f"{MOST_BYTES >> 20} MiB")
+            # The archive's first part is the folder's own name.
+            member.name = member.name.partition("/")[2]
+            if member.name and (member.isdir() or member.isreg()):
+                tar.extract(member, folder, filter="data")
+
+
+def _too_much(path: str, limit: str) -> CommandError:
+    return CommandError(
+        f"{path} of the container holds more than {limit}",
+        where=path,
+        remedy="let the tests write less there",
+    )
+
+
+def _lines(stream: Iterator[bytes]) -> Iterator[str]:
+    """Lines of a stream of pieces; a very long one in parts."""
+    rest = b""
+    for piece in stream:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line.decode("utf-8", "replace").rstrip("\r")
+        if len(rest) > LINE_BYTES:
+            yield rest.decode("utf-8", "replace")
+            rest = b""
+    if rest:
+        yield rest.decode("utf-8", "replace")

@@ -1,0 +1,127 @@
+"""Talking to a container engine: dockerd, or podman's socket; its errors in the words of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import docker
+import requests
+from docker.credentials.errors import StoreError
+from docker.errors import APIError, DockerException, ImageNotFound
+from urllib3.exceptions import HTTPError
+
+from ci.addresses import without_secrets
+from ci.errors import CommandError, DiskFullError, SpyreCiError, UsageError
+
+TIMEOUT_S = 3600
+# Engines name theirs as Go does, kernels otherwise.
+_ARCHITECTURES = {"x86_64": "amd64"}
+NO_SPACE = "no space left on device"
+# The kernel's words, apt's and dnf's.
+_NO_SPACE = (NO_SPACE, "have enough free space in", "more space needed on the")
+
+
+@contextmanager
+def engine(environ: Mapping[str, str]) -> Iterator[docker.DockerClient]:
+    """The engine of DOCKER_HOST, or of the usual socket.
+
+    Raises:
+        CommandError: none is there; an error of the engine in the block.
+        DiskFullError: its disk is full.
+    """
+    address = environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    try:
+        client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
+    except (DockerException, requests.RequestException) as error:
+        raise CommandError(
+            f"no container engine answers at {without_secrets(address)}: {_first_line(error)}",
+            where="DOCKER_HOST",
+            remedy="start dockerd or podman's socket, or set DOCKER_HOST to where one is",
+        ) from error
+    try:
+        yield client
+    except (APIError, requests.RequestException) as error:
+        raise engine_error(error) from error
+    except HTTPError as error:
+        raise CommandError(
+            f"the container engine went away: {_first_line(error)}",
+            where="DOCKER_HOST",
+            remedy="see that it runs, then do it again",
+        ) from error
+    except (DockerException, StoreError) as error:
+        raise CommandError(
+            f"the container engine cannot be used: {_first_line(error)}",
+            where="DOCKER_HOST",
+            remedy="mend the configuration of docker's client (~/.docker/config.json)",
+        ) from error
+    finally:
+        client.close()
+
+
+def check_platform(client: docker.DockerClient, platform: str) -> None:
+    """Refuse to build for a platform that the engine is not of.
+
+    Args:
+        client: the engine.
+        platform: such as linux/s390x.
+
+    Raises:
+        UsageError: it builds for another one.
+    """
+    # What is served to steps is served on loopback, and folders are mounted from here.
+    if not str(client.api.base_url).startswith("http+docker:"):
+        raise UsageError(
+            "this engine is on another machine, or listens as one would",
+            where="DOCKER_HOST",
+            remedy="build where the engine runs, by its socket: unix:///…",
+        )
+    said = client.version()
+    own = f"{said.get('Os', '')}/{_ARCHITECTURES.get(said.get('Arch', ''), said.get('Arch', ''))}"
+    if own != platform:
+        raise UsageError(
+            f"this engine builds for {own}, and not for {platform}",
+            where="image.platform",
+            remedy=f"build on a machine of {platform}, with DOCKER_HOST naming its engine",
+        )
+
+
+def is_podman(client: docker.DockerClient) -> bool:
+    """Whether it is podman that answers as docker's API."""
+    parts = client.version().get("Components") or ()
+    return any(str(part.get("Name", "")).startswith("Podman") for part in parts)
+
+
+def has_image(client: docker.DockerClient, name: str) -> bool:
+    """Whether the engine itself has an image.
+
+    Args:
+        client: the engine.
+        name: with a tag, or an id.
+    """
+    try:
+        client.images.get(name)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def is_no_space(said: str) -> bool:
+    """Whether a line tells of a full disk."""
+    return any(words in said.lower() for words in _NO_SPACE)
+
+
+def engine_error(error: Exception | str, *, where: str | None = None) -> SpyreCiError:
+    """What the engine says, as the user's error it is."""
+    said = str(getattr(error, "explanation", None) or error)
+    if is_no_space(said):
+        return DiskFullError(
+            f"the container engine's disk is full: {_first_line(said)}",
+            where=where,
+            remedy="free space there (`docker system prune`), then build again",
+        )
+    return CommandError(f"the container engine refuses: {_first_line(said)}", where=where)
+
+
+def _first_line(error: object) -> str:
+    return without_secrets(str(error).strip().partition("\n")[0])[:500]

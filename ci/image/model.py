@@ -1,0 +1,278 @@
+"""What `images/stack.yaml` may say: the base, the components on it, PyTorch, and what the image is for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from ci.addresses import without_credentials
+from ci.config.section import GIT_ADDRESS, Section
+
+# A name makes part of a stage's name, a label and a path.
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40)]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+# Registry, repository and tag, no digest; what a FROM line takes without quoting.
+ImageName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?$")
+]
+
+
+def _open(address: str) -> str:
+    # The value itself is not in the message.
+    if without_credentials(address) != address:
+        raise ValueError("holds a user or a password, which labels and logs would tell")
+    return address
+
+
+GitUrl = Annotated[str, StringConstraints(pattern=GIT_ADDRESS), AfterValidator(_open)]
+# No leading dash: git would take it for an option.
+Ref = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+-]*$", max_length=200)]
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./+@-]+$")]
+
+
+def _inside(path: str) -> str:
+    if ".." in path.split("/"):
+        raise ValueError("leaves the folder it starts from")
+    return path
+
+
+RelativePath = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_.@+*-][A-Za-z0-9_./@+*-]*$"), AfterValidator(_inside)
+]
+Package = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_=~:-]*$")]
+# PEP 508 without markers and URLs: nothing a shell or pip could take for more.
+Requirement = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?([<>=!~]=?[A-Za-z0-9.*+!_-]+(,[<>=!~]=?[A-Za-z0-9.*+!_-]+)*)?$"
+    ),
+]
+# Of packages, in the simple layout; without user and password, which every layer's history would tell.
+IndexUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s'\"$`\\@?#]+$", max_length=300)]
+PythonVersion = Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=80)]
+Platform = Literal["linux/amd64", "linux/ppc64le", "linux/s390x"]
+RoleName = Literal["test", "notebook", "serve"]
+PYTORCH = "pytorch"
+NIGHTLY_INDEX = "https://download.pytorch.org/whl/nightly/cpu"
+PLATFORMS: tuple[Platform, ...] = ("linux/amd64", "linux/ppc64le", "linux/s390x")
+Minutes = Annotated[float, Field(gt=0, le=24 * 60)]
+# On one line: what a builder reads line by line.
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
+LabelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=200)]
+Values = Annotated[Mapping[Variable, Text], Field(default_factory=dict)]
+
+
+class Base(Section):
+    """What everything stands on."""
+
+    image: ImageName = Field(description="registry, repository and tag")
+    digest: Digest | None = Field(default=None, description="sha256:…; none: asked of the registry")
+    packages: tuple[Package, ...] = Field(default=(), description="of the distribution, in the image")
+    build_packages: tuple[Package, ...] = Field(
+        default=(), description="of the distribution, where components are built and nowhere else"
+    )
+    manager: Literal["apt", "dnf"] = Field(default="apt", description="the distribution's package manager")
+    python: AbsolutePath = Field(default="/usr/bin/python3", description="the interpreter in it")
+    python_version: PythonVersion | None = Field(
+        default=None,
+        description="of that interpreter, such as 3.12; wanted where a wheel is looked up in an index",
+    )
+
+
+class Copied(Section):
+    """What is taken out of an image, and where it goes."""
+
+    source: AbsolutePath = Field(description="in that image")
+    target: AbsolutePath | None = Field(default=None, description="in ours; none: the same")
+
+
+class Git(Section):
+    """A component built from a repository: by steps, or by a Containerfile of its own."""
+
+    url: GitUrl = Field(description="of the repository, without user and password")
+    ref: Ref = Field(default="main", description="branch, tag or commit")
+    subfolder: RelativePath | None = Field(default=None, description="of the repository that is built")
+    steps: tuple[str, ...] = Field(
+        default=(), description="shell lines that install into $DESTDIR, or put wheels into $WHEELS"
+    )
+    containerfile: RelativePath | None = Field(
+        default=None, description="of the folder that is built, where the component brings one"
+    )
+    target: Name | None = Field(default=None, description="the Containerfile's stage; none: the last")
+    paths: tuple[Copied, ...] = Field(
+        default=(), description="what is taken out of the image that the Containerfile makes"
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        given = [name for name in ("steps", "containerfile") if getattr(self, name)]
+        if len(given) != 1:
+            told = " and ".join(given) if given else "neither of them"
+            raise ValueError(f"has {told}: give exactly one of steps and containerfile")
+        if bool(self.containerfile) != bool(self.paths) or (self.target and not self.containerfile):
+            raise ValueError("needs `paths` with `containerfile`; `paths` and `target` go with nothing else")
+        return self
+
+
+class Prebuilt(Section):
+    """A component taken out of an image."""
+
+    name: ImageName = Field(description="registry, repository and tag")
+    digest: Digest | None = Field(default=None, description="sha256:…; none: asked of the registry")
+    paths: tuple[Copied, ...] = Field(min_length=1, description="what is taken out of it")
+
+
+class Component(Section):
+    """A part of the stack, from exactly one of `git`, `image` and `files`."""
+
+    name: Name
+    git: Git | None = Field(default=None, description="a repository and how it is built")
+    image: Prebuilt | None = Field(default=None, description="a prebuilt image and what is taken out of it")
+    files: tuple[RelativePath, ...] = Field(
+        default=(), description="packages (.rpm, .deb, .whl) beside the stack file, patterns allowed"
+    )
+    needs: tuple[Name, ...] = Field(
+        default=(), description="components whose files its build finds; `pytorch` for PyTorch"
+    )
+    test: tuple[str, ...] = Field(default=(), description="shell lines; JUnit goes into $JUNIT_DIR")
+    test_on: Literal["build", "runtime"] = Field(
+        default="build", description="where they run: where it was built, or on the runtime image"
+    )
+    requirements: tuple[Requirement, ...] = Field(
+        default=(), description="Python packages it needs in the image besides PyTorch"
+    )
+    device_test: tuple[str, ...] = Field(
+        default=(),
+        description="shell lines that want a device, run on the runtime image with cards or the emulated one",
+    )
+    test_minutes: Minutes = Field(
+        default=30, description="after which its tests are ended, those with a device for themselves"
+    )
+    test_memory_gib: Annotated[float, Field(ge=0.01, le=1e5)] | None = Field(
+        default=None, description="GiB of memory its tests may take; none: any"
+    )
+    development: tuple[Requirement, ...] = Field(
+        default=(), description="Python packages its tests want, on top of the runtime image and not in it"
+    )
+    args: Values = Field(description="given to its steps as PARAM_<NAME>")
+    environment: Values = Field(description="of the image")
+    platforms: tuple[Platform, ...] = Field(default=PLATFORMS, description="where it can be built")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [kind for kind in ("git", "image", "files") if getattr(self, kind)]
+        if len(given) != 1:
+            told = " and ".join(given) if given else "none of them"
+            raise ValueError(f"has {told}: give exactly one of git, image and files")
+        if self.name == PYTORCH:
+            raise ValueError(f"the name {PYTORCH} is PyTorch's: say which under `variants`")
+        if (self.test or self.device_test) and self.git is None:
+            raise ValueError("has tests and no repository they would stand in")
+        if self.git is not None and self.git.containerfile:
+            if self.needs:
+                raise ValueError("has `needs`, which a Containerfile of its own cannot be given")
+            if self.test and self.test_on == "build":
+                raise ValueError(
+                    "has tests for where it was built: with `containerfile` say test_on: runtime"
+                )
+        return self
+
+    @property
+    def copied(self) -> tuple[Copied, ...]:
+        """What is taken out of an image: a prebuilt one, or the one its Containerfile makes."""
+        source = self.image or self.git
+        return source.paths if source else ()
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is built in a stage of ours."""
+        return self.git is not None and bool(self.git.steps)
+
+    @property
+    def on_runtime(self) -> bool:
+        """Whether tests of it run on the runtime image."""
+        return bool(self.device_test) or (bool(self.test) and self.test_on == "runtime")
+
+
+class Pytorch(Section):
+    """Which PyTorch: a release, a nightly wheel, or PyTorch's repository at a commit."""
+
+    version: Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+[a-z0-9.+]*$")] | None = Field(
+        default=None, description="a release, such as 2.13.0"
+    )
+    nightly: bool = Field(default=False, description="the newest wheel of the nightly index")
+    index: IndexUrl | None = Field(
+        default=None,
+        description=f"index of the wheel; none: the build's own, for a nightly {NIGHTLY_INDEX}",
+    )
+    git: Git | None = Field(
+        default=None, description="PyTorch's repository, and steps that put its wheel into $WHEELS"
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        given = [name for name in ("version", "nightly", "git") if getattr(self, name)]
+        if len(given) != 1:
+            told = " and ".join(given) if given else "none of them"
+            raise ValueError(f"has {told}: give exactly one of version, nightly and git")
+        if self.git is not None and self.git.containerfile is not None:
+            raise ValueError(
+                "has a containerfile: PyTorch is built by `steps`, which put its wheel into $WHEELS"
+            )
+        if self.git is not None and self.index is not None:
+            raise ValueError("has git and index: a wheel that is built is taken from no index")
+        return self
+
+    @property
+    def wheel_index(self) -> str | None:
+        """The index a wheel is looked up in; None where it is built, or the build's settings say which."""
+        return self.index or (NIGHTLY_INDEX if self.nightly else None)
+
+
+def _one_command(line: str) -> str:
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    try:
+        operators = [word for word in words if word and not set(word) - set(";&|()")]
+    except ValueError as error:
+        raise ValueError(f"is no command: {error}") from None
+    if operators or not line.strip() or "\n" in line:
+        raise ValueError("is not one command: put several into a script, so that signals reach the last")
+    return line
+
+
+class Role(Section):
+    """What the image does when it is started by the name of a role."""
+
+    command: Annotated[str, AfterValidator(_one_command)] = Field(
+        description="one command for the shell; the words after the role follow it, $PORT and $MODEL are set"
+    )
+    packages: tuple[Requirement, ...] = Field(default=(), description="Python packages it wants in the image")
+    check: tuple[str, ...] = Field(default=(), description="words after the role when an image is verified")
+
+
+class Stack(Section):
+    """The whole file."""
+
+    version: Literal[1] = Field(description="of this layout")
+    name: Name = Field(description="of the image, its last part")
+    base: Base
+    variants: Mapping[Name, Pytorch] = Field(min_length=1, description="PyTorch by variant: pinned, main")
+    components: tuple[Component, ...] = Field(default=(), description="in any order; `needs` decides")
+    labels: Mapping[LabelName, Text] = Field(default_factory=dict, description="of the image, besides ours")
+    roles: Mapping[RoleName, Role] = Field(
+        default_factory=dict,
+        description="what `test`, `notebook` and `serve` start, where the image has them",
+    )
+    args: Values = Field(description="given to every component's steps as PARAM_<NAME>")
+    environment: Values = Field(description="of the image")
+    platforms: tuple[Platform, ...] = Field(default=("linux/amd64",), description="it is built for")
+    user: int = Field(default=10001, ge=1, le=2**31 - 1, description="number of the user it runs as")
+
+    def component(self, name: str) -> Component | None:
+        """The component of that name."""
+        return next((one for one in self.components if one.name == name), None)

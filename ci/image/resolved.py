@@ -1,0 +1,113 @@
+"""A stack whose every part is named exactly: commits, digests and hashes; what is rendered and built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.image.model import Component, Git, Platform, Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedFile:
+    """A package file.
+
+    Attributes:
+        path: relative to the stack file.
+        sha256: of its bytes, in hex.
+    """
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedComponent:
+    """A component, named exactly.
+
+    Attributes:
+        component: as the stack file has it.
+        commit: 40 hex digits, of one built from a repository; else empty.
+        folder: of this machine that it is built from, in place of its repository.
+        tree: the name of that folder's files.
+        digest: `sha256:…` of a prebuilt image; else empty.
+        files: of one made of package files.
+    """
+
+    component: Component
+    commit: str = ""
+    folder: Path | None = None
+    tree: str = ""
+    digest: str = ""
+    files: tuple[ResolvedFile, ...] = ()
+
+    @property
+    def revision(self) -> str:
+        """What a label says of it: a commit, the name of a folder's files, a digest, or hashes of files."""
+        return (
+            self.commit or self.tree or self.digest or ",".join(f"sha256:{one.sha256}" for one in self.files)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedPytorch:
+    """Which PyTorch.
+
+    Attributes:
+        requirement: what pip is asked for, such as `torch==2.13.0`; empty where it is built.
+        commit: 40 hex digits, where it is known before the image is built; a wheel tells it of itself after.
+        index: the wheel is taken from; empty: the one of the build's settings.
+        sha256: of the wheel, in hex, where the index tells it.
+        git: PyTorch's repository, where it is built.
+    """
+
+    requirement: str
+    commit: str = ""
+    index: str = ""
+    sha256: str = ""
+    git: Git | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedStack:
+    """All of it, for one variant and one platform.
+
+    Attributes:
+        stack: as the file has it, components in the order they are built.
+        variant: the name of its PyTorch.
+        platform: it is built for.
+        base_digest: `sha256:…`.
+        pytorch: which one.
+        components: in the order they are built.
+        revision: the commit of the checkout that builds it; empty where it is none.
+    """
+
+    stack: Stack
+    variant: str
+    platform: Platform
+    base_digest: str
+    pytorch: ResolvedPytorch
+    components: tuple[ResolvedComponent, ...]
+    revision: str = ""
+
+    @property
+    def base(self) -> str:
+        """The base image by digest."""
+        return by_digest(self.stack.base.image, self.base_digest)
+
+    @property
+    def revisions(self) -> Mapping[str, str]:
+        """What each component is of, by name."""
+        return {one.component.name: one.revision for one in self.components}
+
+
+def by_digest(image: str, digest: str) -> str:
+    """An image's name with its digest in the tag's place.
+
+    Args:
+        image: registry, repository and perhaps a tag; the registry may have a port.
+        digest: `sha256:…`.
+    """
+    folder, slash, last = image.rpartition("/")
+    return f"{folder}{slash}{last.partition(':')[0]}@{digest}"

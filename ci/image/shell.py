@@ -1,0 +1,109 @@
+"""A shell in the image with the checkout mounted, by the engine's own command.
+
+The engine's client library hands over a raw stream; sizes of windows, raw terminals and detaching are left to
+who uses it, and what did that for Python is no longer kept. Whoever builds images has docker or podman.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from ci.addresses import without_secrets
+from ci.errors import CommandError
+
+WORKSPACE = "/workspace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks for a shell, and from where.
+
+    Attributes:
+        user: number, which files that are written belong to.
+        group: number.
+        checkout: the folder that is mounted, read and written.
+        terminal: whether one is there.
+    """
+
+    user: int
+    group: int
+    checkout: Path
+    terminal: bool
+
+
+def find_client(environ: Mapping[str, str], which: Callable[[str], str | None]) -> list[str]:
+    """The command that talks to the engine of DOCKER_HOST: docker, or podman.
+
+    Args:
+        environ: DOCKER_HOST is read from it.
+        which: finds a program.
+
+    Raises:
+        CommandError: neither is installed.
+    """
+    host = environ.get("DOCKER_HOST", "")
+    names = ("podman", "docker") if "podman" in host else ("docker", "podman")
+    for name in names:
+        path = which(name)
+        if path is not None:
+            return [path, "--url", host] if name == "podman" and host else [path]
+    raise CommandError(
+        "neither docker nor podman is installed: a shell wants the engine's own command",
+        where=without_secrets(host) or "PATH",
+        remedy="install docker's or podman's command line; building and verifying go without",
+    )
+
+
+def shell_command(client: Sequence[str], image: str, caller: Caller, *, network: str | None) -> list[str]:
+    """The words that open a shell.
+
+    Args:
+        client: see `find_client`.
+        image: its name.
+        caller: who asks.
+        network: none, host or a name; None: the engine's default.
+    """
+    rootless = os.path.basename(client[0]) == "podman" and caller.user != 0  # noqa: PTH119  # a word, no path
+    return [
+        *client,
+        "run",
+        "--rm",
+        "--interactive",
+        *(["--tty"] if caller.terminal else []),
+        "--mount",
+        _csv(["type=bind", f"source={caller.checkout}", f"target={WORKSPACE}"]),
+        "--workdir",
+        WORKSPACE,
+        "--user",
+        f"{caller.user}:{caller.group}",
+        # The image's home is group 0's; a checkout keeps the label that it has.
+        "--group-add",
+        "0",
+        "--security-opt",
+        "label=disable",
+        *(["--userns", "keep-id"] if rootless else []),
+        *(["--network", network] if network else []),
+        image,
+        "shell",
+    ]
+
+
+def become(words: Sequence[str]) -> NoReturn:
+    """Run a command in this process's place: terminal, signals and exit code are its own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(words[0], list(words))  # noqa: S606  # a terminal is handed over whole
+
+
+def _csv(fields: Sequence[str]) -> str:
+    """One line as engines read `--mount`: a folder may have a comma in its name."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()

@@ -1,0 +1,74 @@
+"""Reading a stack file: typed, with every mistake named by file, line and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ci.config.explain import explain
+from ci.errors import SettingsError
+from ci.image.model import PYTORCH, Component, Stack
+from ci.image.order import CycleError, in_order
+from ci.image.params import check_values
+from test_selection.yaml_lines import Document, load_document
+
+SEE = "images/README.md says what a stack file may hold"
+
+
+def read_stack(path: Path) -> Stack:
+    """The stack of a file, its components in the order they are built.
+
+    Raises:
+        MissingInputError: there is no such file.
+        SettingsError: it is no stack; names stand twice, needs name nobody or each other, values collide.
+    """
+    document = load_document(path)
+    try:
+        stack = Stack.model_validate(document.content)
+    except ValidationError as error:
+        raise explain(error, document, Stack, see=SEE) from None
+    _check_names(stack.components, document)
+    check_values(stack, document)
+    _check_variants(stack, document)
+    try:
+        needs = {one.name: [need for need in one.needs if need != PYTORCH] for one in stack.components}
+        names = in_order(needs)
+    except CycleError as error:
+        raise SettingsError(
+            f"components need each other: {' > '.join(error.cycle)}",
+            where=document.place(["components"]),
+            remedy="take one of these needs away",
+        ) from None
+    by_name = {one.name: one for one in stack.components}
+    return stack.model_copy(update={"components": tuple(by_name[name] for name in names)})
+
+
+def _check_names(components: Sequence[Component], document: Document) -> None:
+    names = [one.name for one in components]
+    for index, one in enumerate(components):
+        if one.name in names[:index]:
+            raise _error(document, index, "name", f"two components are named {one.name!r}", "name one anew")
+        for need in one.needs:
+            if need not in {*names, PYTORCH}:
+                known = _listed(name for name in names if name != one.name)
+                raise _error(document, index, "needs", f"{one.name} needs {need!r}, which is none", known)
+
+
+def _check_variants(stack: Stack, document: Document) -> None:
+    for name, pytorch in stack.variants.items():
+        if pytorch.wheel_index is not None and stack.base.python_version is None:
+            raise SettingsError(
+                f"{name} takes a wheel of an index, and nothing says for which Python",
+                where=document.place(["variants", name]),
+                remedy="give base.python_version, such as 3.12",
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"known components: {', '.join(names) or 'none'}"
+
+
+def _error(document: Document, index: int, key: str, what: str, remedy: str) -> SettingsError:
+    return SettingsError(what, where=document.place(["components", index, key]), remedy=remedy)

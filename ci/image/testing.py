@@ -1,0 +1,195 @@
+"""Running the tests of a stack's components in containers of its stages, and bringing their results out."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import docker
+import requests
+from docker.errors import APIError
+
+from ci.errors import EXIT_TEST_FAILED, CommandError
+from ci.image import steps
+from ci.image.build import BuildStepError, Order, build
+from ci.image.component_tests import ComponentTests
+from ci.image.container import Conditions, Ended, container, follow, take_out
+from ci.image.engine import engine_error
+from ci.image.junit import put_results, read_results, results_folder
+from ci.image.outcome import Found, Outcome, failure_text, problems_of
+from ci.report.text import plain
+
+
+class FailedTestsError(CommandError):
+    """Tests of an image failed, or their results were lost."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tester:
+    """Runs tests.
+
+    Attributes:
+        client: the engine.
+        results: folder that takes the results, by component and kind.
+        echo: takes lines for people.
+        clock: seconds.
+    """
+
+    client: docker.DockerClient
+    results: Path
+    echo: Callable[[str], None]
+    clock: Callable[[], float]
+
+    def run(self, chosen: Sequence[ComponentTests], order: Order) -> list[Outcome]:
+        """Run tests one after the other, all of them also where some fail.
+
+        Args:
+            chosen: what runs.
+            order: how the stack is built; its stages are targets of the same file.
+
+        Raises:
+            FailedTestsError: a test failed, what became of it cannot be known, or the stage it runs in cannot
+                be built.
+            SpyreCiError: the engine refuses, or the results' folder is something else.
+        """
+        folders = [results_folder(self.results, tests) for tests in chosen]
+        for folder in folders:
+            # Were this run to end early, those of an earlier one would be taken for its own.
+            shutil.rmtree(folder, ignore_errors=True)
+        images: dict[str, str | BuildStepError] = {}
+        outcomes: list[Outcome] = []
+        for tests, folder in zip(chosen, folders, strict=True):
+            if tests.stage not in images:
+                images[tests.stage] = self._stage(order, tests.stage)
+            image = images[tests.stage]
+            if isinstance(image, BuildStepError):
+                outcomes.append(_not_built(tests, image, folder))
+            else:
+                outcomes.append(self._one(tests, image, folder))
+        for outcome in outcomes:
+            self.echo(f"{'ok    ' if outcome.is_good else 'FAILED'} {outcome}")
+        bad = [one for one in outcomes if not one.is_good]
+        if bad:
+            raise FailedTestsError(
+                f"{failure_text(outcomes)}\n  | the image got no tag, and nothing was pushed",
+                where=self.results,
+                remedy=_remedy(images[bad[0].tests.stage]),
+            )
+        return outcomes
+
+    def _stage(self, order: Order, stage: str) -> str | BuildStepError:
+        """Build a stage; its image, or why there is none."""
+        self.echo(f"{stage}: what the tests run in")
+        ordered = replace(order, target=stage, tag="")
+        try:
+            return build(self.client, ordered, echo=FreshSteps(self.echo), clock=self.clock).image
+        except BuildStepError as error:
+            self.echo(str(error))
+            return error
+
+    def _one(self, tests: ComponentTests, image: str, folder: Path) -> Outcome:
+        began = self.clock()
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-junit-") as scratch:
+            taken = Path(scratch) / "junit"
+
+            def put(ended: Ended | None, found: Found, problems: Sequence[str]) -> Outcome:
+                outcome = Outcome(
+                    tests=tests,
+                    found=found,
+                    problems=tuple(problems),
+                    seconds=self.clock() - began,
+                    exit_code=None if ended is None else ended.exit_code,
+                    last=() if ended is None else ended.last,
+                )
+                put_results(folder, taken, outcome)
+                return outcome
+
+            try:
+                ended, lost = self._ended(tests, image, taken)
+            except (APIError, requests.RequestException) as error:
+                refused = engine_error(error, where=tests.title)
+                put(None, Found(damaged={}), [refused.what])
+                raise refused from error
+            except BaseException as error:
+                interrupted = isinstance(error, KeyboardInterrupt)
+                said = "was interrupted" if interrupted else f"could not be run: {error}"
+                put(None, read_results(taken), [said])
+                raise
+            found = read_results(taken)
+            return put(ended, found, [*problems_of(tests, ended, found), *lost])
+
+    def _ended(self, tests: ComponentTests, image: str, taken: Path) -> tuple[Ended, list[str]]:
+        """Run a container; how it ended, and why its results could not be taken."""
+        conditions = Conditions(
+            environment=tests.environment,
+            entrypoint=[],
+            devices=tests.devices,
+            memory_bytes=tests.memory_bytes,
+        )
+        self.echo(f"{tests.title}: tests run")
+        with container(self.client, image, [*steps.SHELL, tests.script], conditions) as made:
+            try:
+                ended = follow(
+                    made,
+                    timeout_s=tests.timeout_s,
+                    echo=lambda line: self.echo(f"{tests.component} | {plain(line)}"),
+                )
+            except KeyboardInterrupt:
+                # What was written by then is kept.
+                with suppress(CommandError, APIError, requests.RequestException):
+                    take_out(made, tests.environment["JUNIT_DIR"], taken)
+                raise
+            try:
+                take_out(made, tests.environment["JUNIT_DIR"], taken)
+            except CommandError as error:
+                return ended, [f"its results cannot be taken: {error.what}"]
+        return ended, []
+
+
+def _not_built(tests: ComponentTests, error: BuildStepError, folder: Path) -> Outcome:
+    why, *last = error.what.splitlines()
+    outcome = Outcome(
+        tests=tests,
+        found=Found(damaged={}),
+        problems=(f"did not run: of its stage {tests.stage} {why}",),
+        seconds=0,
+        exit_code=None,
+        last=tuple(last),
+    )
+    put_results(folder, folder / "nothing", outcome)
+    return outcome
+
+
+def _remedy(image: str | BuildStepError) -> str:
+    if isinstance(image, BuildStepError):
+        return image.remedy or "mend the step"
+    short = image.removeprefix("sha256:")[:12]
+    return f"mend them; to try by hand: docker run --rm -it --network none {short} bash"
+
+
+class FreshSteps:
+    """Hands on a build's lines but for steps that say nothing: those found in the cache.
+
+    Args:
+        echo: takes lines.
+    """
+
+    def __init__(self, echo: Callable[[str], None]) -> None:
+        self._echo = echo
+        self._step = ""
+
+    def __call__(self, line: str) -> None:
+        """Take a line."""
+        if line.startswith("["):
+            self._step = line
+            return
+        if self._step:
+            self._echo(self._step)
+            self._step = ""
+        self._echo(line)

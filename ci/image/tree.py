@@ -1,0 +1,137 @@
+"""The test tree of an image: PyTorch's repository at the very commit that the image's PyTorch is of."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+from docker.errors import APIError, ImageNotFound, NotFound
+from pydantic import TypeAdapter, ValidationError
+
+from ci.errors import BadFileError, FileSystemError, MissingInputError
+from ci.image.commit import COMMIT, COMMIT_LABEL
+from ci.image.containerfile import URL_LABEL
+from ci.image.engine import engine_error
+from ci.image.model import GitUrl
+from ci.image.repositories import put_files
+from ci.runner.checkout import COMMIT_FILE, SPARSE_FOLDERS
+
+PYTORCH_URL = "https://github.com/pytorch/pytorch.git"
+_URL: TypeAdapter[str] = TypeAdapter(GitUrl)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where an image's PyTorch is from: the repository, and the commit, 40 hex digits."""
+
+    url: str
+    commit: str
+
+
+def origin_of(client: docker.DockerClient, image: str, *, url: str | None = None) -> Origin:
+    """Where an image says its PyTorch is from.
+
+    Args:
+        client: the engine; an image that it does not have is pulled.
+        image: its name.
+        url: of the repository; None: the one that the image was built from, or PyTorch's.
+
+    Raises:
+        MissingInputError: there is no such image.
+        BadFileError: it does not say which PyTorch it has.
+        CommandError: the registry cannot be reached, or refuses.
+    """
+    return told_origin(_labels(client, image), image, url=url)
+
+
+def told_origin(labels: Mapping[str, str], image: str, *, url: str | None = None) -> Origin:
+    """Where labels say an image's PyTorch is from.
+
+    Raises:
+        BadFileError: they do not say it.
+    """
+    commit = labels.get(COMMIT_LABEL, "")
+    if not COMMIT.fullmatch(commit):
+        raise BadFileError(
+            f"does not say which PyTorch it has: its label {COMMIT_LABEL} is {commit[:80]!r}",
+            where=image,
+            remedy="name an image that `spyre-ci image build` made",
+        )
+    try:
+        return Origin(url=url or _URL.validate_python(labels.get(URL_LABEL, PYTORCH_URL)), commit=commit)
+    except ValidationError:
+        raise BadFileError(
+            f"its label {URL_LABEL} names no repository: {labels[URL_LABEL][:80]!r}",
+            where=image,
+            remedy="set image.pytorch_url",
+        ) from None
+
+
+def put_tree(
+    origin: Origin, folder: Path, *, environ: Mapping[str, str], echo: Callable[[str], None]
+) -> None:
+    """Put what the main job reads of PyTorch's repository into a folder: whole, or nothing of it.
+
+    Args:
+        origin: repository and commit.
+        folder: is made; one that holds this tree already is left as it is.
+        environ: git's.
+        echo: takes lines for people.
+
+    Raises:
+        FileSystemError: the folder holds something else.
+        CommandError: the commit cannot be fetched.
+    """
+    folder = folder.expanduser().resolve()
+    held = _held(folder)
+    if held == origin.commit:
+        echo(f"{folder} is PyTorch {origin.commit} already")
+        return
+    if held is not None:
+        raise FileSystemError(
+            f"holds {held}, and is not overwritten",
+            where=folder,
+            remedy="remove it, or name another folder",
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    echo(f"PyTorch {origin.commit} from {origin.url}")
+    # Beside it: a folder is renamed on one file system alone.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as staging:
+        tree = Path(staging) / "tree"
+        put_files(origin.url, origin.commit, tree, environ=environ, below=SPARSE_FOLDERS)
+        (tree / COMMIT_FILE).write_text(f"{origin.commit}\n", encoding="utf-8")
+        # An empty folder is replaced, one that was filled meanwhile is not.
+        tree.replace(folder)
+
+
+def _held(folder: Path) -> str | None:
+    """What a folder holds: a commit, or `something else`; None where it holds nothing."""
+    if not folder.exists():
+        return None
+    if not folder.is_dir():
+        return "something else"
+    mark = folder / COMMIT_FILE
+    if mark.is_file():
+        told = mark.read_text(encoding="utf-8", errors="replace").strip()
+        return told if COMMIT.fullmatch(told) else "something else"
+    return "something else" if any(folder.iterdir()) else None
+
+
+def _labels(client: docker.DockerClient, image: str) -> Mapping[str, str]:
+    try:
+        return client.images.get(image).labels
+    except ImageNotFound:
+        pass
+    try:
+        return client.images.pull(image).labels
+    except NotFound:
+        raise MissingInputError(
+            f"there is no image {image}, neither on the engine nor in its registry",
+            where=image.partition("/")[0],
+            remedy="check its name and tag; a private one wants `docker login` first",
+        ) from None
+    except APIError as error:
+        raise engine_error(error, where=image.partition("/")[0]) from error

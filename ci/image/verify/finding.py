@@ -1,0 +1,58 @@
+"""What a check of an image saw, and the error that names every check that failed; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ci.errors import EXIT_TEST_FAILED, SpyreCiError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A check and what came of it.
+
+    Attributes:
+        check: its name.
+        seen: in one line.
+        remedy: what mends it; empty: the check passed.
+    """
+
+    check: str
+    seen: str
+    remedy: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the image holds to it."""
+        return not self.remedy
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        return f"{'ok  ' if self.passed else 'FAIL'} {self.check}: {self.seen}"
+
+
+class VerificationError(SpyreCiError):
+    """An image is not what it was to be."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+def judged(check: str, seen: str, *, holds: bool, remedy: str) -> Finding:
+    """A finding whose remedy counts where the check does not hold."""
+    return Finding(check=check, seen=seen, remedy="" if holds else remedy)
+
+
+def refuse_failed(image: str, findings: Sequence[Finding]) -> None:
+    """Raise an error that names all that failed.
+
+    Raises:
+        VerificationError: a check failed.
+    """
+    failed = [one for one in findings if not one.passed]
+    if not failed:
+        return
+    lines = "".join(f"\n  {one.check}: {one.seen}\n    remedy: {one.remedy}" for one in failed)
+    counted = f"{len(failed)} of {len(findings)} checks failed"
+    raise VerificationError(f"{counted}{lines}", where=image, remedy="mend each, then build it again")

@@ -1,0 +1,179 @@
+"""The roles of an image, each really started: as an unknown user, with nothing to write to but /tmp."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from docker.errors import APIError
+
+from ci.image.container import Conditions, container
+from ci.image.engine import engine_error
+from ci.image.roles import MODEL, PORTS
+from ci.image.verify.expected import Expected
+from ci.image.verify.finding import Finding, judged
+from ci.image.verify.subject import STRICT, Subject, how
+
+NO_ROLE = 2
+GRACE_S = 10
+POLL_S = 0.5
+# Runs in the container, whose network may be its own: asks the port, and where it is listened on.
+_ASK = """
+import json, signal, sys, urllib.error, urllib.request
+signal.alarm(10)
+port = int(sys.argv[1])
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+try:
+    status = opener.open('http://127.0.0.1:%d/' % port, timeout=5).status
+except urllib.error.HTTPError as error:
+    status = error.code
+except Exception:
+    status = 0
+rows = []
+for name in ('/proc/net/tcp', '/proc/net/tcp6'):
+    try:
+        rows += [line.split()[1:4] for line in open(name)][1:]
+    except OSError:
+        pass
+listens = [row[0] for row in rows if row[2] == '0A' and row[0].endswith(':%04X' % port)]
+print(json.dumps({'status': status, 'listens': listens}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a role may take.
+
+    Attributes:
+        timeout_s: seconds until its port answers, or until `test` ends.
+        clock: seconds.
+        sleep: waits seconds.
+    """
+
+    timeout_s: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+def check_role(
+    subject: Subject, name: str, expected: Expected, patience: Patience, model: Path | None
+) -> Finding:
+    """A role starts and holds to its contract; one the image does not have says so.
+
+    Args:
+        subject: the image.
+        name: test, notebook or serve.
+        expected: says which it has.
+        patience: how long it may take.
+        model: a folder that `serve` finds at /model.
+    """
+    if name not in expected.roles:
+        return _absent(subject, name)
+    words = [name, *expected.roles[name]]
+    if name not in PORTS:
+        ended = subject.run(words, STRICT, timeout_s=patience.timeout_s)
+        remedy = f"run it: docker run --read-only --tmpfs /tmp IMAGE {' '.join(words)}"
+        return judged(f"role {name}", how(ended), holds=ended.exit_code == 0, remedy=remedy)
+    mounts = {MODEL: model} if model is not None and name == "serve" else {}
+    return _listening(subject, words, PORTS[name], replace(STRICT, mounts=mounts), patience)
+
+
+def _absent(subject: Subject, name: str) -> Finding:
+    ended = subject.run([name], STRICT)
+    said = any("no role" in line for line in ended.last)
+    return judged(
+        f"role {name}",
+        "not in this image, and says so" if said else how(ended),
+        holds=said and ended.exit_code == NO_ROLE,
+        remedy=f"let `{name}` end with code {NO_ROLE} and say that the image has no such role",
+    )
+
+
+def _listening(
+    subject: Subject, words: Sequence[str], port: int, conditions: Conditions, patience: Patience
+) -> Finding:
+    name = f"role {words[0]}"
+    try:
+        with container(subject.client, subject.image, words, conditions) as made:
+            answer = _wait(made, port, patience)
+            if isinstance(answer, str):
+                return Finding(check=name, seen=answer, remedy=_by_hand(words, port))
+            lost = judge_addresses(answer["listens"], port)
+            if lost:
+                return Finding(check=name, seen=lost, remedy="let it listen on 0.0.0.0")
+            began = patience.clock()
+            made.kill("SIGTERM")
+            late = not _ends(made, patience)
+            seen = f"port {port} answers {answer['status']} on all addresses, and SIGTERM " + (
+                f"does not end it in {GRACE_S} s" if late else f"ends it in {patience.clock() - began:.0f} s"
+            )
+            return judged(name, seen, holds=not late, remedy="let it end at SIGTERM, as pods are told to")
+    except APIError as error:
+        return Finding(check=name, seen=engine_error(error).what, remedy=_by_hand(words, port))
+
+
+def _wait(made: Any, port: int, patience: Patience) -> dict[str, Any] | str:
+    """What the port answered, or why it did not."""
+    until = patience.clock() + patience.timeout_s
+    status = 0
+    while patience.clock() < until:
+        made.reload()
+        state = made.attrs["State"]
+        if not state["Running"]:
+            return f"ended with code {state['ExitCode']} before port {port} answered{_last(made)}"
+        answer = _ask(made, port)
+        if answer is not None:
+            status = answer["status"]
+            # What still loads says 503.
+            if 0 < status < 500:  # noqa: PLR2004  # HTTP
+                return answer
+        patience.sleep(POLL_S)
+    told = f"answers {status}" if status else "does not answer"
+    return f"port {port} {told} after {patience.timeout_s:g} s{_last(made)}"
+
+
+def _ask(made: Any, port: int) -> dict[str, Any] | None:
+    try:
+        done = made.exec_run(["python", "-c", _ASK, str(port)])
+    except APIError:
+        return None
+    try:
+        answer: dict[str, Any] = json.loads(done.output.decode("utf-8", "replace").strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return None
+    return answer
+
+
+def _ends(made: Any, patience: Patience) -> bool:
+    until = patience.clock() + GRACE_S
+    while patience.clock() < until:
+        made.reload()
+        if not made.attrs["State"]["Running"]:
+            return True
+        patience.sleep(POLL_S / 5)
+    return False
+
+
+def judge_addresses(listens: Sequence[str], port: int) -> str:
+    """Why others do not reach a port; empty where they do.
+
+    Args:
+        listens: addresses in hex with ports, as /proc/net/tcp has them.
+        port: that is asked for.
+    """
+    if any(not set(one.partition(":")[0]) - {"0"} for one in listens):
+        return ""
+    return f"port {port} is listened on for this container alone"
+
+
+def _last(made: Any) -> str:
+    lines = made.logs(tail=5).decode("utf-8", "replace").splitlines()
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f", last said: {last[:200]}" if last else ""
+
+
+def _by_hand(words: Sequence[str], port: int) -> str:
+    return f"run it: docker run --read-only --tmpfs /tmp --publish {port}:{port} IMAGE {' '.join(words)}"

@@ -1,0 +1,52 @@
+"""Calling `spyre-ci` as a user does, with a stack, a registry and a package index of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .conftest import World
+
+ROOT = Path(__file__).parent.parent.parent.parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self) -> str:
+        """In one line: what is shown to people is folded at the terminal's width."""
+        return " ".join((self.stdout + self.stderr).split())
+
+
+def spyre_ci(world: World, *words: str, **environ: str) -> Result:
+    given = {
+        "SPYRE_CI__IMAGE__STACK": str(world.folder / "stack.yaml"),
+        "SPYRE_CI__IMAGE__REPOSITORY": f"{world.registry}/spyre/runtime-{world.run}",
+        "PIP_INDEX_URL": f"{world.index}/",
+        "PIP_TRUSTED_HOST": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "ci.cli", *words],
+        cwd=world.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **given, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Result(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def made(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told

@@ -1,0 +1,205 @@
+"""A real engine with a registry, a repository, a wheel, a prebuilt image, and an index with a small torch."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import subprocess
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import docker
+import pytest
+from docker.errors import APIError
+from filelock import FileLock
+
+from ci.image.build import Order, build
+from ci.image.containerfile import render_wheel
+from ci.image.pantry import settings_of
+from ci.image.registry import digest_of
+from ci.image.resolve import Resolver
+from ci.image.stack import read_stack
+from tests.engine import engine_client, served
+
+LOCK_S = 900
+# What stands in for PyTorch: 200 MB of wheel would tell no more of how images are built.
+TORCH = "__version__ = '2.13.0'\n\nclass version:\n    git_version = 'f' * 40\n"
+
+
+def wheel(
+    folder: Path, name: str, version: str, code: str, *, tag: str = "py3-none-any", needs: str = ""
+) -> Path:
+    """A wheel with one module."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-{tag}.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr(f"{name}/__init__.py", code)
+        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        packed.writestr(f"{info}/METADATA", about + (f"Requires-Dist: {needs}\n" if needs else ""))
+        packed.writestr(
+            f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: {tag}\n"
+        )
+        packed.writestr(f"{info}/RECORD", "")
+    return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a stack is made of.
+
+    Attributes:
+        client: the engine.
+        registry: its address.
+        folder: holds the stack file and the wheel.
+        repository: a Git repository.
+        index: a package index with the stand-in for torch.
+        run: makes names of this test run's own.
+    """
+
+    client: docker.DockerClient
+    registry: str
+    folder: Path
+    repository: Path
+    index: str
+    run: str
+
+    def commit(self, files: dict[str, str], message: str = "change") -> str:
+        """Commit files to the repository; returns the commit."""
+        for name, text in files.items():
+            path = self.repository / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.git("add", "-A")
+        self.git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def git(self, *words: str) -> str:
+        """Run git in the repository."""
+        done = subprocess.run(
+            ["git", "-C", str(self.repository), *words],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    with engine_client() as made:
+        yield made
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    wheel(tmp_path / "index" / "torch", "torch", "2.13.0", TORCH)
+    with served(tmp_path / "index") as address:
+        yield address
+
+
+@pytest.fixture
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One test at a time: of two builds of the same step each hides the other's from the engine's cache."""
+    folder = tmp_path_factory.getbasetemp().parent
+    with FileLock(folder / "engine.lock", timeout=LOCK_S):
+        yield
+
+
+@pytest.fixture(scope="session")
+def warm(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The layers all stacks here begin with, kept while tests remove their images: packages take long."""
+    folder, tag = tmp_path_factory.mktemp("warm"), f"warm-{secrets.token_hex(4)}"
+    base = os.environ["TEST_BASE_IMAGE"]
+    stack = folder / "stack.yaml"
+    stack.write_text(f"""version: 1
+name: warm
+base: {{image: "{base}", packages: [python3-venv], build_packages: [git]}}
+variants: {{main: {{git: {{url: "file:///nowhere", ref: "{"a" * 40}", steps: ["true"]}}}}}}
+""")
+    resolver = Resolver(folder=folder, digest_of=partial(digest_of, client), environ={})
+    resolved = resolver.resolve(read_stack(stack), variant="main", platform="linux/amd64")
+    text = render_wheel(resolved).partition("FROM builder AS build\n")[0]
+    settings = settings_of({}, certificates=None)
+    order = Order(containerfile=text, sources={}, target="builder", tag=f"{tag}:1", settings=settings)
+    with FileLock(tmp_path_factory.getbasetemp().parent / "engine.lock", timeout=LOCK_S):
+        build(client, order, echo=lambda _: None, clock=time.monotonic)
+    yield
+    with suppress(APIError):
+        client.api.remove_image(f"{tag}:1", force=True)
+
+
+@pytest.fixture
+def world(
+    client: docker.DockerClient,
+    tmp_path: Path,
+    index: str,
+    warm: None,  # noqa: ARG001  # there while the test runs
+    alone: None,  # noqa: ARG001  # held while the test runs
+) -> Iterator[World]:
+    run = secrets.token_hex(4)
+    registry, base = os.environ["TEST_REGISTRY"], os.environ["TEST_BASE_IMAGE"]
+    folder, repository = tmp_path / "images", tmp_path / "flex"
+    wheel(folder / "packages", "senlib", "1.0", "answer = 42\n")
+    repository.mkdir()
+    made = World(client=client, registry=registry, folder=folder, repository=repository, index=index, run=run)
+    made.git("init", "-q", "-b", "main")
+    made.commit({"flex.txt": "one\n", "check.sh": 'cp flex.txt "$DESTDIR/../seen.txt"\n'})
+    prebuilt = f"{registry}/drivers-{run}:1"
+    _prebuilt(client, base, prebuilt)
+    client.images.push(prebuilt)
+    (folder / "stack.yaml").write_text(f"""version: 1
+name: runtime-{run}
+base: {{image: "{base}", packages: [python3-venv]}}
+variants: {{pinned: {{version: 2.13.0}}}}
+environment: {{LANG: C.UTF-8}}
+components:
+  - name: flex
+    needs: [drivers]
+    args: {{GREETING: hello}}
+    git:
+      url: file://{repository}
+      steps:
+        - test -f /opt/drivers/driver.txt
+        - mkdir -p "$DESTDIR/opt/flex"
+        - cp flex.txt "$DESTDIR/opt/flex/"
+        - echo "$PARAM_GREETING" > "$DESTDIR/opt/flex/greeting.txt"
+  - name: senlib
+    files: [packages/*.whl]
+  - name: drivers
+    image: {{name: "{prebuilt}", paths: [{{source: /opt/drivers}}]}}
+""")
+    yield made
+    # Not `images.list`, which looks each one up, and others are removed at the same time.
+    for image in client.api.images():
+        if any(run in tag for tag in image["RepoTags"] or ()):
+            with suppress(APIError):
+                client.api.remove_image(image["Id"], force=True)
+
+
+def _prebuilt(client: docker.DockerClient, base: str, name: str) -> None:
+    content = (
+        f'FROM {base}\nRUN ["/bin/sh", "-c", "mkdir /opt/drivers && echo d > /opt/drivers/driver.txt"]\n'
+    )
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        info = tarfile.TarInfo("Containerfile")
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content.encode()))
+    stream.seek(0)
+    client.images.build(
+        fileobj=stream,
+        custom_context=True,
+        dockerfile="Containerfile",
+        tag=name,
+        network_mode="host",
+        rm=True,
+    )

@@ -1,0 +1,223 @@
+"""PyTorch built from its repository: once a commit, found again, given the last one's compiler cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from docker.errors import APIError
+
+from ci.image.commit import COMMIT_LABEL
+from ci.image.containerfile import URL_LABEL
+from ci.image.registry import find_digest
+from ci.runner.source import fetch
+
+from .calling import Result, made, spyre_ci
+from .conftest import World
+
+pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+
+# Makes a wheel as PyTorch's build does: with the commit that Git tells, and objects that a cache may have.
+BUILD = """
+import os, pathlib, subprocess, zipfile
+commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+version = pathlib.Path("version.txt").read_text().strip() + "+git" + commit[:7]
+cache, made = pathlib.Path(os.environ["CCACHE_DIR"]), 0
+for source in pathlib.Path("torch/csrc").iterdir():
+    if not (cache / source.name).exists():
+        (cache / source.name).write_text("object")
+        made += 1
+print("compiled", made, "with", os.environ["PARAM_JOBS"], "jobs")
+name = f"{os.environ['WHEELS']}/torch-{version}-py3-none-any.whl"
+with zipfile.ZipFile(name, "w") as packed:
+    info = f"torch-{version}.dist-info"
+    packed.writestr("torch/__init__.py", pathlib.Path("torch/__init__.py").read_text())
+    packed.writestr("torch/version.py", f"git_version, __version__ = {commit!r}, {version!r}\\n")
+    packed.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: torch\\nVersion: {version}\\n")
+    packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    packed.writestr(f"{info}/RECORD", "")
+"""
+FILES = {
+    "version.txt": "2.15.0a0\n",
+    "build.py": BUILD,
+    "torch/__init__.py": "from torch import version\nfrom torch.version import __version__\n",
+    "torch/csrc/a.cpp": "a\n",
+    "torch/csrc/b.cpp": "b\n",
+    "torch/testing/__init__.py": "",
+    "test/test_ops.py": "def test_one():\n    pass\n",
+    "tools/lint.py": "",
+}
+
+
+@pytest.fixture
+def pytorch(world: World) -> Iterator[World]:
+    """PyTorch's repository, and a stack that builds it."""
+    repository = world.folder.parent / "pytorch"
+    repository.mkdir()
+    made = replace(world, repository=repository)
+    made.git("init", "-q", "-b", "main")
+    made.commit(FILES)
+    path = world.folder / "stack.yaml"
+    text = path.read_text().replace(
+        "packages: [python3-venv]", "packages: [python3-venv], build_packages: [git]"
+    )
+    main = f"main: {{git: {{url: 'file://{repository}', steps: [python build.py]}}}}"
+    path.write_text(f'{text.replace("variants: {", f"variants: {{{main}, ")}args: {{JOBS: "2"}}\n')
+    yield made
+    forget(made)
+
+
+def forget(world: World) -> None:
+    """Let the engine have no image of this run."""
+    for image in world.client.api.images():
+        if any(world.run in tag for tag in (image["RepoTags"] or []) + (image["RepoDigests"] or [])):
+            with suppress(APIError):
+                world.client.api.remove_image(image["Id"], force=True)
+
+
+def build(world: World, *words: str) -> Result:
+    return spyre_ci(world, "image", "build", "--variant", "main", "--json", *words)
+
+
+def labels(world: World, result: Result) -> dict[str, str]:
+    told: dict[str, str] = world.client.images.get(made(result)["image"]).labels
+    return told
+
+
+def test_a_commit_is_built_once_and_the_next_with_its_cache(pytorch: World) -> None:
+    commit = pytorch.git("rev-parse", "HEAD")
+    first = build(pytorch, "--push")
+    assert labels(pytorch, first)[COMMIT_LABEL] == commit
+    assert labels(pytorch, first)[URL_LABEL] == f"file://{pytorch.repository}"
+    assert "without a compiler's cache" in first.stderr
+    assert "compiled 2 with 2 jobs" in first.stderr
+    said = pytorch.client.containers.run(
+        made(first)["image"],
+        ["sh", "-c", "python -c 'import torch; print(torch.version.git_version)'; ls / /opt/spyre"],
+        remove=True,
+        network_mode="none",
+    ).decode()
+    assert said.startswith(commit)
+    assert "wheels" not in said
+    assert "ccache" not in said
+
+    # Another component changed, on a machine that never built it.
+    forget(pytorch)
+    replace(pytorch, repository=pytorch.folder.parent / "flex").commit({"flex.txt": "two\n"})
+    second = build(pytorch, "--push")
+    assert made(second)["image"] != made(first)["image"]
+    assert "is in the registry: PyTorch is not built" in second.stderr
+    assert "compiled" not in second.stderr
+
+    forget(pytorch)
+    later = pytorch.commit({"torch/csrc/c.cpp": "c\n"})
+    third = build(pytorch, "--push")
+    assert "with a compiler's cache" in third.stderr
+    assert "compiled 1 with 2 jobs" in third.stderr
+    assert labels(pytorch, third)[COMMIT_LABEL] == later
+
+
+def test_without_a_registry_the_engine_keeps_what_was_built(pytorch: World) -> None:
+    nowhere = {"SPYRE_CI__IMAGE__REPOSITORY": ""}
+    stack = pytorch.folder / "stack.yaml"
+    first = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere)
+    assert "compiled 2" in first.stderr, first.output
+    replace(pytorch, repository=pytorch.folder.parent / "flex").commit({"flex.txt": "two\n"})
+    second = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere)
+    assert "is on the engine: PyTorch is not built" in second.stderr
+    # Steps are among what goes in; the cache serves them all the same.
+    stack.write_text(stack.read_text().replace("[python build.py]", "[echo again, python build.py]"))
+    third = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere)
+    assert "compiled 0" in third.stderr
+    # So do steps that keep none, and what comes after them.
+    for line in ('rm -rf "$CCACHE_DIR"/*', "true"):
+        text = stack.read_text().replace("python build.py]", f"python build.py, '{line}']")
+        stack.write_text(text)
+        made(spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere))
+    # A registry that is asked, and not pushed to, may be away.
+    away = {"SPYRE_CI__IMAGE__REPOSITORY": f"127.0.0.1:1/spyre/runtime-{pytorch.run}"}
+    fourth = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **away)
+    assert "cannot be looked up" in fourth.stderr
+    assert "is on the engine: PyTorch is not built" in fourth.stderr
+
+
+@pytest.mark.parametrize(
+    ("steps", "code", "said"),
+    [
+        ("[exit 3]", 1, "a step ended with code 3: exit 3"),
+        ('["true"]', 1, "the steps put 0 wheels of torch into $WHEELS, and not one"),
+        (
+            "[sed -i 's/^commit = .*/commit = 40 * \"e\"/' build.py, python build.py]",
+            2,
+            f"the image has PyTorch {'e' * 40}, and ",
+        ),
+    ],
+)
+def test_a_pytorch_that_cannot_be_built_is_said_and_nothing_is_pushed(
+    pytorch: World, steps: str, code: int, said: str
+) -> None:
+    stack = pytorch.folder / "stack.yaml"
+    stack.write_text(stack.read_text().replace("[python build.py]", steps))
+    shown = made(spyre_ci(pytorch, "image", "render", "--variant", "main", "--json"))
+    result = build(pytorch, "--push")
+    assert result.exit_code == code, result.output
+    assert said in result.output
+    repository = f"{pytorch.registry}/spyre/runtime-{pytorch.run}"
+    assert find_digest(pytorch.client, f"{repository}:{shown['tag']}") is None
+
+
+def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Path) -> None:
+    commit = pytorch.git("rev-parse", "HEAD")
+    image = made(build(pytorch, "--push"))["image"]
+    pytorch.commit({"test/test_ops.py": "later\n"})
+    forget(pytorch)
+    tree = tmp_path / "trees" / "pytorch"
+    told = made(spyre_ci(pytorch, "image", "tree", image, str(tree), "--json"))
+    assert told == {"commit": commit, "url": f"file://{pytorch.repository}", "folder": str(tree)}
+    assert (tree / "test" / "test_ops.py").read_text() == FILES["test/test_ops.py"]
+    assert (tree / "version.txt").is_file()
+    assert (tree / "torch" / "testing").is_dir()
+    assert not (tree / "torch" / "csrc").exists()
+    assert not (tree / ".git").exists()
+    assert [path.name for path in tree.parent.iterdir()] == ["pytorch"]
+    # What the main job makes of it.
+    source = fetch(str(tree), tmp_path / "cache")
+    assert (source.sha, source.version) == (commit, "2.15.0a0")
+
+    again = spyre_ci(pytorch, "image", "tree", image, str(tree))
+    assert again.stdout.strip() == commit
+    assert f"is PyTorch {commit} already" in again.output
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    refused = spyre_ci(pytorch, "image", "tree", image, str(tmp_path / "full"))
+    assert refused.exit_code == 2
+    assert "holds something else, and is not overwritten" in refused.output
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
+
+    url = f"file://{tmp_path}/nowhere"
+    nowhere = spyre_ci(
+        pytorch, "image", "tree", image, str(tmp_path / "new"), SPYRE_CI__IMAGE__PYTORCH_URL=url
+    )
+    assert nowhere.exit_code == 2
+    assert f"check that {url} can be reached and gives out {commit}" in nowhere.output
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_image_that_does_not_say_its_pytorch_has_no_tree(world: World, tmp_path: Path) -> None:
+    drivers = f"{world.registry}/drivers-{world.run}:1"
+    result = spyre_ci(world, "image", "tree", drivers, str(tmp_path / "tree"))
+    assert result.exit_code == 2
+    assert f"does not say which PyTorch it has: its label {COMMIT_LABEL} is ''" in result.output
+    missing = spyre_ci(
+        world, "image", "tree", f"{world.registry}/nothing-{world.run}:1", str(tmp_path / "tree")
+    )
+    assert missing.exit_code == 2
+    assert f"there is no image {world.registry}/nothing-{world.run}:1" in missing.output
+    away = spyre_ci(world, "image", "tree", "127.0.0.1:1/nothing:1", str(tmp_path / "tree"))
+    assert away.exit_code == 2
+    assert "127.0.0.1:1" in away.output
+    assert not (tmp_path / "tree").exists()

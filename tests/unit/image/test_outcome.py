@@ -1,0 +1,141 @@
+"""What is said of tests by their results and by the way their container ended."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.image.component_tests import NO_DEVICE, ComponentTests, Kind
+from ci.image.container import Ended
+from ci.image.outcome import Failing, Found, Outcome, failure_text, problems_of
+
+
+def given_tests(*lines: str, kind: Kind = "build", memory: int | None = None) -> ComponentTests:
+    environment = {"SPYRE_CI_TEST_DEVICE": "emulated"} if kind == "device" else {}
+    return ComponentTests(
+        component="flex",
+        kind=kind,
+        lines=lines or ('pytest --junit-xml="$JUNIT_DIR/unit.xml"',),
+        timeout_s=90,
+        memory_bytes=memory,
+        environment=environment,
+    )
+
+
+def found(
+    passed: int = 0, failed: int = 0, skipped: int = 0, files: int | None = None, **damaged: str
+) -> Found:
+    there = int(bool(passed + failed + skipped)) if files is None else files
+    failing = tuple(Failing(name=f"test_{number}", message="no") for number in range(min(failed, 30)))
+    return Found(passed=passed, failed=failed, skipped=skipped, failing=failing, files=there, damaged=damaged)
+
+
+@pytest.mark.parametrize(
+    ("ended", "results", "said"),
+    [
+        (Ended(exit_code=0), found(3), []),
+        (Ended(exit_code=0), found(3, skipped=2), []),
+        (Ended(exit_code=0), found(skipped=2), []),
+        (Ended(exit_code=1), found(3, 1), []),
+        (Ended(exit_code=0), found(3, 1), ["ended with exit code 0, though 1 test of its JUnit failed"]),
+        (Ended(exit_code=1), found(3), ["ended with exit code 1, though no test of its JUnit failed"]),
+        (Ended(exit_code=0), found(), ["wrote no JUnit into $JUNIT_DIR"]),
+        (Ended(exit_code=0), found(files=1), ["ran no tests: its JUnit holds none"]),
+        (Ended(exit_code=5), found(), ["ran no tests (exit code 5)"]),
+        (Ended(exit_code=5), found(files=1), ["ran no tests (exit code 5)"]),
+        (Ended(exit_code=4), found(), ["ended with exit code 4, without a test in its JUnit"]),
+        (Ended(exit_code=137), found(), ["was killed by SIGKILL (exit code 137)"]),
+        (Ended(exit_code=139), found(3), ["was killed by SIGSEGV (exit code 139)"]),
+        (Ended(exit_code=255), found(3), ["was killed by signal 127 (exit code 255)"]),
+        (Ended(exit_code=137, out_of_memory=True), found(), ["ran out of memory (exit code 137)"]),
+        (Ended(exit_code=0, out_of_memory=True), found(3), []),
+        (
+            Ended(exit_code=137, timed_out=True),
+            found(3),
+            ["took longer than 1 min 30 s and was ended (test_minutes)"],
+        ),
+        (Ended(exit_code=0), found(3, a="is cut"), ["a is cut"]),
+        (
+            Ended(exit_code=137),
+            found(3, a="is cut"),
+            ["was killed by SIGKILL (exit code 137)", "a is cut"],
+        ),
+    ],
+)
+def test_problems(ended: Ended, results: Found, said: list[str]) -> None:
+    assert problems_of(given_tests(), ended, results) == said
+
+
+def test_memory_is_told_with_its_limit() -> None:
+    (said,) = problems_of(given_tests(memory=2**30), Ended(exit_code=1, out_of_memory=True), found(2, 1))
+    assert said == "ran out of memory, of which it had 1 GiB (exit code 1)"
+
+
+def test_lines_that_promise_no_junit_are_told_by_their_code() -> None:
+    assert problems_of(given_tests("make check"), Ended(exit_code=0), found()) == []
+    assert problems_of(given_tests("make check"), Ended(exit_code=2), found()) == [
+        "ended with exit code 2, with no JUnit"
+    ]
+
+
+def test_a_device_that_is_not_there_is_told() -> None:
+    device = given_tests(kind="device")
+    (said,) = problems_of(device, Ended(exit_code=NO_DEVICE), found())
+    assert "name spyre-ci under `development`" in said
+    assert problems_of(device, Ended(exit_code=0), found(skipped=2)) == [
+        "skipped all of its 2 tests: none saw a device"
+    ]
+    assert problems_of(given_tests(), Ended(exit_code=NO_DEVICE), found(3)) == [
+        f"ended with exit code {NO_DEVICE}, though no test of its JUnit failed"
+    ]
+
+
+ENDED = st.builds(Ended, exit_code=st.integers(0, 255), timed_out=st.booleans(), out_of_memory=st.booleans())
+FOUND = st.builds(
+    Found,
+    passed=st.integers(0, 3),
+    failed=st.integers(0, 3),
+    skipped=st.integers(0, 3),
+    files=st.integers(0, 2),
+    damaged=st.sampled_from([{}, {"a": "is cut"}]),
+)
+
+
+@given(ENDED, FOUND)
+def test_nothing_but_a_code_of_0_and_results_without_a_failure_is_good(ended: Ended, results: Found) -> None:
+    outcome = outcome_of(results, *problems_of(given_tests(), ended, results))
+    forced = bool(ended.exit_code) or ended.timed_out
+    ran = results.passed + results.skipped > 0
+    assert outcome.is_good is (not forced and not results.damaged and not results.failed and ran)
+
+
+def outcome_of(results: Found, *problems: str, kind: Kind = "build") -> Outcome:
+    return Outcome(
+        tests=given_tests(kind=kind), found=results, problems=problems, seconds=3.21, exit_code=0, last=()
+    )
+
+
+def test_an_outcome_is_a_line_with_its_seconds() -> None:
+    assert str(outcome_of(found(1200, 0, 3))) == "flex (build): 1,200 passed, 0 failed, 3 skipped in 3.2 s"
+    assert str(outcome_of(found(1), "a\x1b[31m", "b")) == (
+        "flex (build): 1 passed, 0 failed, 0 skipped in 3.2 s; a; b"
+    )
+
+
+def test_what_failed_is_told_with_counts_and_names() -> None:
+    good, bad = outcome_of(found(5)), outcome_of(found(5, 30), "was killed", kind="runtime")
+    first, problem, *named, rest = failure_text([good, bad]).split("\n  | ")
+    assert first == "tests did not pass, of flex (runtime): 30 of 40 tests failed"
+    assert problem == "flex (runtime) was killed"
+    assert named[0] == "flex (runtime) test_0: no"
+    assert (len(named), rest) == (20, "… and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("results", "count"),
+    [(found(3), "none of 3 tests failed"), (found(), "no result of a test is known")],
+)
+def test_what_failed_without_a_failing_test_is_told(results: Found, count: str) -> None:
+    text = failure_text([outcome_of(results, "was killed")])
+    assert text == f"tests did not pass, of flex (build): {count}\n  | flex (build) was killed"
