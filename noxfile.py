@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from pathlib import Path
 
 import nox
 from nox.command import CommandFailed
@@ -14,6 +15,10 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
+# Tests of a group wait for each other, so one worker has all of them.
+WORKERS = ("-n", "2", "--dist", "loadgroup")
+# The project with every extra that a test imports: the same wherever tests run or are type-checked.
+TESTED = ".[torch,redis,s3,clickhouse,image]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
 ACCOUNT_S = 120
 
@@ -21,31 +26,34 @@ ACCOUNT_S = 120
 @nox.session(tags=["check"])
 def tests(session: nox.Session) -> None:
     """Unit tests, then quick integration tests; arguments go to pytest."""
-    install(session, "-e", ".[torch,redis,s3]", groups=("test",))
+    install(session, "-e", TESTED, groups=("test",))
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
     session.run("pytest", "tests/unit", "-n", "2")
-    session.run("pytest", "tests/integration", "-n", "2")
+    session.run("pytest", "tests/integration", "-m", "not heavy", *WORKERS)
 
 
 @nox.session(default=False, tags=["check"])
 def heavy(session: nox.Session) -> None:
-    """What takes minutes: the real PyTorch tree, the whole op suite, README's commands in a clean clone."""
-    install(session, "-e", ".[torch,clickhouse]", groups=("test", "heavy"))
-    session.run("pytest", "tests/heavy", "-n", "2", *session.posargs)
+    """What takes minutes: faults of runs, the real PyTorch tree, README's commands in a clean clone."""
+    install(session, "-e", TESTED, groups=("test", "heavy"))
+    session.run("pytest", *(session.posargs or ("tests/heavy", "tests/integration", "-m", "heavy", *WORKERS)))
 
 
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
     """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
     # With torch and what tests import: their types are part of what is checked.
-    install(session, "-e", ".[torch,redis,s3,clickhouse]", groups=("lint", "test", "fuzz"))
+    install(session, "-e", TESTED, groups=("lint", "test", "fuzz"))
     fix = "--fix" in session.posargs
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("mypy")
-    session.run("shellcheck", ".ci/run")
+    session.run("shellcheck", ".ci/run", "ci/image/templates/entry.sh")
+    session.run(
+        "hadolint", "images/hud/Containerfile", *sorted(map(str, Path("tests/golden/image").iterdir()))
+    )
     session.run("python", "scripts/check_repository.py")
 
 
@@ -61,6 +69,15 @@ def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
     install(session, "-e", ".[torch]")
     run_keeping_code(session, "spyre-ci", "pytorch", *session.posargs)
+
+
+@nox.session(default=False)
+def image(session: nox.Session) -> None:
+    """Build the runtime image; `-- --push` pushes it, `-- shell` is a shell in it, `-- verify` checks it."""
+    install(session, "-e", ".[image]")
+    verbs = {"render", "build", "verify", "shell"}
+    verb = [] if verbs & set(session.posargs[:1]) else ["build"]
+    run_keeping_code(session, "spyre-ci", "image", *verb, *session.posargs)
 
 
 @nox.session(default=False)

@@ -70,21 +70,38 @@ class Bar:
 
 
 @contextlib.contextmanager
-def ticking(tick: Callable[[], None], every_s: float) -> Iterator[None]:
-    """Call `tick` from a thread of its own every so many seconds while the block runs."""
+def ticking(
+    tick: Callable[[], object],
+    every_s: float,
+    *,
+    at_once: bool = False,
+    name: str = "progress",
+    stop_s: float | None = None,
+) -> Iterator[None]:
+    """Call `tick` from a thread of its own every so many seconds while the block runs.
+
+    Args:
+        tick: what is called.
+        every_s: seconds between two calls.
+        at_once: whether the thread begins with a call.
+        name: of the thread.
+        stop_s: seconds a call that is under way has when the block ends; None: as long as it takes.
+    """
     over = threading.Event()
 
     def keep_on() -> None:
+        if at_once:
+            tick()
         while not over.wait(every_s):
             tick()
 
-    thread = threading.Thread(target=keep_on, name="progress", daemon=True)
+    thread = threading.Thread(target=keep_on, name=name, daemon=True)
     thread.start()
     try:
         yield
     finally:
         over.set()
-        thread.join()
+        thread.join(stop_s)
 
 
 @contextlib.contextmanager

@@ -86,6 +86,8 @@ def classify(
     sizes = [math.fsum(row[0] for row in part) / len(part) if mean else part[0][0] for part in parts]
     steps = _steps(sizes, [len(part) for part in parts], limit)
     slack = steps / limit * (1 + ROUNDING)
+    if not math.isfinite(slack):  # seconds that no clock tells apart: nothing is proved of them
+        return Classes(sizes=(), members=(), rooms=(), chained=(), shards=shards)
     cuts = [min(row[1] for row in part) for part in parts]
     return Classes(
         sizes=tuple(_in_steps(size, limit, steps) for size in sizes),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ci.hud.identity import job_number
+from ci.hud.identity import job_number, stored_number
 from ci.hud.payload import COUNT_OF_VERDICT
 from tests.hud_seed_plan import CARDS, HOSTILE, OTHER, SPYRE, Case, Job, verdict_of
 
@@ -49,7 +49,7 @@ class Account:
     @property
     def base(self) -> dict[str, int]:
         """What names the job in rows of tests."""
-        number = job_number(self.check, repository=self.job.repo)
+        number = stored_number(job_number(self.check, repository=self.job.repo), repository=self.job.repo)
         return {"workflow_id": self.job.run_id, "workflow_run_attempt": self.job.attempt, "job_id": number}
 
     @property
@@ -138,7 +138,7 @@ def _insert_job(connection: sqlite3.Connection, draw: random.Random, account: Ac
         "passed_tests": counts["passed"], "failed_tests": counts["failed"],
         "skipped_tests": counts["skipped"], "artifact_url": job.texts[1], "environment": "",
         "downstream_repo_level": "L2" if job.repo == OTHER else "L3", "event_type": job.event,
-        "job_id": job_number(account.check, repository=job.repo),
+        "job_id": account.base["job_id"],
     }  # fmt: skip
     if job.repo == SPYRE:
         detail = _detail(draw, account, name, took)

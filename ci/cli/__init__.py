@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ci import interrupts
@@ -21,5 +22,7 @@ def main() -> None:
             code = run(sys.argv[1:])
     except KeyboardInterrupt:
         sys.stderr.write("spyre-ci: interrupted\n")
-        code = EXIT_INTERRUPTED
+        sys.stderr.flush()
+        # Where it came while a C extension ran code, Python would end by SIGINT, whatever code it is given.
+        os._exit(EXIT_INTERRUPTED)
     sys.exit(code)

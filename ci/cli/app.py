@@ -21,6 +21,7 @@ from ci.cli.replay import replay
 from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
+from ci.image.cli import app as image_app
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
@@ -63,6 +64,7 @@ app.command()(steps.report)
 app.command()(replay)
 app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
+app.add_typer(image_app, name="image")
 app.add_typer(history.app, name="history")
 app.command()(flakes)
 app.add_typer(quarantine.app, name="quarantine")
@@ -78,9 +80,8 @@ def run(arguments: list[str]) -> int:
     except SpyreCiError as error:
         typer.echo(f"spyre-ci: {error}", err=True)
         return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        typer.echo("spyre-ci: interrupted", err=True)
-        return EXIT_INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return _aborted(error)
     except Exception as error:  # noqa: BLE001  # the boundary: everything else is a bug of ours
         if (usage := _usage_error(error)) is not None:
             return usage
@@ -92,6 +93,16 @@ def run(arguments: list[str]) -> int:
     if heard:  # typer makes an exit code of it and says nothing
         typer.echo("spyre-ci: interrupted", err=True)
     return code if isinstance(code, int) else 0
+
+
+def _aborted(error: BaseException) -> int:
+    """Tell an interrupt from an end of file, which typer makes the same of; its exit code."""
+    # Whoever leaves a prompt aborts without a cause; an end of file that is one came out of a file cut short.
+    if isinstance(error.__cause__, EOFError):
+        typer.echo(_bug_report(), err=True)
+        return EXIT_BUG
+    typer.echo("spyre-ci: interrupted", err=True)
+    return EXIT_INTERRUPTED
 
 
 def _usage_error(error: Exception) -> int | None:

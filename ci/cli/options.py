@@ -12,7 +12,8 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 from rich.console import Console
 
-from ci.config import Settings, load_settings
+from ci.config import load_settings
+from ci.config.context import settings_from_context
 from ci.errors import UsageError
 from ci.live.github import Defused
 from ci.live.sink import STDOUT
@@ -92,9 +93,7 @@ def make_context(
         json_output: standard output is for a machine.
         config: the settings file, where it is named behind the verb: `nox -s pytorch -- --config F`.
     """
-    settings = ctx.find_object(Settings)
-    if settings is None:
-        raise TypeError("the root command did not set its Settings as the context's object")
+    settings = settings_from_context(ctx)
     if config is not None or any(value is not None for value in flags.values()):
         path = config or settings.path
         settings = load_settings(path=path, environ=os.environ, flags=flags, cwd=Path.cwd())

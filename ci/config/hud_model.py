@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from ci.addresses import is_loopback
 from ci.config.section import REPOSITORY, Seconds, Section
 
 AUDIENCE = "pytorch-cross-repo-ci-relay"
 
 
+def _split(text: str) -> SplitResult:
+    parts = urlsplit(text)
+    # It is looked at only when it is asked for, which would be at the first token.
+    if parts.netloc and parts.port == 0:
+        raise ValueError("names port 0")
+    return parts
+
+
 def _key_url(text: str) -> str:
     """An https URL without query, fragment or credentials; http where this machine is asked."""
-    parts = urlsplit(text)
+    parts = _split(text)
     host = parts.hostname or ""
     if parts.scheme not in {"http", "https"} or not host:
         raise ValueError("is no https URL")
     if parts.query or parts.fragment or parts.username is not None or parts.password is not None:
         raise ValueError("holds a query, a fragment or credentials")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("must be https: who can change keys on their way can write for everybody")
     return text
 
 
 def _clickhouse_url(text: str) -> str:
     """`clickhouse://user@host:8443/database?secure=true`, or `chdb:///folder`; never with a password."""
-    parts = urlsplit(text)
+    parts = _split(text)
     if parts.scheme not in {"clickhouse", "chdb"}:
         raise ValueError("is no clickhouse:// address")
     if parts.scheme == "clickhouse" and not parts.hostname:
@@ -38,13 +46,6 @@ def _clickhouse_url(text: str) -> str:
     if parts.password is not None:
         raise ValueError("holds a password: give it in SPYRE_CI_CLICKHOUSE_PASSWORD")
     return text
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -180,8 +181,8 @@ class Hud(Section):
     clickhouse: ClickhouseUrl | None = Field(
         default=None,
         description="ClickHouse that keeps the tests and answers the pages, such as "
-        "clickhouse://user@host:8443/hud?secure=true; its password is SPYRE_CI_CLICKHOUSE_PASSWORD; "
-        "none: all is in SQLite",
+        "clickhouse://user@host:8443/hud?secure=true; its password is SPYRE_CI_CLICKHOUSE_PASSWORD, "
+        "sent only where the environment gives the address; none: all is in SQLite",
     )
 
     @model_validator(mode="after")

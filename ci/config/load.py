@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from ci.addresses import without_secrets
+from ci.config.explain import ENV_PREFIX, explain, remedy_of
 from ci.config.model import Origin, SettingsModel
 from ci.errors import MissingInputError, SettingsError
 from test_selection.yaml_lines import Document, load_document
 
 DEFAULT_FILE = "spyre-ci.yaml"
-ENV_PREFIX = "SPYRE_CI__"
+DESCRIBE = "see `spyre-ci config show --describe`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +70,7 @@ def load_settings(
     if path is not None and not path.is_file():
         raise MissingInputError("there is no such settings file", where=path, remedy="check --config")
     document = load_document(file) if file.is_file() else Document.empty(file)
+    _check_sections(document, SettingsModel, [])
     origins: dict[str, str] = {}
     # The shipped roll-out is the base, so that a file can change one number of one stage.
     stages = SettingsModel().stages
@@ -81,9 +81,36 @@ def load_settings(
     try:
         model = SettingsModel.model_validate(content)
     except ValidationError as error:
-        raise _explain(error, document, origins) from None
+        raise explain(error, document, SettingsModel, origins=origins, see=DESCRIBE) from None
     found = file if file.is_file() else None
     return Settings(model=model, origins=origins, path=found, base=file.parent if found else cwd)
+
+
+def _check_sections(document: Document, model: type[BaseModel], at: list[str]) -> None:
+    """Refuse a file that has something else where a section belongs.
+
+    Before the environment is merged, whose `hud.port` would make a section of it and nobody would be told.
+    """
+    content: Any = document.content
+    for part in at:
+        content = content[part]
+    for name, field in model.model_fields.items():
+        value, section = content.get(name), field.annotation
+        below = section if isinstance(section, type) and issubclass(section, BaseModel) else None
+        if value is None or (below is None and get_origin(section) is not dict):
+            continue
+        place = [*at, name]
+        if not isinstance(value, Mapping):
+            shown = without_secrets(json.dumps(value, default=str))[:200]
+            raise SettingsError(
+                f"{'.'.join(place)}: holds keys, and here it has none (seen: {shown})",
+                where=document.place(place),
+                remedy=remedy_of(place, SettingsModel, see=DESCRIBE)
+                if below is None
+                else f"known keys here: {', '.join(below.model_fields)}",
+            )
+        if below is not None:
+            _check_sections(document, below, place)
 
 
 def rows(settings: Settings) -> Iterator[tuple[str, Any, str, str]]:
@@ -152,56 +179,3 @@ def _merge(
         else:
             into[key] = value
             origins[dotted] = origin
-
-
-def _explain(error: ValidationError, document: Document, origins: Mapping[str, str]) -> SettingsError:
-    """The first few mistakes of a validation, each with its place, the value seen and a remedy."""
-    shown = [_place(detail, document, origins) for detail in error.errors()[:5]]
-    (what, where, remedy), others = shown[0], shown[1:]
-    also = "".join(f"\n  also: {place}: {text}" for text, place, _ in others)
-    return SettingsError(what + also, where=where, remedy=remedy)
-
-
-def _place(detail: ErrorDetails, document: Document, origins: Mapping[str, str]) -> tuple[str, str, str]:
-    location = [str(part) for part in detail["loc"] if part != "[key]"]
-    key = ".".join(location)
-    origin = next((source for name, source in origins.items() if (name + ".").startswith(key + ".")), "file")
-    where = {
-        "environment": f"{ENV_PREFIX}{key.upper().replace('.', '__')} (environment)",
-        "flag": f"{key} (flag)",
-    }.get(origin) or document.place(location)
-    if detail["type"] == "extra_forbidden":
-        known = _known_keys(location[:-1])
-        close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
-        guess = f", did you mean {close[0]!r}?" if close else ""
-        return f"unknown key {key!r}{guess}", where, f"known keys here: {', '.join(known)}"
-    said = detail["msg"].removeprefix("Value error, ")
-    if not location:  # of the settings as a whole, which nobody wants to see again
-        return said, where, _remedy(location)
-    seen = without_secrets(json.dumps(detail["input"], default=str))
-    return f"{key}: {said} (seen: {seen[:200]})", where, _remedy(location)
-
-
-def _known_keys(location: list[str]) -> list[str]:
-    model = _model_at(location)
-    return list(model.model_fields) if model else []
-
-
-def _model_at(location: list[str]) -> type[BaseModel] | None:
-    model: type[BaseModel] | None = SettingsModel
-    for part in location:
-        if model is None or part not in model.model_fields:
-            # A table by number or name, such as `stages.1`: its rows share one model, already found.
-            continue
-        annotation = model.model_fields[part].annotation
-        candidates = [annotation, *get_args(annotation)]
-        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
-    return model
-
-
-def _remedy(location: list[str]) -> str:
-    model = _model_at(location[:-1]) if location else None
-    field = model.model_fields.get(location[-1]) if model else None
-    if field is not None and field.description:
-        return f"{location[-1]} is: {field.description}"
-    return "see `spyre-ci config show --describe`"

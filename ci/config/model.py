@@ -8,14 +8,18 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from ci.addresses import is_loopback
 from ci.config.hud_model import Hud
-from ci.config.section import REPOSITORY, Seconds, Section
+from ci.config.section import GIT_ADDRESS, REPOSITORY, Seconds, Section
 from test_selection.capabilities import known_dtype
 
 Percent = Annotated[float, Field(ge=0, le=100)]
+# PyTorch's relay may take about 47 s; whoever goes away before has no answer, and his second try is refused.
+RELAY_TIMEOUT_S = 60
 LaneName = Literal["pr", "nightly", "weekly"]
 
 
@@ -283,7 +287,7 @@ class Report(Section):
         default="embedded",
         pattern=r"^(embedded|none|https?://\S+)$",
         description="`embedded`, `none`, or the URL of a HUD-compatible server (the relay's callback path "
-        "is added where the URL has no path)",
+        "is added where the URL has no path); a token is sent there only where the environment gives it",
     )
     token_file: Path | None = Field(
         default=None,
@@ -316,10 +320,32 @@ class Report(Section):
         pattern=REPOSITORY,
         description="owner/name the results are reported for, in its exact letter case",
     )
-    timeout_s: Seconds = Field(default=60, description="of one HTTP request")
+    timeout_s: Seconds = Field(
+        default=RELAY_TIMEOUT_S,
+        description="of one HTTP request; below the 60 that PyTorch's relay may take only to a server of our "
+        "own (embedded, on this machine, own_server, hmac.name)",
+    )
     budget_s: Seconds = Field(
         default=60, description="time a run spends on delivering its report; the outbox keeps what is left"
     )
+
+    @model_validator(mode="after")
+    def _outlasts_the_relay(self) -> Report:
+        if self.timeout_s < RELAY_TIMEOUT_S and self._is_foreign():
+            raise ValueError(
+                f"timeout_s is {self.timeout_s:g}, and PyTorch's relay may take up to {RELAY_TIMEOUT_S} s to "
+                "answer: raise it, or set own_server where the endpoint is a server of yours"
+            )
+        return self
+
+    def _is_foreign(self) -> bool:
+        """Whether reports may go to PyTorch's relay: to no server that is known to be of our own."""
+        if self.endpoint in {"embedded", "none"} or self.own_server or self.hmac.name:
+            return False
+        try:
+            return not is_loopback(urlsplit(self.endpoint).hostname or "")
+        except ValueError:
+            return False  # it is no address, which is said when it is used
 
 
 class History(Section):
@@ -327,6 +353,41 @@ class History(Section):
 
     path: Path = Field(default=Path("history.sqlite"), description="file, relative to the state folder")
     keep_days: int = Field(default=180, ge=1, description="after which a run leaves the history")
+
+
+class Image(Section):
+    """The runtime image."""
+
+    stack: Path = Field(default=Path("images/stack.yaml"), description="the file of its components")
+    variant: str = Field(default="pinned", description="which of the stack's PyTorches")
+    platform: Literal["linux/amd64", "linux/ppc64le", "linux/s390x"] = Field(
+        default="linux/amd64", description="it is built for"
+    )
+    repository: (
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)+$")] | None
+    ) = Field(
+        default=None, description="registry, namespace and name it is pushed to; none: it is not pushed"
+    )
+    devices: list[Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_.,/@+-]+$")]] = Field(
+        default_factory=list,
+        description="absolute paths of the cards that tests with a device get; none: the emulated device",
+    )
+    max_growth_percent: float = Field(
+        default=10, ge=0, description="by which an image may be larger than the one its tag points to"
+    )
+    role_timeout_s: float = Field(
+        default=300, gt=0, description="seconds until a role's port answers, or `test` ends, when verified"
+    )
+    model: Path | None = Field(
+        default=None, description="folder that `serve` finds at /model when verified; none: one of no use"
+    )
+    certificates: Path | None = Field(
+        default=None, description="a company's certificates (PEM), given to every step and kept in no layer"
+    )
+    pytorch_url: Annotated[str, StringConstraints(pattern=GIT_ADDRESS)] | None = Field(
+        default=None,
+        description="repository of test trees; none: the one the image says, or PyTorch's",
+    )
 
 
 class SettingsModel(Section):
@@ -348,6 +409,7 @@ class SettingsModel(Section):
     report: Report = Field(default_factory=Report)
     hud: Hud = Field(default_factory=Hud)
     history: History = Field(default_factory=History)
+    image: Image = Field(default_factory=Image)
 
     @model_validator(mode="after")
     def _stages_nest(self) -> SettingsModel:

@@ -10,6 +10,9 @@ Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 # owner/name, as GitHub spells it.
 REPOSITORY = r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"
 
+# Of a repository, without user and password.
+GIT_ADDRESS = r"^(https?://|ssh://|file:///|git@)[^\s'\"$`\\]+$"
+
 
 class Section(BaseModel):
     """A table of settings: frozen, and a key it does not know is an error."""

@@ -16,7 +16,7 @@ import torch
 
 from ci.device import private
 from ci.device.autocast import autocast_kernels
-from ci.device.environment import DEVICE_SETTINGS, DEVICE_TYPE
+from ci.device.environment import DEVICE_SETTINGS, DEVICE_TYPE, EMULATE
 from ci.device.fallback import Fallback
 from ci.device.faults import Fault, fault_of
 from ci.device.kernels import own_kernels
@@ -52,7 +52,11 @@ class _Guard(private.DeviceGuard):  # type: ignore[misc]  # a C++ class
 
 
 def register(
-    *, refuse_ops: Iterable[str] = (), refuse_dtypes: Iterable[str] = (), fault: Fault | None = None
+    *,
+    refuse_ops: Iterable[str] = (),
+    refuse_dtypes: Iterable[str] = (),
+    fault: Fault | None = None,
+    emulate: bool = False,
 ) -> None:
     """Make `spyre` a device of this process; a second call does nothing.
 
@@ -62,6 +66,7 @@ def register(
         refuse_ops: aten operators the emulated device raises NotImplementedError for.
         refuse_dtypes: dtypes no tensor of the emulated device may have, without `torch.`.
         fault: what is wrong with the emulated card.
+        emulate: whether the emulated device is wanted also where the real one is installed.
 
     Raises:
         SettingsError: torch has no such operator or dtype.
@@ -70,7 +75,7 @@ def register(
     global _in_use  # noqa: PLW0603  # torch registers a backend once a process, and so do we
     if _in_use is not None:
         return
-    if importlib.util.find_spec(REAL_PACKAGE) is not None:
+    if not emulate and importlib.util.find_spec(REAL_PACKAGE) is not None:
         importlib.import_module(REAL_PACKAGE)
         _in_use = f"{REAL_PACKAGE} {importlib.metadata.version(REAL_PACKAGE)}"
         return
@@ -99,7 +104,12 @@ def register_from(environ: Mapping[str, str]) -> None:
         DeviceError: as `register` does.
     """
     refuse_ops, refuse_dtypes = read_settings(environ.get(DEVICE_SETTINGS, "{}"))
-    register(refuse_ops=refuse_ops, refuse_dtypes=refuse_dtypes, fault=fault_of(environ))
+    register(
+        refuse_ops=refuse_ops,
+        refuse_dtypes=refuse_dtypes,
+        fault=fault_of(environ),
+        emulate=environ.get(EMULATE) == "1",
+    )
 
 
 def read_settings(text: str) -> tuple[list[str], list[str]]:

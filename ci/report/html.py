@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from ci.report.digest import (
     ProblemGroup,
@@ -23,11 +22,12 @@ from ci.report.digest import (
     totals_by_file,
     with_verdict,
 )
+from ci.report.escaping import harmless_environment
 from ci.report.identity import reproduce_command
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
-from ci.report.text import clean, clip, iso_utc, one_line, plain, span, tail
+from ci.report.text import clip, iso_utc, plain, span, tail
 from ci.report.totals import Summary
 from ci.report.verdict import Result, Verdict
 
@@ -144,25 +144,11 @@ def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
 
 
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("ci.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_harmless,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = harmless_environment("ci.report")
     environment.filters |= {
         "span": span,
-        "line": one_line,
         "iso": iso_utc,
         "plain": plain,
         "tail": lambda text: tail(plain(text), MAX_DETAIL),
-        "number": lambda number: f"{number:,}",
     }
     return environment
-
-
-def _harmless(value: Any) -> Any:
-    """Every text the template prints, without control characters; what is markup already stays."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

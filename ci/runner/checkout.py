@@ -24,6 +24,8 @@ from ci.process import run_command
 GIT_TIMEOUT_S = 900
 # What PyTorch's tests read of their repository besides test/ itself.
 SPARSE_FOLDERS = ("test", "tools", "torch/testing")
+# A tree without Git, put beside an image, has the commit it is of in this file.
+COMMIT_FILE = ".pytorch-commit"
 # Commits whose files are kept, the last used ones; a tree is some 100 MB.
 KEPT_TREES = 8
 _POLL_S = 0.2

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import lzma
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ci.errors import BadFileError, CommandError, MissingInputError
 from ci.process import run_command
-from ci.runner.checkout import checkout
+from ci.runner.checkout import COMMIT_FILE, checkout
 
 OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"
 MAX_ARCHIVE_BYTES = 4 * 2**30
@@ -24,6 +25,7 @@ MAX_ARCHIVE_FILES = 200_000
 # What the unpackers raise for a damaged, encrypted or exotic archive.
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 _EXOTIC = (ValueError, RuntimeError)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,10 @@ def _sha(root: Path, tests: Path, version: str) -> str:
             return run_command(["git", "-C", root, "rev-parse", "HEAD"], timeout_s=60).strip()
         except CommandError:
             pass  # a .git that git refuses (another owner, a worktree cut off) is as none
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        told = (root / COMMIT_FILE).read_text(encoding="utf-8").strip()
+        if _COMMIT.fullmatch(told):
+            return told
     return _content_sha(tests, version)
 
 

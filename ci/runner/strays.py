@@ -20,9 +20,17 @@ VARIABLE = "SPYRE_CI_MARK"
 # What a driver holds does not go at once, and may never.
 KILL_S = 2.0
 _POLL_S = 0.02
-# One look may miss what forks and ends meanwhile; so many in a row do not.
-_EMPTY = 3
+# One look may miss what forks and ends meanwhile; so many in a row hardly do.
+_EMPTY = 8
 _PROC = Path("/proc")
+
+
+def newest_process(proc: Path = _PROC) -> str:
+    """The id that the kernel gave out last; the same text twice: no process began in between."""
+    try:
+        return (proc / "loadavg").read_text(encoding="ascii").split()[-1]
+    except (OSError, IndexError):
+        return ""
 
 
 def find_strays(mark: str, *, spare: Collection[int], proc: Path = _PROC) -> list[int]:
@@ -81,6 +89,7 @@ def kill_all(
     *,
     wait_s: float = KILL_S,
     kill: Callable[[int, int], None] = os.kill,
+    newest: Callable[[], str] = newest_process,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Killed:
@@ -90,6 +99,7 @@ def kill_all(
         find: gives the process ids.
         wait_s: after so many seconds nothing is waited for any more.
         kill: as `os.kill`.
+        newest: see `newest_process`: a look during which no process began has missed none.
         clock: seconds that never go back.
         sleep: waits for so many seconds.
     """
@@ -98,12 +108,13 @@ def kill_all(
     empty = 0
     while True:
         found = set()
+        before = newest()
         for pid in find():
             found.add(pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(pid, signal.SIGKILL)
         empty = 0 if found else empty + 1
-        if not seen | found or empty == _EMPTY:
+        if empty == _EMPTY or (not found and newest() == before):
             return Killed(count=len(seen))
         if found and clock() >= deadline:
             return Killed(count=len(seen - found), left=tuple(sorted(found)))

@@ -28,8 +28,9 @@ from test_selection.suite_config import Root, Suite, for_root, load_suite, suite
 # Of the job's environment, what tests have no business with: tokens, and the files by which GitHub is told
 # what later steps find in their environment and path.
 WITHHELD = (
-    "SPYRE_CI_HUD_TOKEN", "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "ACTIONS_*", "GITHUB_TOKEN",
-    "GH_TOKEN", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
+    "SPYRE_CI_HUD_TOKEN", "SPYRE_CI_HUD_HMAC_SECRET", "SPYRE_CI_GITHUB_TOKEN", "SPYRE_CI_CLICKHOUSE_PASSWORD",
+    "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "ACTIONS_*", "GITHUB_TOKEN", "GH_TOKEN",
+    "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
     "TWINE_*", "AWS_*",
 )  # fmt: skip
 

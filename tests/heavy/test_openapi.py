@@ -92,7 +92,7 @@ def test_no_handler_hides_a_mistake_of_ours(
         raise ZeroDivisionError
 
     app = made(tmp_path / "hud.sqlite")
-    for owner, name in ((Store, "count_jobs"), (Store, "transaction"), (SqliteDatabase, "rows")):
+    for owner, name in ((Store, "transaction"), (SqliteDatabase, "rows")):
         monkeypatch.setattr(owner, name, broken)
     query: dict[str, str | int] = {"workflow_id": 1, "workflow_run_attempt": 1, "job_id": 1, "name": "1.xml"}
     workflow = {"status": "completed", "name": "n", "job_name": "j", "check_run_id": 1, "run_id": 1}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
 ROOT = Path(__file__).parent.parent.parent
 BENCH = ROOT / "tests" / "benchmarks" / "bench.py"

@@ -11,7 +11,7 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.interrupts": 1, "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1,
-    "ci.device": 2, "ci.hud": 2, "ci.live": 2, "ci.report": 2, "ci.runner": 2,
+    "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.report": 2, "ci.runner": 2,
     "ci.steps": 3,
     "ci.cli": 4,
 }  # fmt: skip
@@ -22,9 +22,19 @@ ACROSS = {
     ("ci.live", "ci.report.replay"),
     ("ci.live", "ci.report.verdict"),
     ("ci.live", "ci.report.text"),
+    # The test tree of an image is what the main job reads of PyTorch's repository.
+    ("ci.image", "ci.runner.checkout"),
     # A page shows what tests say, and calls flaky what a report calls flaky.
     ("ci.hud", "ci.report.text"),
+    ("ci.hud", "ci.report.escaping"),
     ("ci.hud", "ci.report.flakes"),
+    # What tests in a container wrote is read as any runner's JUnit is, and shown in a report's words.
+    ("ci.image", "ci.hud.junit_rows"),
+    ("ci.image", "ci.hud.row_layout"),
+    ("ci.image", "ci.hud.rows"),
+    ("ci.image", "ci.report.text"),
+    # What a step says is kept from commanding a CI as what a test says is.
+    ("ci.image", "ci.live.github"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 
@@ -82,6 +92,10 @@ def test_selection_is_pure() -> None:
 
 def test_only_one_module_is_about_running_commands() -> None:
     # The others start Python processes of our own that they talk to while those run.
-    allowed = {"ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link", "ci.runner.supervisor"}
+    # One runs in a container, with nothing of ours.
+    allowed = {
+        "ci.image.verify.inside", "ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link",
+        "ci.runner.supervisor",
+    }  # fmt: skip
     users = {name for name, tree in modules() if "subprocess" in set(imports(tree))}
     assert users <= allowed

@@ -138,6 +138,18 @@ def test_a_real_package_is_used_instead_and_nothing_is_emulated(tmp_path: Path) 
     assert python(code, extra=tmp_path) == "torch_spyre 9.8 privateuseone"
 
 
+def test_the_emulated_device_can_be_had_beside_a_real_package(tmp_path: Path) -> None:
+    package = tmp_path / "torch_spyre"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('there is no card')\n")
+    code = (
+        "import os, torch\nfrom ci.device import backend\n"
+        "backend.register_from({**os.environ, 'SPYRE_CI_EMULATE': '1'})\n"
+        "print(torch.ones(2, device='spyre').sum().item(), backend.describe().split()[0])"
+    )
+    assert python(code, extra=tmp_path) == "2.0 emulated"
+
+
 def test_another_backend_in_the_process_is_not_overwritten() -> None:
     code = (
         "import os, torch\ntorch.utils.rename_privateuse1_backend('openreg')\nfrom ci.device import backend\n"

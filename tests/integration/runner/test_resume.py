@@ -385,7 +385,7 @@ import os, time
 for _ in range(3000):
     if os.fork():
         os._exit(0)
-    time.sleep(0.01)
+    time.sleep(0.03)
 """
 
 
@@ -394,15 +394,22 @@ def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_tol
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=TIMEOUT_S)
     site.environ["SPYRE_CI__RUN__GRACE_S"] = "0.5"
-    site.release()
     environ = {**os.environ, VARIABLE: f"1:{site.journal}"}
     for _ in range(3):
         subprocess.run([sys.executable, "-c", FORKS], env=environ, timeout=60, check=True)
     (site.run_dir / "run-settings.json").unlink()  # its grace is another
-    assert find_strays_of_run(site.run_dir)
+    deadline = time.monotonic() + TIMEOUT_S
+    while not find_strays_of_run(site.run_dir):  # one look may miss what forks meanwhile
+        assert time.monotonic() < deadline
     events = site.tree.parent / "events.jsonl"
-    code, out, _ = site.call("run", "--resume", str(site.run_dir), "--events", str(events))
-    assert code == 1
+    with site.start("run", "--resume", str(site.run_dir), "--events", str(events)) as process:
+        # Not before: else the worker that was left would go on with what is planned.
+        while not events.exists() or "run_start" not in events.read_text(encoding="utf-8"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        site.release()
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
     assert find_strays_of_run(site.run_dir) == []
     assert "that the run had left" in out
     rows = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]

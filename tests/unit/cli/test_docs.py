@@ -13,7 +13,11 @@ import typer
 from ci.cli.app import app
 
 ROOT = Path(__file__).parent.parent.parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+)
 SESSIONS = re.findall(
     r"^@nox\.session.*\ndef (\w+)", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE
 )
@@ -62,3 +66,25 @@ def test_a_flag_that_is_not_there_would_be_found() -> None:
     with pytest.raises(Exception, match=r"(?i)no such option") as caught:
         parse(["pytorch", "--frobnicate"])
     assert not isinstance(caught.value, (AssertionError, click.exceptions.Abort))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_link_of_the_documents_leads_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        file = (ROOT / document).parent / path if path else ROOT / document
+        assert file.exists(), target
+        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+        assert not anchor or anchor in {
+            re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in headings
+        }
+
+
+def test_every_verb_is_among_the_verbs() -> None:
+    text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
+    verbs: dict[str, object] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
+    for name, command in verbs.items():
+        for verb in [f"{name} {one}" for one in getattr(command, "commands", ())] or [name]:
+            # A line may name several: `hud flush` beside `spyre-ci hud serve`.
+            assert f"spyre-ci {verb}" in text or f"`{verb}" in text, verb

@@ -62,6 +62,10 @@ def test_issuers_and_secrets_are_settings(tmp_path: Path) -> None:
         ("hud: {hmac: [{name: 'a b', secret: f, repository: o/r}]}\n", ["hmac.0.name"]),
         ("hud: {rate_limit: 0}\n", ["hud.rate_limit", "requests of one repository"]),
         ("hud: {keep_days: 0}\n", ["hud.keep_days"]),
+        ("hud: {issuers: [{url: 'https://a:abc'}]}\n", ["hud.issuers.0.url", "could not be cast", "abc"]),
+        ("hud: {issuers: [{url: 'https://a:99999'}]}\n", ["hud.issuers.0.url", "out of range"]),
+        ("hud: {issuers: [{url: 'https://[a'}]}\n", ["hud.issuers.0.url", "IPv6"]),
+        ("hud: {clickhouse: 'clickhouse://a:b/c'}\n", ["hud.clickhouse", "could not be cast"]),
     ],
 )
 def test_a_bad_setting_is_told_with_its_place(tmp_path: Path, text: str, expected: list[str]) -> None:

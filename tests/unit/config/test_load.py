@@ -123,9 +123,49 @@ def test_a_section_and_a_key_of_it_in_the_environment_are_told_whatever_stands_f
             load(tmp_path, environ=environ)
 
 
+@pytest.mark.parametrize(
+    ("text", "environ", "place"),
+    [
+        ("state: s\nhud: [1]\n", {"SPYRE_CI__HUD__PORT": "1"}, "spyre-ci.yaml:2.*hud: .*known keys.*port"),
+        ("hud: text\n", {}, r"spyre-ci.yaml:1.*hud: .*seen: \"text\""),
+        ("report:\n  hmac: 3\n", {"SPYRE_CI__REPORT__HMAC__NAME": "lab"}, "yaml:2.*report.hmac: "),
+        ("stages: [1]\n", {"SPYRE_CI__STAGES__1__PERCENT": "5"}, "yaml:1.*stages: .*seen: "),
+    ],
+)
+def test_what_is_no_section_is_told_also_where_the_environment_has_keys_of_it(
+    tmp_path: Path, text: str, environ: dict[str, str], place: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"(?s){place}"):
+        load(tmp_path, text, environ=environ)
+
+
 def test_an_endpoint_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"spyre-ci.yaml:1: report.endpoint.*(?s:.*)`embedded`, `none`"):
         load(tmp_path, "report: {endpoint: emebdded}\n")
+
+
+def test_a_time_out_that_the_relay_may_outlast_is_refused(tmp_path: Path) -> None:
+    text = "report: {endpoint: 'https://relay.example', timeout_s: 59}\n"
+    with pytest.raises(SettingsError, match=r"(?s)report.*timeout_s is 59.*raise it, or set own_server"):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "{endpoint: 'https://relay.example', timeout_s: 60}",
+        "{endpoint: 'https://hud.example', timeout_s: 1, own_server: true}",
+        "{endpoint: 'https://hud.example', timeout_s: 1, hmac: {name: lab}}",
+        "{endpoint: 'http://127.0.0.1:9', timeout_s: 1}",
+        "{endpoint: 'http://[::1]:9', timeout_s: 1}",
+        "{endpoint: 'http://localhost', timeout_s: 1}",
+        "{endpoint: 'https://[', timeout_s: 1}",
+        "{endpoint: embedded, timeout_s: 1}",
+        "{endpoint: none, timeout_s: 1}",
+    ],
+)
+def test_a_server_of_our_own_may_be_given_less_time(tmp_path: Path, report: str) -> None:
+    assert load(tmp_path, f"report: {report}\n").model.report.timeout_s > 0
 
 
 def test_what_may_be_a_secret_in_an_address_is_not_shown(tmp_path: Path) -> None:

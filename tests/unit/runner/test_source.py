@@ -51,6 +51,18 @@ def test_a_tree_without_git_is_named_by_version_and_content(tmp_path: Path) -> N
     assert fetch(str(tmp_path / "two"), tmp_path).sha != one.sha
 
 
+def test_a_tree_without_git_that_says_its_commit_is_named_by_it(tmp_path: Path) -> None:
+    root = make_tree(tmp_path / "one")
+    mark = root / ".pytorch-commit"
+    for text in ("main\n", "", "a" * 39):
+        mark.write_text(text, encoding="utf-8")
+        assert fetch(str(root), tmp_path).sha.startswith("2.6.0a0+sha256.")
+    mark.write_bytes(b"\xff")
+    assert fetch(str(root), tmp_path).sha.startswith("2.6.0a0+sha256.")
+    mark.write_text("a" * 40 + "\n", encoding="utf-8")
+    assert fetch(str(root), tmp_path).sha == "a" * 40
+
+
 def test_names_that_are_no_utf_8_are_part_of_what_names_a_tree(tmp_path: Path) -> None:
     root = make_tree(tmp_path / "one")
     seen = {fetch(str(root), tmp_path / "cache").sha}

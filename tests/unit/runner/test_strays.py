@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
-from ci.runner.strays import VARIABLE, Killed, find_strays, kill_all
+from ci.runner.strays import VARIABLE, Killed, find_strays, kill_all, newest_process
 
 
 def process(proc: Path, pid: int, *environ: str) -> None:
@@ -74,6 +75,31 @@ def test_processes_that_are_made_faster_than_killed_are_not_killed_for_ever() ->
     host = Host(forks=10**9)
     assert host.end().left
     assert host.now < 10
+
+
+def test_a_look_during_which_processes_began_is_taken_again() -> None:
+    looks = iter([[], [], [7], []])
+    newest = iter(["10", "11", "11", "12", "12", "13", "13"])
+    killed: list[int] = []
+    done = kill_all(
+        lambda: next(looks),
+        kill=lambda pid, _: killed.append(pid),
+        newest=lambda: next(newest),
+        clock=lambda: 0.0,
+        sleep=lambda _: None,
+    )
+    assert (done, killed) == (Killed(count=1), [7])
+
+
+def test_on_a_host_where_processes_begin_all_the_time_looks_end() -> None:
+    newest = itertools.count()
+    assert kill_all(list, newest=lambda: str(next(newest))) == Killed(count=0)
+
+
+def test_the_newest_process_is_the_kernels_word(tmp_path: Path) -> None:
+    assert newest_process(tmp_path) == ""
+    (tmp_path / "loadavg").write_text("0.01 0.02 0.05 2/310 4242\n")
+    assert newest_process(tmp_path) == "4242"
 
 
 def test_where_nothing_is_left_nothing_is_killed() -> None:

@@ -89,6 +89,14 @@ def test_files_that_fill_shards_together_are_brought_together() -> None:
     assert sum(map(len, packing.shares)) == len(loads)
 
 
+@pytest.mark.parametrize("tiny", [5e-324, 1.1e-308, 1e-300])
+def test_seconds_that_no_clock_tells_apart_are_grouped_all_the_same(tiny: float) -> None:
+    loads = [load(number, tiny, [tiny] * 3) for number in range(4)]
+    bound = lower_bound(loads, 2)
+    assert sum(count for _, count in seeds(loads, Cards(count=2), bound, bound * 1.1)) == 2
+    assert_whole(regroup(loads, Cards(count=2), bound, bound * 1.1), loads, 2)
+
+
 @given(files, st.integers(1, 12), st.floats(1.0, 1.3))
 def test_seeds_hold_every_file_once_and_every_shard(loads: list[FileLoad], shards: int, above: float) -> None:
     bound = lower_bound(loads, shards)

@@ -1,0 +1,66 @@
+"""The one boundary between a user's error, an interrupt and a bug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+import typer
+
+from ci.cli.app import EXIT_BUG, run
+from ci.errors import EXIT_INTERRUPTED
+
+Verb = Callable[[Callable[[], None]], None]
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> Verb:
+    """Makes a function the only verb there is."""
+
+    def take(function: Callable[[], None]) -> None:
+        verbs = typer.Typer(pretty_exceptions_enable=False)
+        verbs.command()(function)
+        monkeypatch.setattr("ci.cli.app.app", verbs)
+
+    return take
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def test_an_end_of_file_that_nobody_caught_is_a_bug_and_no_interrupt(
+    verb: Verb, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("platform.platform", lambda: "a machine")  # it asks `uname`
+    verb(raising(EOFError("Compressed file ended before the end-of-stream marker was reached")))
+    assert run([]) == EXIT_BUG
+    said = capsys.readouterr().err
+    assert "spyre-ci: this is a bug" in said
+    assert "EOFError: Compressed file ended before" in said
+    assert "interrupted" not in said
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), typer.Abort()], ids=["signal", "abort"])
+def test_whoever_interrupts_is_told_so(
+    verb: Verb, capsys: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    verb(raising(error))
+    assert run([]) == EXIT_INTERRUPTED
+    assert "bug" not in capsys.readouterr().err
+
+
+def test_whoever_leaves_a_prompt_interrupts(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*_: object) -> NoReturn:
+        raise EOFError
+
+    def ask() -> None:
+        typer.prompt("Which")
+
+    monkeypatch.setitem(typer.prompt.__globals__, "visible_prompt_func", leave)
+    verb(ask)
+    assert run([]) == EXIT_INTERRUPTED
