@@ -75,8 +75,8 @@ def pytorch(session: nox.Session) -> None:
 def image(session: nox.Session) -> None:
     """Build the runtime image; `-- --push` pushes it, `-- shell` is a shell in it, `-- verify` checks it."""
     install(session, "-e", ".[image]")
-    verbs = {"render", "build", "verify", "shell"}
-    verb = [] if verbs & set(session.posargs[:1]) else ["build"]
+    named = bool(session.posargs) and not session.posargs[0].startswith("-")
+    verb = [] if named else ["build"]
     run_keeping_code(session, "spyre-ci", "image", *verb, *session.posargs)
 
 
