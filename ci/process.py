@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from ci.errors import CommandError
 
@@ -65,6 +68,83 @@ def run_command(
         tail = "\n".join(f"  | {line}" for line in (stderr or stdout).splitlines()[-LAST_LINES:])
         raise CommandError(f"ended with code {process.returncode}: {quoted}\n{tail}".rstrip(), remedy=remedy)
     return stdout
+
+
+def stream_command(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    line: Callable[[str], object],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Run a command, hand on each line it prints while it runs, and return its exit code.
+
+    A code below 0 is a signal's number. Both its outputs are one, in the order it wrote them.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        timeout_s: seconds after which the whole process group is killed.
+        line: takes each line, without its end.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        clock: seconds, monotonic.
+
+    Raises:
+        CommandError: it is not installed, or took too long.
+    """
+    words = [str(word) for word in argv]
+    end = clock() + timeout_s
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise CommandError(f"{words[0]!r} is not installed", remedy=f"install {words[0]}") from error
+    assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+    os.set_blocking(process.stdout.fileno(), False)
+    try:
+        with selectors.DefaultSelector() as selector, process.stdout as stream:
+            selector.register(stream, selectors.EVENT_READ)
+            _read_lines(stream, selector, end, line, clock)
+        return process.wait(max(end - clock(), 0))
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise CommandError(f"took longer than {timeout_s:g} s: {shlex.join(words)}") from error
+    finally:
+        kill_group(process.pid)
+        process.wait()
+
+
+def _read_lines(
+    stream: IO[bytes],
+    selector: selectors.BaseSelector,
+    end: float,
+    line: Callable[[str], object],
+    clock: Callable[[], float],
+) -> None:
+    """Hand on lines until the stream ends; TimeoutError when `end` comes first."""
+    pending = b""
+    while True:
+        left = end - clock()
+        if left <= 0:
+            raise TimeoutError
+        if not selector.select(min(left, 1.0)):
+            continue
+        read = os.read(stream.fileno(), 1 << 16)
+        *whole, pending = (pending + read).split(b"\n")
+        if not read and pending:
+            whole.append(pending)
+        for one in whole:
+            line(one.decode(errors="replace").rstrip("\r"))
+        if not read:
+            return
 
 
 def signal_name(number: int) -> str:

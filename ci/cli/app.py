@@ -22,6 +22,7 @@ from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
 from ci.image.cli import app as image_app
+from ci.package.cli import app as package_app
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
@@ -65,6 +66,7 @@ app.command()(replay)
 app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
 app.add_typer(image_app, name="image")
+app.add_typer(package_app, name="package")
 app.add_typer(history.app, name="history")
 app.command()(flakes)
 app.add_typer(quarantine.app, name="quarantine")

@@ -18,7 +18,8 @@ from ci.errors import UsageError
 from ci.live.github import Defused
 from ci.live.sink import STDOUT
 from ci.provider import detect, in_log
-from ci.steps.context import Context, available_cores
+from ci.resources import available_cores
+from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 
 RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder the files are in.")]

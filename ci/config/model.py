@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from ci.addresses import is_loopback
 from ci.config.hud_model import Hud
+from ci.config.package_model import Package
 from ci.config.section import GIT_ADDRESS, REPOSITORY, Seconds, Section
 from test_selection.capabilities import known_dtype
 
@@ -410,6 +411,7 @@ class SettingsModel(Section):
     hud: Hud = Field(default_factory=Hud)
     history: History = Field(default_factory=History)
     image: Image = Field(default_factory=Image)
+    package: Package = Field(default_factory=Package)
 
     @model_validator(mode="after")
     def _stages_nest(self) -> SettingsModel:

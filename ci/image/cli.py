@@ -177,10 +177,10 @@ def verify_image(  # noqa: PLR0917  # typer makes options of them
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks, for machines.")] = False,
 ) -> None:
     """Check how an image starts, its roles, labels, size and contents, by its stack or its labels alone."""
+    from ci.findings import refuse_failed  # noqa: PLC0415
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.engine import engine  # noqa: PLC0415
     from ci.image.verify.expected import of_stack  # noqa: PLC0415
-    from ci.image.verify.finding import refuse_failed  # noqa: PLC0415
     from ci.image.verify.gate import fetch  # noqa: PLC0415
 
     settings = settings_from_context(ctx)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,10 +61,3 @@ class Context:
     def say(self, text: str) -> None:
         """One line for people, as it is: what tests are called is no markup."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def available_cores() -> int:
-    """CPU cores this process may use, which in a container are fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

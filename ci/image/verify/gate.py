@@ -10,10 +10,10 @@ import docker
 from docker.errors import APIError, NotFound
 
 from ci.errors import MissingInputError
+from ci.findings import refuse_failed
 from ci.image.engine import engine_error
 from ci.image.resolved import ResolvedStack
 from ci.image.verify.expected import REVISION_LABEL, Expected, of_labels, of_stack
-from ci.image.verify.finding import refuse_failed
 from ci.image.verify.roles import Patience
 from ci.image.verify.sbom import Described, check_library, created_at, sbom_of
 from ci.image.verify.size import previous

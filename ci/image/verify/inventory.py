@@ -9,9 +9,9 @@ from importlib.resources import files
 
 import msgspec
 
+from ci.findings import Finding, judged
 from ci.image.container import Conditions
 from ci.image.verify.expected import Expected
-from ci.image.verify.finding import Finding, judged
 from ci.image.verify.subject import Subject, how
 
 MOST_LINES = 500_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ci.findings import Finding, judged
 from ci.image.verify.expected import Expected
-from ci.image.verify.finding import Finding, judged
 
 MOST_SHOWN = 5
 

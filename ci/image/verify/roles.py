@@ -10,11 +10,11 @@ from typing import Any
 
 from docker.errors import APIError
 
+from ci.findings import Finding, judged
 from ci.image.container import Conditions, container
 from ci.image.engine import engine_error
 from ci.image.roles import MODEL, PORTS
 from ci.image.verify.expected import Expected
-from ci.image.verify.finding import Finding, judged
 from ci.image.verify.subject import STRICT, Subject, how
 
 NO_ROLE = 2

@@ -10,11 +10,11 @@ from typing import Any
 
 import docker
 
+from ci.findings import Finding
 from ci.image.roles import NAMES
 from ci.image.verify import inventory as contents
 from ci.image.verify import starts
 from ci.image.verify.expected import Expected
-from ci.image.verify.finding import Finding
 from ci.image.verify.inventory import Inventory
 from ci.image.verify.labels import check_labels
 from ci.image.verify.roles import Patience, check_role

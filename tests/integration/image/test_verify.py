@@ -18,11 +18,11 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from ci.findings import Finding
 from ci.image.registry import find_digest
 from ci.image.shell import Caller, find_client, shell_command
 from ci.image.verify import inventory, starts
 from ci.image.verify.expected import Expected, of_labels, of_stack
-from ci.image.verify.finding import Finding
 from ci.image.verify.gate import Gate
 from ci.image.verify.inventory import Inventory
 from ci.image.verify.roles import Patience, check_role

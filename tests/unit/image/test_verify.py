@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import CommandError
+from ci.findings import Finding, VerificationError, judged, refuse_failed
 from ci.image.container import Ended
 from ci.image.model import Stack
 from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack
 from ci.image.verify import inside
 from ci.image.verify.expected import COMMIT_LABEL, NEEDED, Expected, is_version, of_labels, of_stack
-from ci.image.verify.finding import Finding, VerificationError, judged, refuse_failed
 from ci.image.verify.gate import is_tag, split_name
 from ci.image.verify.inventory import Inventory, check_build_packages, check_powerful, check_writable
 from ci.image.verify.labels import check_labels

@@ -1,4 +1,4 @@
-"""What a check of an image saw, and the error that names every check that failed; pure."""
+"""What a check of something built saw, and the error that names every check that failed; pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether the image holds to it."""
+        """Whether what was checked holds to it."""
         return not self.remedy
 
     @property
@@ -34,7 +34,7 @@ class Finding:
 
 
 class VerificationError(SpyreCiError):
-    """An image is not what it was to be."""
+    """What was built is not what it was to be."""
 
     exit_code = EXIT_TEST_FAILED
 
@@ -44,8 +44,12 @@ def judged(check: str, seen: str, *, holds: bool, remedy: str) -> Finding:
     return Finding(check=check, seen=seen, remedy="" if holds else remedy)
 
 
-def refuse_failed(image: str, findings: Sequence[Finding]) -> None:
+def refuse_failed(subject: str, findings: Sequence[Finding]) -> None:
     """Raise an error that names all that failed.
+
+    Args:
+        subject: what was checked.
+        findings: all checks.
 
     Raises:
         VerificationError: a check failed.
@@ -55,4 +59,4 @@ def refuse_failed(image: str, findings: Sequence[Finding]) -> None:
         return
     lines = "".join(f"\n  {one.check}: {one.seen}\n    remedy: {one.remedy}" for one in failed)
     counted = f"{len(failed)} of {len(findings)} checks failed"
-    raise VerificationError(f"{counted}{lines}", where=image, remedy="mend each, then build it again")
+    raise VerificationError(f"{counted}{lines}", where=subject, remedy="mend each, then build it again")

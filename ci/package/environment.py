@@ -1,0 +1,167 @@
+"""Virtual environments in which something is built or tried: nothing is in them that was not asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from ci.errors import CommandError
+from ci.process import run_command
+
+_CREATE_TIMEOUT_S = 300
+INSTALL_TIMEOUT_S = 3600
+# Of a shell that works in another environment, or of a checkout that is to be looked past.
+_OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PIP_TARGET")
+_OLDEST, _NEWEST = 9, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A virtual environment.
+
+    Attributes:
+        folder: of it.
+        variables: what its processes see.
+        constraints: requirements that hold for whatever is installed.
+    """
+
+    folder: Path
+    variables: Mapping[str, str]
+    constraints: tuple[str, ...] = field(default=())
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    def install(self, arguments: Sequence[str | Path], *, timeout_s: float = INSTALL_TIMEOUT_S) -> None:
+        """Install what pip is told.
+
+        Raises:
+            CommandError: pip could not; with its last lines.
+        """
+        with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in self.constraints))
+            file.flush()
+            words: list[str | Path] = [self.python, "-m", "pip", "install", "--no-input", "--quiet"]
+            words += ["--disable-pip-version-check", "--constraint", file.name, *arguments]
+            run_command(words, timeout_s=timeout_s, env=self.variables, cwd=self.folder)
+
+    def run(self, arguments: Sequence[str | Path], *, timeout_s: float, cwd: Path | None = None) -> str:
+        """What Python prints.
+
+        Args:
+            arguments: of the interpreter.
+            timeout_s: seconds it may take.
+            cwd: working folder; None: the environment's own, where there is no checkout.
+
+        Raises:
+            CommandError: it ended with another code than 0.
+        """
+        return run_command(
+            [self.python, *arguments], timeout_s=timeout_s, env=self.variables, cwd=cwd or self.folder
+        )
+
+    def freeze(self) -> list[str]:
+        """What is installed, a requirement a line, as pip names it."""
+        words = ["-m", "pip", "freeze", "--all", "--disable-pip-version-check"]
+        return self.run(words, timeout_s=_CREATE_TIMEOUT_S).splitlines()
+
+
+def make(
+    folder: Path,
+    environ: Mapping[str, str],
+    *,
+    python: str | Path = sys.executable,
+    constraints: Sequence[str] = (),
+) -> Environment:
+    """Make an environment with pip alone, in place of what was there.
+
+    Args:
+        folder: of it.
+        environ: whose variables its processes see, except those of other environments.
+        python: the interpreter.
+        constraints: requirements that hold for whatever is installed.
+
+    Raises:
+        CommandError: the interpreter could not.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    run_command(
+        [sys.executable, "-m", "virtualenv", "--quiet", "--no-download", "--python", python, folder],
+        timeout_s=_CREATE_TIMEOUT_S,
+        remedy="check that this interpreter works, or leave it out of package.pythons",
+    )
+    return in_folder(folder, environ, constraints=constraints)
+
+
+def in_folder(folder: Path, environ: Mapping[str, str], *, constraints: Sequence[str] = ()) -> Environment:
+    """The environment that is in a folder; arguments as those of `make`."""
+    variables = {key: value for key, value in environ.items() if key not in _OF_OTHERS}
+    variables["PATH"] = os.pathsep.join([str(folder / "bin"), environ.get("PATH", os.defpath)])
+    variables |= {"VIRTUAL_ENV": str(folder), "PYTHONNOUSERSITE": "1"}
+    return Environment(folder=folder, variables=variables, constraints=tuple(constraints))
+
+
+@contextmanager
+def passing(environ: Mapping[str, str], **options: str | Path | Sequence[str]) -> Iterator[Environment]:
+    """An environment for the length of a block; see `make`."""
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-env-") as folder:
+        yield make(Path(folder, "env"), environ, **options)  # type: ignore[arg-type]
+
+
+def torch_pin() -> list[str]:
+    """The torch that this release of spyre-ci is made for, as a constraint."""
+    found = map(Requirement, requires("spyre-ci") or [])
+    return [f"{one.name}{one.specifier}" for one in found if one.name == "torch"][:1]
+
+
+def interpreters(
+    supported: str, environ: Mapping[str, str], named: Sequence[str] = ()
+) -> list[tuple[str, str]]:
+    """Interpreters to try a package with, the oldest first, as (path, version such as 3.12).
+
+    Args:
+        supported: the project's requires-python.
+        environ: whose PATH is searched.
+        named: by path or name; none: this one and every python3.N there is.
+
+    Raises:
+        CommandError: a named one is not there or does not run.
+    """
+    path = environ.get("PATH", os.defpath)
+    asked = list(named) or [sys.executable, *(f"python3.{minor}" for minor in range(_OLDEST, _NEWEST))]
+    found: dict[str, str] = {}
+    for name in asked:
+        where = shutil.which(name, path=path)
+        if where is None:
+            if named:
+                raise CommandError(
+                    f"there is no interpreter {name!r}", where="package.pythons", remedy="install it"
+                )
+            continue
+        full = _version(where)
+        if SpecifierSet(supported).contains(full, prereleases=True) or named:
+            found.setdefault(full.rpartition(".")[0], where)
+    return sorted(((where, short) for short, where in found.items()), key=lambda one: _numbers(one[1]))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _version(python: str) -> str:
+    code = "import platform; print(platform.python_version())"
+    said = run_command([python, "-I", "-c", code], timeout_s=60).strip()
+    return re.sub(r"[^0-9.].*", "", said)

@@ -1,0 +1,24 @@
+"""The flags that verbs of `spyre-ci package` share: the same for the same thing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ProjectFolder = Annotated[
+    Path,
+    typer.Argument(metavar="[PROJECT]", help="Folder of the project; default: this one.", show_default=False),
+]
+Dist = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder of sdist and wheel; default: package.dist.")
+]
+Records = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder of what each step notes; default: package.records."),
+]
+IndexName = Annotated[
+    str, typer.Option("--index", metavar="NAME", help="pypi, testpypi or one of the settings.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print it for machines.")]

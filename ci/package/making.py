@@ -1,0 +1,177 @@
+"""`spyre-ci package build`: which version, the build, a second one to compare, and the record of both."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from packaging.version import Version
+
+from ci.config.package_model import Index
+from ci.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
+from ci.package.artifacts import Artifact
+from ci.package.building import Built, Wanted, build
+from ci.package.records import BUILD, Record, write_record
+from ci.package.reproducible import differences
+from ci.package.wiring import Bench, version_of
+
+
+class NotReproducibleError(SpyreCiError):
+    """Two builds of one commit that differ."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a build made.
+
+    Attributes:
+        bench: the project.
+        version: of it.
+        built: the build.
+        differing: what a second build differed in, by file; None where there was none.
+    """
+
+    bench: Bench
+    version: str
+    built: Built
+    differing: Mapping[str, Sequence[str]] | None = field(default=None)
+
+    @property
+    def artifacts(self) -> Sequence[Artifact]:
+        """Sdist and wheel."""
+        return self.built.artifacts
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines, and the record."""
+        cache = self.built.cache
+        return {
+            "project": self.bench.project.canonical,
+            "version": self.version,
+            "source": self.bench.project.source.as_json(),
+            "files": [one.as_json() for one in self.artifacts],
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "environment": list(self.built.installed),
+            "jobs": self.built.jobs,
+            "ccache": None if cache is None else {"hits": cache.hits, "misses": cache.misses},
+            "reproducible": None if self.differing is None else not self.differing,
+            "differing": {name: list(found) for name, found in (self.differing or {}).items()},
+        }
+
+
+def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Callable[[str], None]) -> Made:
+    """Build a project, and note it.
+
+    Args:
+        bench: the project.
+        index: the name of the one it is for; None: any that takes local versions.
+        keep: whether an earlier build's environment is used again.
+        twice: whether it is built again elsewhere and compared.
+        say: takes a line for people.
+
+    Raises:
+        UsageError: there is no such index.
+        RunInUseError: another build of the project is under way.
+        BuildError: the project cannot be built.
+    """
+    local = index is None or index_named(bench, index).local_versions
+    version = version_of(bench, local=local)
+    if not version:
+        raise UsageError(
+            "the project declares no version, and package.version is `declared`",
+            where=bench.project.folder,
+            remedy="set package.version: git",
+        )
+    if bench.project.source.untracked:
+        first = ", ".join(bench.project.source.untracked[:3])
+        say(
+            f"left out, because they are not in the repository: {first}{_more(bench.project.source.untracked)}"
+        )
+    bench.work.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(bench.work / "lock", timeout=0):
+            built = build(_wanted(bench, version, bench.work, keep=keep), bench.dist, say)
+            differing = _again(bench, version, built, say) if twice else None
+    except Timeout as error:
+        raise RunInUseError(
+            "another build of this project is under way", where=bench.work, remedy="wait for its end"
+        ) from error
+    made = Made(bench=bench, version=version, built=built, differing=differing)
+    content = made.as_json()
+    for name in ("project", "source"):
+        del content[name]
+    source = bench.project.source
+    write_record(
+        bench.records,
+        Record(
+            step=BUILD, project=bench.project.canonical, commit=source.commit, dirty=source.dirty,
+            passed=not differing, details=content,
+        ),
+    )  # fmt: skip
+    return made
+
+
+def refuse_differences(made: Made) -> None:
+    """Raise where two builds differed, naming the members.
+
+    Raises:
+        NotReproducibleError: they did.
+    """
+    if not made.differing:
+        return
+    lines = "".join(
+        f"\n  {name}: {', '.join(found[:8])}{_more(found, 8)}" for name, found in made.differing.items()
+    )
+    raise NotReproducibleError(
+        f"two builds of {made.version} differ{lines}",
+        where=made.bench.dist,
+        remedy="find what of time, path or order gets into them; a pure package must not differ",
+    )
+
+
+def index_named(bench: Bench, name: str) -> Index:
+    """An index of the settings.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = bench.package.all_indexes
+    if name not in known:
+        raise UsageError(
+            f"there is no index {name!r}",
+            where="--index",
+            remedy=f"known: {', '.join(known)}; others belong to package.indexes",
+        )
+    return known[name]
+
+
+def _again(bench: Bench, version: str, built: Built, say: Callable[[str], None]) -> dict[str, list[str]]:
+    """Build once more, in another folder, and compare."""
+    say("again, in another folder")
+    work = bench.work.with_name(f"{bench.work.name}.again")
+    work.mkdir(parents=True, exist_ok=True)
+    wanted = _wanted(bench, version, work, keep=False)
+    second = build(wanted, work / "dist", say)
+    return differences(built.artifacts, second.artifacts)
+
+
+def _wanted(bench: Bench, version: str, work: Path, *, keep: bool) -> Wanted:
+    return Wanted(
+        project=bench.project,
+        version=Version(version),
+        settings=bench.package,
+        constraints=bench.constraints,
+        work=work,
+        environ=os.environ,
+        keep=keep,
+    )
+
+
+def _more(names: Sequence[str], shown: int = 3) -> str:
+    return f" and {len(names) - shown} more" if len(names) > shown else ""

@@ -1,0 +1,141 @@
+"""Where a project keeps its version, and how another one is put there before it is built."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from packaging.version import Version
+
+from ci.errors import BadFileError, UsageError
+from ci.package.project import PYPROJECT, Project
+
+_NAMES = {"__version__", "VERSION", "version"}
+
+
+def put_version(
+    tree: Path, project: Project, version: Version, file: Path | None = None
+) -> Mapping[str, str]:
+    """Make a source tree one of `version`; returns the environment its build needs for that.
+
+    Args:
+        tree: a copy of the project's sources, which is changed.
+        project: what they are of.
+        version: of what is to be built.
+        file: the file that holds `__version__`, relative to the tree; None: as pyproject.toml says.
+
+    Raises:
+        UsageError: it is not known where the project keeps its version.
+        BadFileError: it is not where pyproject.toml says.
+    """
+    if project.declared_version:
+        _replace_declared(tree / PYPROJECT, version)
+        return {}
+    if file is not None or (file := _module_of(tree, project)) is not None:
+        _replace_assigned(_inside(tree, file), version)
+        return {}
+    if (told := project.tool("setuptools", "dynamic", "version", "file")) is not None:
+        name = told[0] if isinstance(told, list) else told
+        _inside(tree, Path(name)).write_text(f"{version}\n", encoding="utf-8")
+        return {}
+    if _asks_repository(project):
+        name = re.sub(r"\W", "_", project.canonical).upper()
+        return {
+            "SETUPTOOLS_SCM_PRETEND_VERSION": str(version),
+            f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{name}": str(version),
+        }
+    raise UsageError(
+        "it is not known where the project keeps its version",
+        where=project.folder / PYPROJECT,
+        remedy="set package.version_file to the file with __version__, or package.version: declared",
+    )
+
+
+def _asks_repository(project: Project) -> bool:
+    if project.tool("setuptools_scm") is not None or project.tool("hatch", "version", "source") == "vcs":
+        return True
+    provider = project.tool("scikit-build", "metadata", "version", "provider")
+    return isinstance(provider, str) and provider.endswith("setuptools_scm")
+
+
+def _module_of(tree: Path, project: Project) -> Path | None:
+    """The file that assigns the version, relative to the tree, as one of the build back ends names it."""
+    attribute = project.tool("setuptools", "dynamic", "version", "attr")
+    if isinstance(attribute, str):
+        return _file_of_module(tree, attribute.rpartition(".")[0], project)
+    for keys in (("hatch", "version", "path"), ("scikit-build", "metadata", "version", "input")):
+        if isinstance(path := project.tool(*keys), str):
+            return Path(path)
+    return None
+
+
+def _file_of_module(tree: Path, module: str, project: Project) -> Path:
+    """A module's file, in the folder its package is kept in (setuptools' package-dir)."""
+    dirs: Any = project.tool("setuptools", "package-dir") or {}
+    parts = module.split(".")
+    roots = [dirs.get(parts[0]), dirs.get("") and f"{dirs['']}/{parts[0]}", parts[0], f"src/{parts[0]}"]
+    for root in filter(None, roots):
+        base = Path(root, *parts[1:])
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if (tree / path).is_file():
+                return path
+    raise BadFileError(
+        f"the version is an attribute of module {module!r}, and no file of it is here",
+        where=tree / PYPROJECT,
+        remedy="set package.version_file to it",
+    )
+
+
+def _replace_declared(path: Path, version: Version) -> None:
+    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document["project"]["version"] = str(version)
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+
+
+def _replace_assigned(path: Path, version: Version) -> None:
+    """Give every `__version__ = "…"` (or VERSION, version) on a module's top level another value."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = [value for node in ast.parse(text).body if (value := _assigned_version(node)) is not None]
+    except (OSError, SyntaxError, ValueError) as error:
+        raise BadFileError(
+            f"cannot be read: {error}", where=path, remedy="check package.version_file"
+        ) from error
+    if not found:
+        raise BadFileError(
+            "no version is assigned here, such as __version__ = '1.2.3'",
+            where=path,
+            remedy="assign one, or set package.version_file to the file that does",
+        )
+    lines = text.encode().splitlines(keepends=True)
+    for value in reversed(found):
+        end_line = value.end_lineno or value.lineno
+        first, last = lines[value.lineno - 1], lines[end_line - 1]
+        new = first[: value.col_offset] + repr(str(version)).encode() + last[value.end_col_offset or 0 :]
+        lines[value.lineno - 1 : end_line] = [new]
+    path.write_bytes(b"".join(lines))
+
+
+def _assigned_version(node: ast.stmt) -> ast.Constant | None:
+    """The text a statement assigns to a name for versions; None where it does something else."""
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    else:
+        return None
+    named = any(isinstance(one, ast.Name) and one.id in _NAMES for one in targets)
+    value = node.value
+    return value if named and isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def _inside(tree: Path, file: Path) -> Path:
+    """A file of the tree; refuses one outside."""
+    path = (tree / file).resolve()
+    if not path.is_relative_to(tree.resolve()):
+        raise BadFileError(f"the version's file {str(file)!r} is outside the project", where=tree / PYPROJECT)
+    return path

@@ -1,0 +1,92 @@
+"""What the verbs of `spyre-ci package` work with, as settings and flags have it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from ci.config import Settings, load_settings
+from ci.config.context import settings_from_context
+from ci.config.package_model import Package
+from ci.package.environment import torch_pin
+from ci.package.project import Project, read_project
+from ci.package.versions import version_to_build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A project, the settings it is packaged with, and the folders that this takes.
+
+    Attributes:
+        project: the checkout.
+        settings: all of them.
+        dist: folder of sdist and wheel.
+        records: folder of what is noted of each step.
+    """
+
+    project: Project
+    settings: Settings
+    dist: Path
+    records: Path
+
+    @property
+    def package(self) -> Package:
+        """The settings of packaging."""
+        return self.settings.model.package
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """Requirements that hold wherever something is installed."""
+        return tuple(self.package.constraints or torch_pin())
+
+    @property
+    def work(self) -> Path:
+        """The folder builds are made in; the same each time, so that a compiler cache knows its paths."""
+        return self.settings.state_dir / "package" / "work" / self.project.canonical
+
+
+def echo(line: str) -> None:
+    """A line for people, beside what machines read."""
+    typer.echo(line, err=True)
+
+
+def bench_of(
+    ctx: typer.Context, folder: Path, *, dist: Path | None = None, records: Path | None = None
+) -> Bench:
+    """The project of a verb.
+
+    Its own spyre-ci.yaml holds, not the one of the folder the command was called in; `--config` before both.
+
+    Args:
+        ctx: of the command.
+        folder: the project's.
+        dist: folder of sdist and wheel; None: as the settings say.
+        records: folder of what is noted; None: as the settings say.
+
+    Raises:
+        SpyreCiError: the settings or the project cannot be read.
+    """
+    given = settings_from_context(ctx)
+    named = ctx.find_root().params.get("config_file")
+    settings = given if named else load_settings(path=None, environ=os.environ, flags={}, cwd=folder)
+    package = settings.model.package
+    project = read_project(folder, tag_prefix=package.tag_prefix)
+    return Bench(
+        project=project,
+        settings=settings,
+        dist=(dist or project.folder / package.dist).resolve(),
+        records=(records or project.folder / package.records).resolve(),
+    )
+
+
+def version_of(bench: Bench, *, local: bool) -> str:
+    """The version that a build of the checkout has; see `version_to_build`."""
+    project, package = bench.project, bench.package
+    if package.version == "declared":
+        return project.declared_version
+    return str(
+        version_to_build(project.declared_version, project.source, prefix=package.tag_prefix, local=local)
+    )
