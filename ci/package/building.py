@@ -196,7 +196,7 @@ class _Maker:
             raise self._failed(
                 "wheel",
                 "auditwheel could not give it a manylinux tag",
-                remedy="name what is found at run time in package.repair_exclude, or set package.repair: false",
+                remedy="name what is there at run time in package.repair_exclude, or set package.repair: false",
             )
         return made[0]
 
@@ -221,8 +221,11 @@ class _Maker:
         self, kind: str, why: str, remedy: str = "mend the project; the whole log is there"
     ) -> BuildError:
         lines = "".join(f"\n  | {line}" for line in self.log.last)
-        return BuildError(f"the {kind} of {self.wanted.project.name} could not be built: {why}{lines}",
-                          where=self.log.path, remedy=remedy)  # fmt: skip
+        return BuildError(
+            f"the {kind} of {self.wanted.project.name} could not be built: {why}{lines}",
+            where=self.log.path,
+            remedy=remedy,
+        )
 
 
 def _unpack(sdist: Path, into: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ci.package.extra import extra
 from ci.package.flags import AsJson, Dist, ProjectFolder, Records
 
 # What builds is imported late: its libraries take a part of a second, which every verb would pay.
@@ -32,8 +33,9 @@ def build(  # noqa: PLR0917  # typer makes options of them
     as_json: AsJson = False,
 ) -> None:
     """Build an sdist, and the wheel from that sdist, each in isolation."""
-    from ci.package import making  # noqa: PLC0415
-    from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+    with extra():
+        from ci.package import making  # noqa: PLC0415
+        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
     made = making.make(bench, index=index, keep=keep_env, twice=twice, say=echo)

@@ -88,11 +88,9 @@ def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Calla
             where=bench.project.folder,
             remedy="set package.version: git",
         )
-    if bench.project.source.untracked:
-        first = ", ".join(bench.project.source.untracked[:3])
-        say(
-            f"left out, because they are not in the repository: {first}{_more(bench.project.source.untracked)}"
-        )
+    untracked = [one for one in bench.project.source.untracked if not bench.is_ours(one)]
+    if untracked:
+        say(f"left out, not being in the repository: {', '.join(untracked[:3])}{_more(untracked)}")
     bench.work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(bench.work / "lock", timeout=0):

@@ -42,6 +42,11 @@ class Bench:
         """Requirements that hold wherever something is installed."""
         return tuple(self.package.constraints or torch_pin())
 
+    def is_ours(self, name: str) -> bool:
+        """Whether a file, by its path in the project, is one that these verbs write."""
+        path = self.project.folder / name
+        return any(path.is_relative_to(one) for one in (self.dist, self.records, self.settings.state_dir))
+
     @property
     def work(self) -> Path:
         """The folder builds are made in; the same each time, so that a compiler cache knows its paths."""
