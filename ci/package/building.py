@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.version import Version
 
 from ci.config.package_model import Package
-from ci.errors import EXIT_TEST_FAILED, CommandError
+from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError
 from ci.package import compiling
 from ci.package.artifacts import Artifact, artifact
 from ci.package.environment import Environment, in_folder, make
@@ -129,6 +130,7 @@ def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
         pack_again(sdist, wanted.moment)
         wheel = maker.make("wheel", _unpack(sdist, wanted.work / "tree"), wanted.work / "made")
         wheel = maker.repair(wheel)
+    _forget(out, wanted.project.canonical)
     return Built(
         artifacts=tuple(_moved(path, out, wanted) for path in (sdist, wheel)),
         installed=tuple(environment.freeze()),
@@ -196,7 +198,7 @@ class _Maker:
             raise self._failed(
                 "wheel",
                 "auditwheel could not give it a manylinux tag",
-                remedy="name what is there at run time in package.repair_exclude, or set package.repair: false",
+                remedy="name libraries of run time in package.repair_exclude, or set package.repair: false",
             )
         return made[0]
 
@@ -233,6 +235,14 @@ def _unpack(sdist: Path, into: Path) -> Path:
     with tarfile.open(sdist) as packed:
         packed.extractall(into, filter="data")
     return into / sdist.name.removesuffix(".tar.gz")
+
+
+def _forget(out: Path, project: str) -> None:
+    """Delete what earlier builds of the project left, so that a folder holds one release."""
+    for path in [*out.glob("*.whl"), *out.glob("*.tar.gz")]:
+        with contextlib.suppress(BadFileError):
+            if artifact(path).name == project:
+                path.unlink()
 
 
 def _moved(path: Path, out: Path, wanted: Wanted) -> Artifact:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.package.extra import extra
-from ci.package.flags import AsJson, Dist, ProjectFolder, Records
+from ci.package.flags import AsJson, Dist, ForIndex, ProjectFolder, Records
 
 # What builds is imported late: its libraries take a part of a second, which every verb would pay.
 app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
@@ -21,9 +21,7 @@ def build(  # noqa: PLR0917  # typer makes options of them
     folder: ProjectFolder = Path(),
     dist: Dist = None,
     records: Records = None,
-    index: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Make what this index takes: versions, tags.")
-    ] = None,
+    index: ForIndex = None,
     keep_env: Annotated[
         bool, typer.Option("--keep-env", help="Use the environment of the last build again.")
     ] = False,
@@ -44,3 +42,28 @@ def build(  # noqa: PLR0917  # typer makes options of them
     else:
         typer.echo("\n".join(str(one.path) for one in made.artifacts))
     making.refuse_differences(made)
+
+
+@app.command()
+def verify(  # noqa: PLR0917  # typer makes options of them
+    ctx: typer.Context,
+    folder: ProjectFolder = Path(),
+    dist: Dist = None,
+    records: Records = None,
+    index: ForIndex = None,
+    no_install: Annotated[
+        bool, typer.Option("--no-install", help="Do not install them: nothing is published of it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check what was built: metadata, contents, tags, and how it installs and imports with each Python."""
+    with extra():
+        from ci.findings import refuse_failed  # noqa: PLC0415
+        from ci.package.verify import checking  # noqa: PLC0415
+        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+
+    bench = bench_of(ctx, folder, dist=dist, records=records)
+    verified = checking.verify(bench, index=index, installs=not no_install, say=echo)
+    if as_json:
+        typer.echo(json.dumps(verified.as_json(), indent=2))
+    refuse_failed(str(bench.dist), verified.findings)

@@ -145,14 +145,12 @@ def interpreters(
     found: dict[str, str] = {}
     for name in asked:
         where = shutil.which(name, path=path)
-        if where is None:
-            if named:
-                raise CommandError(
-                    f"there is no interpreter {name!r}", where="package.pythons", remedy="install it"
-                )
-            continue
-        full = _version(where)
-        if SpecifierSet(supported).contains(full, prereleases=True) or named:
+        full = _version(where, named=bool(named)) if where is not None else ""
+        if not full and named:
+            raise CommandError(
+                f"there is no interpreter {name!r}", where="package.pythons", remedy="install it"
+            )
+        if full and where and (named or SpecifierSet(supported).contains(full, prereleases=True)):
             found.setdefault(full.rpartition(".")[0], where)
     return sorted(((where, short) for short, where in found.items()), key=lambda one: _numbers(one[1]))
 
@@ -161,7 +159,13 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _version(python: str) -> str:
+def _version(python: str, *, named: bool) -> str:
+    """An interpreter's version; empty where it was found by chance and does not run, as some shims do."""
     code = "import platform; print(platform.python_version())"
-    said = run_command([python, "-I", "-c", code], timeout_s=60).strip()
+    try:
+        said = run_command([python, "-I", "-c", code], timeout_s=60).strip()
+    except CommandError:
+        if named:
+            raise
+        return ""
     return re.sub(r"[^0-9.].*", "", said)

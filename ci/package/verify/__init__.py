@@ -1,0 +1,1 @@
+"""Whether what was built may be published: its metadata, its contents, its tags, and how it installs."""

@@ -1,0 +1,182 @@
+"""`spyre-ci package verify`: every check of what was built, and the record that publishing asks for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from ci.config.package_model import Index
+from ci.errors import CommandError
+from ci.findings import Finding
+from ci.package.artifacts import Artifact, artifacts_in, contents_of
+from ci.package.environment import interpreters
+from ci.package.making import index_named
+from ci.package.records import BUILD, VERIFY, Record, read_record, write_record
+from ci.package.verify import contents as inside
+from ci.package.verify import metadata, tags, tools
+from ci.package.verify.installed import Trial, try_artifact
+from ci.package.wiring import Bench
+
+# Of a project that names no index: what PyPI takes.
+_MAX_MIB = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What verification found.
+
+    Attributes:
+        artifacts: what was looked at.
+        findings: every check.
+    """
+
+    artifacts: Sequence[Artifact]
+    findings: Sequence[Finding]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all checks did."""
+        return all(one.passed for one in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines, and the record."""
+        return {
+            "version": str(self.artifacts[0].version),
+            "files": [one.as_json() for one in self.artifacts],
+            "checks": [
+                {"check": one.check, "passed": one.passed, "seen": one.seen, "remedy": one.remedy}
+                for one in self.findings
+            ],
+        }
+
+
+def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None]) -> Verified:
+    """Check the artifacts of a project's dist folder, and note it.
+
+    Args:
+        bench: the project.
+        index: the name of the one they are for; None: no certain one.
+        installs: whether they are installed and tried.
+        say: takes a line for people.
+
+    Raises:
+        MissingInputError: nothing was built.
+        BadFileError: a file is damaged.
+    """
+    chosen = index_named(bench, index) if index is not None else None
+    artifacts = artifacts_in(bench.dist)
+    found: list[Finding] = []
+    for finding in _checks(bench, artifacts, chosen, installs=installs, say=say):
+        say(finding.line)
+        found.append(finding)
+    verified = Verified(artifacts=artifacts, findings=found)
+    source = bench.project.source
+    record = Record(
+        step=VERIFY,
+        project=bench.project.canonical,
+        commit=source.commit,
+        dirty=source.dirty,
+        # What nobody installed is not verified.
+        passed=verified.passed and installs,
+        details={**verified.as_json(), "index": index, "installed": installs},
+    )
+    write_record(bench.records, record)
+    return verified
+
+
+def _checks(
+    bench: Bench,
+    artifacts: Sequence[Artifact],
+    index: Index | None,
+    *,
+    installs: bool,
+    say: Callable[[str], None],
+) -> Iterator[Finding]:
+    environ = _with_our_tools(os.environ)
+    yield tools.check_pyproject(bench.project, environ)
+    yield metadata.check_together(artifacts)
+    yield _from_this_commit(bench, artifacts)
+    packages: set[str] = set()
+    for one in artifacts:
+        yield from _artifact(bench, one, index, environ)
+        if one.kind == "wheel":
+            packages |= inside.installed_at_top(contents_of(one).members)
+    if not installs:
+        return
+    trial = Trial(
+        project=bench.project,
+        packages=sorted(packages),
+        smoke=bench.package.smoke,
+        requirements=bench.package.smoke_requirements,
+        constraints=bench.constraints,
+        environ=os.environ,
+        say=say,
+    )
+    found = interpreters(bench.project.requires_python, os.environ, bench.package.pythons)
+    for python, short in found:
+        for one in artifacts:
+            yield try_artifact(one, trial, python, short)
+
+
+def _from_this_commit(bench: Bench, artifacts: Sequence[Artifact]) -> Finding:
+    """Whether these are the files that `build` made of the commit that is checked out."""
+    check, source = "build record", bench.project.source
+    record = read_record(bench.records, BUILD)
+    built = {one["name"]: one["sha256"] for one in record.details.get("files", [])}
+    changed = [one.filename for one in artifacts if built.get(one.filename) != one.sha256]
+    seen = ""
+    if changed:
+        seen = f"not as they were built: {', '.join(changed)}"
+    elif record.commit != source.commit:
+        seen = f"built of {record.commit[:12] or 'nothing'}, and {source.commit[:12] or 'nothing'} is there"
+    if seen:
+        return Finding(check=check, seen=seen, remedy="build again, or check out the commit that was built")
+    return Finding(check=check, seen=f"built of {source.commit[:12] or 'a folder without Git'}")
+
+
+def _artifact(
+    bench: Bench, one: Artifact, index: Index | None, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    contents = contents_of(one)
+    toplevel = _toplevel(bench)
+    yield from metadata.check_metadata(
+        one, contents, project=bench.project.canonical, version=Version(str(one.version))
+    )
+    yield metadata.check_size(one, index.max_mib if index else _MAX_MIB)
+    yield from inside.check_contents(one, contents, toplevel=toplevel, forbidden=bench.package.forbidden)
+    yield tools.check_twine(one, environ)
+    if one.kind == "sdist":
+        return
+    yield tools.check_wheel_contents(one, bench.project, toplevel, environ)
+    yield from tags.check_tags(one, contents)
+    if sys.platform == "linux" and any("linux" in platform for platform in one.platforms):
+        yield _linux(bench, one, index, environ)
+
+
+def _linux(bench: Bench, one: Artifact, index: Index | None, environ: Mapping[str, str]) -> Finding:
+    try:
+        shown = tools.auditwheel_show(one, environ)
+    except CommandError as error:
+        return Finding(
+            check="wheel libraries", seen=" ".join(str(error).split())[-400:], remedy="see auditwheel show"
+        )
+    wants = index is not None and not index.linux_tags
+    return tags.check_linux(one, shown, excluded=bench.package.repair_exclude, wants_manylinux=wants)
+
+
+def _toplevel(bench: Bench) -> list[str]:
+    """What the wheel may install at the top: as the settings say, or the project's name as it is imported."""
+    return list(bench.package.toplevel) or [bench.project.canonical.replace("-", "_")]
+
+
+def _with_our_tools(environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's variables, with the programs of this environment first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
+    hidden = {"PYTHONPATH", "PYTHONHOME"}
+    return {**{key: value for key, value in environ.items() if key not in hidden}, "PATH": path}
