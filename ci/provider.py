@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+_BY_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,7 @@ class Provider:
         url: page of the run; empty where there is none.
         step_summary: file that takes Markdown for the run's page.
         commit: what is checked out, as the CI has it; empty where it does not say.
+        image: the image this runs in, name@sha256:…, as SPYRE_CI_IMAGE says; empty where it does not.
     """
 
     name: str
@@ -30,6 +34,7 @@ class Provider:
     url: str
     step_summary: Path | None
     commit: str = ""
+    image: str = ""
 
 
 def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
@@ -39,6 +44,13 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
         environ: the environment.
         epoch_s: seconds since the epoch; its whole part is the run id where no CI gives one.
     """
+    told = environ.get("SPYRE_CI_IMAGE", "")
+    # Of a tag nobody knows tomorrow which image it was.
+    image = told if _BY_DIGEST.fullmatch(told) else ""
+    return replace(_detected(environ, epoch_s), image=image)
+
+
+def _detected(environ: Mapping[str, str], epoch_s: float) -> Provider:
     if environ.get("GITHUB_ACTIONS") == "true":
         return _github(environ, epoch_s)
     if environ.get("JENKINS_URL"):

@@ -169,6 +169,11 @@ class Package(Section):
     smoke_requirements: list[Requirement] = Field(
         default_factory=lambda: ["pytest"], description="what the smoke tests need"
     )
+    signing_key: Path | None = Field(
+        default=None,
+        description="file with the private key (PEM) that signs statements; the environment's "
+        "SPYRE_CI_SIGNING_KEY, which holds the key itself, wins; none: they are not signed",
+    )
     publish_timeout_s: Seconds = Field(
         default=600, description="within which an index must show what was uploaded"
     )

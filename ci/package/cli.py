@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ci.package import release_cli
 from ci.package.extra import extra
 from ci.package.flags import AsJson, Dist, ForIndex, ProjectFolder, Records
 
@@ -67,3 +68,9 @@ def verify(  # noqa: PLR0917  # typer makes options of them
     if as_json:
         typer.echo(json.dumps(verified.as_json(), indent=2))
     refuse_failed(str(bench.dist), verified.findings)
+
+
+app.command()(release_cli.release)
+app.command("check-statement")(release_cli.check_statement)
+app.command()(release_cli.notes)
+app.command()(release_cli.changelog)

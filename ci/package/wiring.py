@@ -11,6 +11,7 @@ import typer
 from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Package
+from ci.errors import MissingInputError
 from ci.package.environment import torch_pin
 from ci.package.project import Project, read_project
 from ci.package.versions import version_to_build
@@ -51,6 +52,17 @@ class Bench:
     def work(self) -> Path:
         """The folder builds are made in; the same each time, so that a compiler cache knows its paths."""
         return self.settings.state_dir / "package" / "work" / self.project.canonical
+
+
+def read_named(path: Path, flag: str) -> bytes:
+    """The bytes of a file that a flag or setting names.
+
+    Raises:
+        MissingInputError: it is not there.
+    """
+    if not path.is_file():
+        raise MissingInputError("there is no such file", where=path, remedy=f"check {flag}")
+    return path.read_bytes()
 
 
 def echo(line: str) -> None:

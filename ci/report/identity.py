@@ -37,6 +37,9 @@ class RunIdentity:
         url: page of the CI's run; empty where there is none.
         provider: github, jenkins or none.
         commit: of the checkout the CI runs, as it says; empty where it does not.
+        back_end: what made the device, with its version and commit where they are known; empty in old runs.
+        image: the image it ran in, name@sha256:…; empty where nobody said.
+        restricted: what left tests out besides the share, such as `--files`; empty: nothing did.
         reproduce: the words of the command that ran it, to which `--id ID` is added.
     """
 
@@ -55,6 +58,9 @@ class RunIdentity:
     url: str = ""
     provider: str = "none"
     commit: str = ""
+    back_end: str = ""
+    image: str = ""
+    restricted: str = ""
     reproduce: tuple[str, ...] = ("spyre-ci", "run")
 
     def __post_init__(self) -> None:
@@ -111,6 +117,9 @@ def identity_from_json(content: Mapping[str, Any], *, where: Path) -> RunIdentit
             url=_text(content["url"]),
             provider=_text(content["provider"]),
             commit=_text(content.get("commit", "")),
+            back_end=_text(content.get("back_end", "")),
+            image=_text(content.get("image", "")),
+            restricted=_text(content.get("restricted", "")),
             reproduce=tuple(map(_text, content["reproduce"])),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -41,6 +41,16 @@ class Share:
         return bool(self.ids or self.whole_files)
 
     @property
+    def restricted(self) -> str:
+        """What leaves tests out besides the share, for people; empty where nothing does."""
+        parts = {
+            "tests named one by one": self.one_by_one,
+            f"files {', '.join(self.files)}": bool(self.files),
+            f"-k {self.keyword}": bool(self.keyword),
+        }
+        return "; ".join(part for part, holds in parts.items() if holds)
+
+    @property
     def label(self) -> str:
         """What a run of it is called."""
         return f"stage{self.stage}" if self.stage is not None else f"{self.percent:g}pct"

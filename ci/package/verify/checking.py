@@ -20,7 +20,7 @@ from ci.package.making import index_named
 from ci.package.records import BUILD, VERIFY, Record, read_record, write_record
 from ci.package.verify import contents as inside
 from ci.package.verify import metadata, tags, tools
-from ci.package.verify.installed import Trial, try_artifact
+from ci.package.verify.installed import Trial, Tried, try_artifact
 from ci.package.wiring import Bench
 
 # Of a project that names no index: what PyPI takes.
@@ -34,10 +34,12 @@ class Verified:
     Attributes:
         artifacts: what was looked at.
         findings: every check.
+        installed: what the wheel was installed with on the newest Python, as pip names it.
     """
 
     artifacts: Sequence[Artifact]
     findings: Sequence[Finding]
+    installed: Sequence[str] = ()
 
     @property
     def passed(self) -> bool:
@@ -53,6 +55,7 @@ class Verified:
                 {"check": one.check, "passed": one.passed, "seen": one.seen, "remedy": one.remedy}
                 for one in self.findings
             ],
+            "installed_with": list(self.installed),
         }
 
 
@@ -72,10 +75,15 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
     chosen = index_named(bench, index) if index is not None else None
     artifacts = artifacts_in(bench.dist)
     found: list[Finding] = []
-    for finding in _checks(bench, artifacts, chosen, installs=installs, say=say):
+    installed: list[str] = []
+    for finding in _static(bench, artifacts, chosen):
         say(finding.line)
         found.append(finding)
-    verified = Verified(artifacts=artifacts, findings=found)
+    for tried in _installing(bench, artifacts, say) if installs else ():
+        say(tried.finding.line)
+        found.append(tried.finding)
+        installed = list(tried.installed) or installed
+    verified = Verified(artifacts=artifacts, findings=found, installed=installed)
     source = bench.project.source
     record = Record(
         step=VERIFY,
@@ -90,36 +98,29 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
     return verified
 
 
-def _checks(
-    bench: Bench,
-    artifacts: Sequence[Artifact],
-    index: Index | None,
-    *,
-    installs: bool,
-    say: Callable[[str], None],
-) -> Iterator[Finding]:
+def _static(bench: Bench, artifacts: Sequence[Artifact], index: Index | None) -> Iterator[Finding]:
+    """Every check that only looks."""
     environ = _with_our_tools(os.environ)
     yield tools.check_pyproject(bench.project, environ)
     yield metadata.check_together(artifacts)
     yield _from_this_commit(bench, artifacts)
-    packages: set[str] = set()
     for one in artifacts:
         yield from _artifact(bench, one, index, environ)
-        if one.kind == "wheel":
-            packages |= inside.installed_at_top(contents_of(one).members)
-    if not installs:
-        return
+
+
+def _installing(bench: Bench, artifacts: Sequence[Artifact], say: Callable[[str], None]) -> Iterator[Tried]:
+    """Each artifact in a clean environment of each Python, the wheel of a Python last."""
+    wheels = [contents_of(one).members for one in artifacts if one.kind == "wheel"]
     trial = Trial(
         project=bench.project,
-        packages=sorted(packages),
+        packages=sorted({name for members in wheels for name in inside.installed_at_top(members)}),
         smoke=bench.package.smoke,
         requirements=bench.package.smoke_requirements,
         constraints=bench.constraints,
         environ=os.environ,
         say=say,
     )
-    found = interpreters(bench.project.requires_python, os.environ, bench.package.pythons)
-    for python, short in found:
+    for python, short in interpreters(bench.project.requires_python, os.environ, bench.package.pythons):
         for one in artifacts:
             yield try_artifact(one, trial, python, short)
 

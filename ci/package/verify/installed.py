@@ -54,7 +54,20 @@ class Trial:
     say: Callable[[str], None]
 
 
-def try_artifact(one: Artifact, trial: Trial, python: str, short: str) -> Finding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What a trial came to.
+
+    Attributes:
+        finding: for people.
+        installed: what was in the environment, as pip names it; empty where it came to nothing.
+    """
+
+    finding: Finding
+    installed: tuple[str, ...] = ()
+
+
+def try_artifact(one: Artifact, trial: Trial, python: str, short: str) -> Tried:
     """Install an artifact, import what it brings and run the smoke tests.
 
     Args:
@@ -68,16 +81,14 @@ def try_artifact(one: Artifact, trial: Trial, python: str, short: str) -> Findin
     try:
         with passing(trial.environ, python=python, constraints=trial.constraints) as environment:
             if one.kind == "wheel" and not _runs_on(one, environment):
-                return Finding(check=check, seen="not for this machine: not tried here")
+                return Tried(finding=Finding(check=check, seen="not for this machine: not tried here"))
             environment.install([one.path])
+            installed = tuple(environment.freeze())
             seen = _tried(environment, trial)
     except CommandError as error:
-        return Finding(
-            check=check,
-            seen=_in_a_line(error),
-            remedy="install it by hand in a new virtual environment to see all of it",
-        )
-    return Finding(check=check, seen=seen)
+        remedy = "install it by hand in a new virtual environment to see all of it"
+        return Tried(finding=Finding(check=check, seen=_in_a_line(error), remedy=remedy))
+    return Tried(finding=Finding(check=check, seen=seen), installed=installed)
 
 
 def _runs_on(one: Artifact, environment: Environment) -> bool:

@@ -1,0 +1,193 @@
+"""`spyre-ci package release`: everything that proves a release, written beside its records.
+
+`release.json` names the source, the files, the image, torch, the runs and what the gates came to; beside it
+stand the SBOM, SHA256SUMS and the in-toto statement.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ci.config.package_model import Gate
+from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.package import gates
+from ci.package.artifacts import Artifact, artifacts_in
+from ci.package.bill import bill_of
+from ci.package.evidence import records_in, run_from_json, run_to_json
+from ci.package.records import BUILD, VERIFY, Record
+from ci.package.statement import envelope_of, statement_of
+from ci.package.wiring import Bench, read_named
+from ci.provider import detect
+from test_selection.files import read_json, write_json, write_text
+
+KIND, FILE = "release", "release.json"
+SIGNING_KEY = "SPYRE_CI_SIGNING_KEY"
+_BY_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What a release is proven with.
+
+    Attributes:
+        runs: of PyTorch's tests.
+        image: it was tested on, name@sha256:…; empty: none.
+        overrides: checks somebody answers for.
+    """
+
+    runs: Sequence[gates.Run] = ()
+    image: str = ""
+    overrides: Sequence[gates.Override] = ()
+
+
+def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Path:
+    """Write `release.json` and what stands beside it; its path.
+
+    Args:
+        bench: the project.
+        proof: what it is proven with.
+        gate: the one its overrides answer to.
+        at: now.
+
+    Raises:
+        MissingInputError: nothing was built.
+        UsageError: the image is not named by digest, or an override answers for nothing.
+        SettingsError: the signing key cannot be used.
+    """
+    if proof.image and not _BY_DIGEST.fullmatch(proof.image):
+        raise UsageError(
+            f"{proof.image!r} names no image by its digest",
+            where="--image",
+            remedy="name it as registry/name@sha256:…: a tag may be another image tomorrow",
+        )
+    artifacts = artifacts_in(bench.dist)
+    records = records_in(bench.records)
+    judgement = judge_here(bench, gate, proof)
+    content = _content(bench, artifacts, records, proof, judgement)
+    content["at"] = at.astimezone(UTC).isoformat(timespec="seconds")
+    provider = detect(os.environ, epoch_s=at.timestamp())
+    statement = statement_of(content, provider.url or f"spyre-ci/{provider.name}")
+    folder = bench.records
+    stem = f"{artifacts[0].name}-{artifacts[0].version}"
+    write_text(folder / "SHA256SUMS", "".join(f"{one.sha256}  {one.filename}\n" for one in artifacts))
+    write_text(folder / f"{stem}.cdx.json", _bill(bench, artifacts, records, at))
+    write_text(folder / f"{stem}.intoto.json", envelope_of(statement, _key(bench)))
+    write_json(folder / FILE, KIND, content)
+    return folder / FILE
+
+
+def judge_here(bench: Bench, gate: Gate, proof: Proof) -> gates.Judgement:
+    """What a gate comes to for the commit that is checked out.
+
+    Raises:
+        UsageError: an override answers for nothing, or the stage in force is not in the roll-out.
+        BadFileError: a record is damaged.
+    """
+    model, source = bench.settings.model, bench.project.source
+    if model.stage not in model.stages:
+        raise UsageError(
+            f"there is no stage {model.stage}", where="stage (settings)", remedy="set one there is"
+        )
+    wanted = gates.Wanted(
+        gate=gate,
+        commit=source.commit,
+        dirty=source.dirty,
+        stage=model.stage,
+        percent=model.stages[model.stage].percent,
+        image=proof.image,
+    )
+    return gates.judge(wanted, records_in(bench.records), proof.runs, proof.overrides)
+
+
+def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proof:
+    """What a release was proven with, if it is the release of these files.
+
+    Args:
+        folder: of the records.
+        artifacts: that are to be published.
+        commit: that is checked out.
+
+    Raises:
+        MissingInputError: there is no release.json.
+        BadFileError: it is damaged.
+        GateError: it is of other files or of another commit.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise MissingInputError(
+            "there is no release.json, which a release to this index is proven by",
+            where=path,
+            remedy="make it: spyre-ci package release --image NAME@sha256:… --run DIR",
+        )
+    content = read_json(path, KIND)
+    try:
+        said = {one["name"]: one["sha256"] for one in content["files"]}
+        same = all(said.get(one.filename) == one.sha256 for one in artifacts)
+        if content["source"]["commit"] != commit or not same:
+            raise gates.GateError(
+                "is of other files or of another commit", where=path, remedy="make it anew for these"
+            )
+        return Proof(
+            runs=[run_from_json(one, path) for one in content["runs"]],
+            image=str(content["image"]),
+            overrides=[
+                gates.Override(
+                    check=str(one["check"]), by=str(one["by"]), reason=str(one["reason"]), at=str(one["at"])
+                )
+                for one in content["gates"]["overrides"]
+            ],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadFileError(
+            f"a key is missing or of the wrong kind: {error}", where=path, remedy="make it anew"
+        ) from error
+
+
+def _content(
+    bench: Bench,
+    artifacts: Sequence[Artifact],
+    records: Mapping[str, Record | None],
+    proof: Proof,
+    judgement: gates.Judgement,
+) -> dict[str, Any]:
+    built = records[BUILD]
+    environment = built.details.get("environment", []) if built else []
+    return {
+        "project": bench.project.canonical,
+        "version": str(artifacts[0].version),
+        "source": bench.project.source.as_json(),
+        "files": [one.as_json() for one in artifacts],
+        "image": proof.image,
+        "torch": next((line for line in environment if re.match(r"torch\W", line)), "")
+        or next(iter(bench.constraints), ""),
+        "runs": [run_to_json(run) for run in proof.runs],
+        "steps": {
+            step: None if record is None else {"commit": record.commit, "passed": record.passed}
+            for step, record in records.items()
+        },
+        "gates": judgement.as_json(),
+    }
+
+
+def _bill(
+    bench: Bench, artifacts: Sequence[Artifact], records: Mapping[str, Record | None], at: datetime
+) -> str:
+    verified = records[VERIFY]
+    installed = verified.details.get("installed_with", []) if verified else []
+    source = bench.project.source
+    return bill_of(artifacts, list(map(str, installed)), commit=source.commit, url=source.url, at=at)
+
+
+def _key(bench: Bench) -> bytes | None:
+    """The signing key: the environment's, or the file's that the settings name."""
+    told = os.environ.get(SIGNING_KEY, "")
+    if told:
+        return told.encode()
+    file = bench.package.signing_key
+    return read_named(bench.settings.resolve(file), "package.signing_key") if file is not None else None
