@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ci.package import gates
 from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.bill import bill_of
 from ci.package.evidence import records_in, run_from_json, run_to_json
+from ci.package.making import index_named
 from ci.package.records import BUILD, VERIFY, Record
 from ci.package.statement import envelope_of, statement_of
 from ci.package.wiring import Bench, read_named
@@ -103,6 +104,38 @@ def judge_here(bench: Bench, gate: Gate, proof: Proof) -> gates.Judgement:
         image=proof.image,
     )
     return gates.judge(wanted, records_in(bench.records), proof.runs, proof.overrides)
+
+
+def pass_gate(bench: Bench, index: str, artifacts: Sequence[Artifact]) -> gates.Judgement:
+    """What an index's gate comes to for files that are to be published; it is open.
+
+    Args:
+        bench: the project.
+        index: its name.
+        artifacts: the files.
+
+    Raises:
+        GateError: the gate is shut, or release.json is of other files.
+        MissingInputError: the gate wants a release.json, and there is none.
+        BadFileError: a record is damaged.
+    """
+    gate = index_named(bench, index).gate
+    proof = _proof_for(bench, gate, artifacts)
+    failed = {one.check for one in judge_here(bench, gate, replace(proof, overrides=())).shut_by}
+    # A release may answer for what another index's gate asks, and this one's does not.
+    kept = [one for one in proof.overrides if one.check in failed]
+    judgement = judge_here(bench, gate, replace(proof, overrides=kept))
+    gates.refuse_shut(judgement, index)
+    return judgement
+
+
+def _proof_for(bench: Bench, gate: Gate, artifacts: Sequence[Artifact]) -> Proof:
+    try:
+        return read_proof(bench.records, artifacts, bench.project.source.commit)
+    except (MissingInputError, gates.GateError):
+        if gate == "full":
+            raise
+        return Proof()
 
 
 def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proof:

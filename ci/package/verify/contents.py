@@ -143,13 +143,15 @@ def _wrong_records(one: Artifact, members: Sequence[Member]) -> Iterator[str]:
     lines = read_member(one, listing).decode(errors="replace").splitlines()
     told = {row[0]: row[1] for row in csv.reader(lines) if len(row) > 1}
     unsigned = {listing, f"{listing}.jws", f"{listing}.p7s"}
-    for member in members:
-        if member.name not in told:
-            yield f"{member.name} is not in it"
-        elif member.name not in unsigned and told[member.name] != _digest(read_member(one, member.name)):
-            yield f"{member.name} has another hash"
     names = {member.name for member in members}
     yield from (f"{name} is not in the wheel" for name in told if name not in names)
+    for member in members:
+        if member.name in unsigned:
+            continue
+        if member.name not in told:
+            yield f"{member.name} is not in it"
+        elif told[member.name] != _digest(read_member(one, member.name)):
+            yield f"{member.name} has another hash"
 
 
 def _digest(data: bytes) -> str:

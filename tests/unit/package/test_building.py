@@ -1,0 +1,124 @@
+"""What a build is given, and what makes two of them the same; without building."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+from ci.package.artifacts import artifact
+from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
+from ci.package.environment import in_folder, torch_pin
+from ci.package.export import set_times
+from ci.package.reproducible import differences, pack_again
+from tests.packages import make_sdist, make_wheel
+
+
+def test_as_many_jobs_as_fit_unless_the_user_says() -> None:
+    assert jobs_environment({}, 3) == {"MAX_JOBS": "3", "CMAKE_BUILD_PARALLEL_LEVEL": "3"}
+    assert jobs_environment({"MAX_JOBS": "1"}, 3)["MAX_JOBS"] == "1"
+
+
+def tool(folder: Path, name: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+def test_compilers_run_behind_ccache_where_it_is(tmp_path: Path) -> None:
+    tool(tmp_path / "bin", "g++")
+    environ = {"PATH": str(tmp_path / "bin"), "CCACHE_COMPILERCHECK": "mtime"}
+    assert cache_environment(environ, tmp_path / "work") == {}
+    tool(tmp_path / "bin", "ccache")
+    given = cache_environment(environ, tmp_path / "work")
+    first = Path(given["PATH"].split(os.pathsep)[0])
+    assert (first / "g++").resolve() == tmp_path / "bin" / "ccache"
+    assert not (first / "gcc").exists()
+    assert given["CCACHE_BASEDIR"] == str(tmp_path / "work")
+    assert given["CCACHE_COMPILERCHECK"] == "mtime"
+    assert cache_environment(environ, tmp_path / "work") == given
+
+
+def test_what_ccache_did_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert cache_use(log) is None
+    log.write_text(
+        "# a.cpp\ndirect_cache_hit\n# b.cpp\ndirect_cache_miss\npreprocessed_cache_hit\n# c\ncache_miss\n"
+    )
+    assert cache_use(log) == CacheUse(hits=2, misses=1)
+
+
+def test_an_sdist_is_packed_by_one_rule(tmp_path: Path) -> None:
+    def pack(name: str, times: int, mode: int, *order: str) -> Path:
+        path = tmp_path / name / "demo-1.0.tar.gz"
+        path.parent.mkdir()
+        with tarfile.open(path, "w:gz") as packed:
+            for member in order:
+                entry = tarfile.TarInfo(f"demo-1.0/{member}")
+                entry.mtime, entry.mode, entry.uid, entry.uname, entry.size = times, mode, times, "me", 1
+                packed.addfile(entry, io.BytesIO(b"x"))
+        return path
+
+    first, second = pack("a", 5, 0o600, "a", "b"), pack("b", 9, 0o664, "b", "a")
+    for path in (first, second):
+        pack_again(path, 1_700_000_000)
+    assert first.read_bytes() == second.read_bytes()
+    with tarfile.open(first) as packed:
+        assert [(one.name, one.mtime, one.mode, one.uid, one.uname) for one in packed] == [
+            ("demo-1.0/a", 1_700_000_000, 0o644, 0, ""),
+            ("demo-1.0/b", 1_700_000_000, 0o644, 0, ""),
+        ]
+
+
+def test_links_and_programs_stay_what_they_are(tmp_path: Path) -> None:
+    link, program = tarfile.TarInfo("demo-1.0/l"), tarfile.TarInfo("demo-1.0/p")
+    link.type, link.linkname, program.mode = tarfile.SYMTYPE, "p", 0o700
+    path = make_sdist(tmp_path, files={"l": link, "p": program})
+    pack_again(path, 0)
+    with tarfile.open(path) as packed:
+        assert packed.getmember("demo-1.0/l").linkname == "p"
+        assert packed.getmember("demo-1.0/p").mode == 0o755
+
+
+def test_what_two_builds_differ_in_is_named(tmp_path: Path) -> None:
+    one = [artifact(make_wheel(tmp_path / "a")), artifact(make_sdist(tmp_path / "a"))]
+    same = [artifact(make_wheel(tmp_path / "b"))]
+    other = [artifact(make_wheel(tmp_path / "c", files={"demo/__init__.py": "other", "demo/x.py": ""}))]
+    assert differences(one[:1], same) == {}
+    assert differences(one, same) == {"demo-1.0.tar.gz": ["made by one of the builds only"]}
+    assert differences(one[:1], other) == {
+        "demo-1.0-py3-none-any.whl": ["demo-1.0.dist-info/RECORD", "demo/__init__.py", "demo/x.py"]
+    }
+
+
+def test_the_same_members_in_another_order_are_a_difference(tmp_path: Path) -> None:
+    files = {"demo/a.py": "1", "demo/b.py": "2"}
+    first = artifact(make_sdist(tmp_path / "a", files=dict(files)))
+    second = artifact(make_sdist(tmp_path / "b", files=dict(reversed(files.items()))))
+    assert differences([first], [second]) == {"demo-1.0.tar.gz": ["order, times or rights of its members"]}
+
+
+def test_a_tree_has_one_time_and_git_s_rights(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    tool(tmp_path / "d", "run")
+    (tmp_path / "d" / "plain").write_text("")
+    (tmp_path / "d" / "plain").chmod(0o666)
+    (tmp_path / "d" / "link").symlink_to("/nowhere")
+    set_times(tmp_path, 1_000_000_000)
+    rights = {path.name: path.lstat().st_mode & 0o777 for path in (tmp_path / "d").iterdir()}
+    assert rights["run"] == 0o755
+    assert rights["plain"] == 0o644
+    assert {int(path.lstat().st_mtime) for path in tmp_path.rglob("*")} == {1_000_000_000}
+
+
+def test_another_environments_variables_are_not_handed_on(tmp_path: Path) -> None:
+    environ = {"PATH": "/bin", "PYTHONPATH": "/x", "PYTEST_ADDOPTS": "-x", "HOME": "/h", "PIP_CERT": "/c"}
+    made = in_folder(tmp_path, environ)
+    assert made.variables["PATH"] == f"{tmp_path}/bin:/bin"
+    assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & made.variables.keys()
+    assert made.variables["PIP_CERT"] == "/c"
+
+
+def test_torch_is_the_one_of_this_release() -> None:
+    assert torch_pin() == ["torch==2.13.0"]

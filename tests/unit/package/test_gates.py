@@ -1,0 +1,175 @@
+"""What must be green before a release may go to an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.config.package_model import Gate
+from ci.errors import BadFileError, UsageError
+from ci.package.evidence import run_from_json, run_to_json
+from ci.package.gates import MERGE_STEPS, GateError, Override, Run, Wanted, judge, refuse_shut
+from ci.package.records import Record
+
+COMMIT = "ab" * 20
+IMAGE = "registry.example/spyre@sha256:" + "1" * 64
+WANTED = Wanted(gate="full", commit=COMMIT, stage=2, percent=25, image=IMAGE)
+RUN = Run(
+    name="nightly-1", run_id=7, url="", stage=2, percent=25, exit_code=0, planned=100,
+    verdicts={"passed": 98, "flaky": 2, "failed": 0}, pytorch="cd" * 20, commit="",
+    back_end=f"torch_spyre 1.0 at {COMMIT[:12]}", image=IMAGE, restricted="",
+)  # fmt: skip
+
+
+def record(step: str, **changed: Any) -> Record:
+    return replace(Record(step=step, project="x", commit=COMMIT, passed=True, details={}), **changed)
+
+
+GREEN: Mapping[str, Record | None] = {step: record(step) for step in MERGE_STEPS}
+
+
+def shut(wanted: Wanted, records: Mapping[str, Record | None] = GREEN, *runs: Run) -> list[str]:
+    return [one.check for one in judge(wanted, records, runs).shut_by]
+
+
+def test_a_green_commit_on_its_image_passes_every_gate() -> None:
+    assert shut(WANTED, GREEN, RUN) == []
+    assert shut(replace(WANTED, gate="merge", image="")) == []
+    assert shut(replace(WANTED, gate="none", commit="", image=""), {}) == []
+
+
+@pytest.mark.parametrize("step", MERGE_STEPS)
+@pytest.mark.parametrize(
+    ("changed", "seen"),
+    [
+        ({"passed": False}, "failed, of abababababab"),
+        ({"commit": "cd" * 20}, "is of cdcdcdcdcdcd"),
+        ({"dirty": ("a.py",)}, "is of abababababab, changed"),
+        (None, "was not run"),
+    ],
+)
+@pytest.mark.parametrize("gate", ["merge", "full"])
+def test_each_step_must_be_green_of_this_very_commit(
+    gate: Gate, step: str, changed: dict[str, Any] | None, seen: str
+) -> None:
+    records = {**GREEN, step: None if changed is None else record(step, **changed)}
+    judgement = judge(replace(WANTED, gate=gate), records, [RUN])
+    assert [(one.check, one.seen) for one in judgement.shut_by] == [(step, seen)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "seen"),
+    [
+        ({"exit_code": 1}, "run", "ended with 1: 98 passed, 2 flaky"),
+        ({"exit_code": 3}, "run", "ended with 3"),
+        ({"planned": 0, "verdicts": {}}, "run", "no tests"),
+        ({"stage": 1}, "stage", "is stage 1, 25 %"),
+        ({"stage": None}, "stage", "is no stage, 25 %"),
+        ({"percent": 5.0}, "stage", "is stage 2, 5 %"),
+        ({"restricted": "files test_a.py"}, "stage", "only files test_a.py"),
+        ({"image": ""}, "image", "no image that anybody named"),
+        ({"image": IMAGE[:-1] + "2"}, "image", "ran in registry.example"),
+        ({"back_end": "the emulated device"}, "device", "ran on the emulated device"),
+        ({"back_end": "torch_spyre 1.0 at cdcdcdcdcdcd"}, "device", "of cdcdcdcdcdcd"),
+        ({"back_end": "torch_spyre 1.0"}, "device", "of an unknown commit"),
+        ({"back_end": "", "commit": ""}, "device", "an unknown back end"),
+    ],
+)
+def test_only_a_green_full_run_of_the_stage_in_force_opens_the_full_gate(
+    changed: dict[str, Any], check: str, seen: str
+) -> None:
+    judgement = judge(WANTED, GREEN, [replace(RUN, **changed)])
+    assert [one.check for one in judgement.shut_by] == [check]
+    assert seen in judgement.shut_by[0].seen
+
+
+@pytest.mark.parametrize(
+    "back_end",
+    [f"torch_spyre 1.0.dev3+g{COMMIT[:9]}", f"torch_spyre 1.0 at {COMMIT[:12]}", "torch_spyre 1.0"],
+)
+def test_the_back_ends_commit_is_known_by_its_version_or_the_ci(back_end: str) -> None:
+    assert shut(WANTED, GREEN, replace(RUN, back_end=back_end, commit=COMMIT)) == []
+
+
+def test_the_image_is_known_by_its_digest_in_whatever_registry() -> None:
+    assert shut(WANTED, GREEN, replace(RUN, image="mirror.example/x@sha256:" + "1" * 64)) == []
+
+
+def test_a_stage_of_nothing_is_green_without_tests() -> None:
+    wanted = replace(WANTED, stage=0, percent=0)
+    assert shut(wanted, GREEN, replace(RUN, stage=0, percent=0, planned=0, verdicts={})) == []
+
+
+def test_one_run_that_holds_is_enough() -> None:
+    assert shut(WANTED, GREEN, replace(RUN, exit_code=1), RUN) == []
+
+
+def test_halves_of_two_runs_make_no_whole() -> None:
+    assert shut(WANTED, GREEN, replace(RUN, exit_code=1), replace(RUN, image="")) in (["run"], ["image"])
+
+
+def test_without_image_or_run_it_says_what_to_give() -> None:
+    assert shut(replace(WANTED, image=""), GREEN, RUN) == ["image"]
+    assert shut(WANTED, GREEN) == ["run"]
+
+
+def test_what_is_not_committed_is_not_published() -> None:
+    assert shut(replace(WANTED, dirty=("a.py",)), GREEN, RUN) == ["commit"]
+    assert "commit" in shut(replace(WANTED, commit=""), GREEN, RUN)
+
+
+def test_who_answers_for_a_check_opens_it_and_is_recorded() -> None:
+    word = Override(check="lint", by="Ada", reason="the linter is broken", at="2026-01-01")
+    judgement = judge(WANTED, {**GREEN, "lint": None}, [RUN], [word])
+    assert judgement.shut_by == []
+    assert judgement.as_json()["overrides"] == [
+        {"check": "lint", "by": "Ada", "reason": "the linter is broken", "at": "2026-01-01"}
+    ]
+    assert judgement.as_json()["open"]
+
+
+def test_an_override_of_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="--override 'unit' answers for nothing: what did not pass is lint"):
+        judge(WANTED, {**GREEN, "lint": None}, [RUN], [Override(check="unit", by="a", reason="b", at="")])
+
+
+@pytest.mark.parametrize(("by", "reason"), [("", "why"), ("who", " ")])
+def test_an_override_without_name_or_reason_is_refused(by: str, reason: str) -> None:
+    with pytest.raises(UsageError, match="says not who or why"):
+        judge(WANTED, {**GREEN, "lint": None}, [RUN], [Override(check="lint", by=by, reason=reason, at="")])
+
+
+def test_a_shut_gate_names_each_check_with_its_remedy() -> None:
+    judgement = judge(WANTED, {**GREEN, "lint": None}, [])
+    with pytest.raises(GateError) as caught:
+        refuse_shut(judgement, "pypi")
+    said = str(caught.value)
+    assert said.startswith(
+        "pypi: the full gate is shut\n  lint: was not run\n    remedy: run spyre-ci package lint"
+    )
+    assert "run: no run of PyTorch's tests was given" in said
+    assert "--override CHECK" in said
+    assert caught.value.exit_code == 1
+
+
+@given(
+    st.builds(
+        Run,
+        name=st.text(), run_id=st.integers(1), url=st.just(""), stage=st.none() | st.integers(0, 5),
+        percent=st.floats(0, 100), exit_code=st.integers(0, 3), planned=st.integers(0),
+        verdicts=st.dictionaries(st.text(), st.integers(0)), pytorch=st.text(),
+        commit=st.sampled_from(["", COMMIT]), back_end=st.text(), image=st.text(), restricted=st.text(),
+    )
+)  # fmt: skip
+def test_a_run_is_read_as_it_was_written(run: Run) -> None:
+    assert run_from_json(run_to_json(run), "x") == run  # type: ignore[arg-type]  # any place
+
+
+def test_a_damaged_summary_is_said() -> None:
+    with pytest.raises(BadFileError, match="a key is missing or of the wrong kind"):
+        run_from_json({"identity": {}}, "summary.json")  # type: ignore[arg-type]  # any place

@@ -1,0 +1,93 @@
+"""Which version is built."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from ci.errors import BadFileError, UsageError
+from ci.package.project import Source
+from ci.package.versions import version_to_build
+
+SHA = "0123456789abcdef" * 2 + "01234567"
+releases = st.lists(st.integers(0, 99), min_size=1, max_size=4).map(
+    lambda numbers: ".".join(map(str, numbers))
+)
+
+
+def source(tag: str = "", distance: int = 0, **more: object) -> Source:
+    return Source(**({"commit": SHA, "tag": tag, "distance": distance} | more))  # type: ignore[arg-type]  # of any field
+
+
+def test_a_tagged_commit_has_its_tags_version() -> None:
+    assert str(version_to_build("", source("v1.4.0"))) == "1.4.0"
+    assert str(version_to_build("1.4", source("v1.4.0"))) == "1.4.0"
+    assert str(version_to_build("", source("rel-2.0rc1"), prefix="rel-")) == "2.0rc1"
+
+
+@pytest.mark.parametrize(
+    ("declared", "tag", "distance", "version"),
+    [
+        ("", "v1.4.0", 3, "1.4.1.dev3+g012345678"),
+        ("1.4.0", "v1.4.0", 3, "1.4.1.dev3+g012345678"),
+        ("1.5.0", "v1.4.0", 3, "1.5.0.dev3+g012345678"),
+        ("1.5.0.dev0", "v1.4.0", 3, "1.5.0.dev3+g012345678"),
+        ("1.5.0.dev0", "v1.5.0rc1", 2, "1.5.0.dev2+g012345678"),
+        ("", "v2.0rc1", 2, "2.0rc2.dev2+g012345678"),
+        ("", "v1!3.1", 1, "1!3.2.dev1+g012345678"),
+        ("0.1.0", "", 12, "0.1.0.dev12+g012345678"),
+        ("", "", 12, "0.0.1.dev12+g012345678"),
+    ],
+)
+def test_every_other_commit_comes_before_the_next_release(
+    declared: str, tag: str, distance: int, version: str
+) -> None:
+    assert str(version_to_build(declared, source(tag, distance))) == version
+
+
+def test_a_changed_checkout_of_a_tag_is_not_its_release() -> None:
+    made = version_to_build("", source("v1.4.0", dirty=("a.py",)))
+    assert str(made) == "1.4.1.dev0+g012345678.dirty"
+
+
+def test_an_index_that_takes_no_local_versions_gets_none() -> None:
+    assert str(version_to_build("", source("v1.4.0", 3), local=False)) == "1.4.1.dev3"
+
+
+@given(releases, releases, st.integers(1, 500))
+def test_versions_grow_with_commits_and_stay_between_releases(
+    declared: str, tagged: str, distance: int
+) -> None:
+    at = version_to_build(declared, source(f"v{tagged}", distance))
+    later = version_to_build(declared, source(f"v{tagged}", distance + 1))
+    assert Version(tagged) < at < later
+    assert at.is_devrelease
+    assert later < Version(later.base_version)
+
+
+def test_a_tag_beside_another_declared_version_is_refused() -> None:
+    with pytest.raises(BadFileError, match=r"tagged v1\.4\.0, and the project says version 1\.3") as caught:
+        version_to_build("1.3", source("v1.4.0"))
+    assert "set the version to 1.4.0" in str(caught.value)
+
+
+def test_a_shallow_clone_cannot_count() -> None:
+    with pytest.raises(UsageError, match="shallow") as caught:
+        version_to_build("1.0", source(distance=1, shallow=True))
+    assert "fetch-depth: 0" in str(caught.value)
+    assert str(version_to_build("", source("v1.0", 2, shallow=True))) == "1.1.dev2+g012345678"
+
+
+def test_without_git_the_declared_version_holds() -> None:
+    assert str(version_to_build("1.0", Source(commit=""))) == "1.0"
+    with pytest.raises(UsageError, match="this is no checkout"):
+        version_to_build("", Source(commit=""))
+
+
+def test_what_is_no_version_is_said() -> None:
+    with pytest.raises(BadFileError, match="the project's version is no version: 'one'"):
+        version_to_build("one", source())
+    with pytest.raises(BadFileError, match="tag v1-x is no version"):
+        version_to_build("", source("v1-x"))
