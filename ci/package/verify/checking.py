@@ -154,7 +154,7 @@ def _artifact(
     yield tools.check_twine(one, environ)
     if one.kind == "sdist":
         return
-    yield tools.check_wheel_contents(one, bench.project, toplevel, environ)
+    yield tools.check_wheel_contents(one, bench.project, environ)
     yield from tags.check_tags(one, contents)
     if sys.platform == "linux" and any("linux" in platform for platform in one.platforms):
         yield _linux(bench, one, index, environ)

@@ -27,19 +27,14 @@ def check_twine(one: Artifact, environ: Mapping[str, str]) -> Finding:
     )
 
 
-def check_wheel_contents(
-    one: Artifact, project: Project, toplevel: Sequence[str], environ: Mapping[str, str]
-) -> Finding:
+def check_wheel_contents(one: Artifact, project: Project, environ: Mapping[str, str]) -> Finding:
     """What check-wheel-contents finds; the project's own settings of it win."""
     own = project.tool("check-wheel-contents") is not None
-    words: list[str | Path] = ["check_wheel_contents"]
-    # What may be at the top level is a check of ours, and a stricter one (W009).
-    words += (
-        ["--config", project.folder / PYPROJECT] if own else ["--no-config", "--toplevel", ",".join(toplevel)]
-    )
+    # What may be at the top level is a check of ours, and a stricter one than W009.
+    words = ["--config", project.folder / PYPROJECT] if own else ["--no-config", "--ignore", "W009"]
     return _asked(
         "wheel check-wheel-contents",
-        [*words, one.path],
+        ["check_wheel_contents", *words, one.path],
         environ,
         remedy="mend it, or let [tool.check-wheel-contents] ignore what is meant so",
     )

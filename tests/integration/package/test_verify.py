@@ -1,0 +1,173 @@
+"""Verifying and releasing what was built: twine, check-wheel-contents, validate-pyproject, pip."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.package.conftest import PYPROJECT, Checkout, Said
+from tests.packages import make_wheel
+
+
+def built(checkout: Checkout, files: dict[str, str] | None = None) -> None:
+    if files:
+        checkout.commit(files)
+    said = checkout.package("build")
+    assert said.code == 0, said.err
+
+
+def failed(said: Said) -> list[str]:
+    """The checks that did not pass."""
+    return [line.removeprefix("FAIL ") for line in said.err.splitlines() if line.startswith("FAIL")]
+
+
+def test_what_was_built_is_checked_installed_and_tried(checkout: Checkout) -> None:
+    smoke = "import demo, pathlib, subprocess\n\n\ndef test_it_says_it(capsys):\n    demo.main()\n"
+    smoke += "    assert 'site-packages' in demo.__file__\n    assert capsys.readouterr().out == 'demo\\n'\n"
+    settings = "package: {smoke: [tests/smoke]}\n"
+    built(checkout, {"tests/smoke/test_demo.py": smoke, "spyre-ci.yaml": settings})
+    said = checkout.package("verify", "--json")
+    assert said.code == 0, said.err
+    told = json.loads(said.out)
+    assert all(one["passed"] for one in told["checks"])
+    tried = [one["seen"] for one in told["checks"] if " on Python 3.11" in one["check"]]
+    assert tried == [
+        "installs, imports demo; smoke tests: 1 passed in " + one.split("passed in ")[1] for one in tried
+    ]
+    assert len(tried) == 2
+    record = json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())
+    assert record["passed"] is True
+    assert record["files"] == told["files"]
+    released(checkout)
+
+
+def released(checkout: Checkout) -> None:
+    """A release of what was verified, with a key; beside the test above, whose build it uses."""
+    said = checkout.package("release", "--index", "testpypi")
+    assert said.code == 1
+    assert "testpypi: the merge gate is shut\n  lint: was not run" in said.err
+    words = ["--override", "lint", "--override", "unit", "--by", "Ada", "--reason", "first of its kind"]
+    said = checkout.package("release", "--index", "testpypi", *words)
+    assert said.code == 0, said.err
+    records = checkout.folder / ".spyre-ci/records"
+    content = json.loads((records / "release.json").read_text())
+    assert [one["check"] for one in content["gates"]["overrides"]] == ["lint", "unit"]
+    assert content["gates"]["overrides"][0]["by"] == "Ada"
+    sums = subprocess.run(
+        ["sha256sum", "--check", str(records / "SHA256SUMS")],
+        cwd=checkout.folder / "dist", check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert sums.returncode == 0, sums.stdout
+
+
+def test_a_statement_is_signed_and_checked(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, public = tmp_path / "key.pem", tmp_path / "public.pem"
+    for words in (
+        ["genpkey", "-algorithm", "ed25519", "-out", str(private)],
+        ["pkey", "-in", str(private), "-pubout", "-out", str(public)],
+    ):
+        subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
+    wheel = make_wheel(checkout.folder / "dist")
+    monkeypatch.setenv("SPYRE_CI_SIGNING_KEY", private.read_text())
+    said = checkout.package("release", "--index", "testpypi")
+    assert private.read_text().splitlines()[1] not in said.out + said.err
+    statement = checkout.folder / ".spyre-ci/records/demo-1.0.intoto.json"
+    words = ["package", "check-statement", str(statement), "--key", str(public)]
+    assert checkout.spyre_ci(*words, str(wheel)).code == 0
+    make_wheel(checkout.folder / "dist", files={"demo/__init__.py": "changed"})
+    said = checkout.spyre_ci(*words, str(wheel))
+    assert said.code == 1
+    assert "the statement says" in said.err
+    said = checkout.spyre_ci("package", "check-statement", str(statement), "--key", str(tmp_path / "gone"))
+    assert said.code == 2
+    assert "there is no such file" in said.err
+
+
+UNLICENSED = PYPROJECT.replace('license = "Apache-2.0"\n', "").replace('["LICENSE"]', "[]")
+STRAY = PYPROJECT.replace('["demo"]', '["demo", "stray"]')
+NONSENSE = PYPROJECT.replace("requires-python", 'classifiers = ["Nonsense"]\nrequires-python')
+BROKEN = "demo\n====\n\n.. nosuch:: directive\n\n`broken <\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "checks"),
+    [
+        ({"pyproject.toml": UNLICENSED}, ["sdist licence", "wheel licence"]),
+        (
+            {"README.rst": BROKEN, "pyproject.toml": PYPROJECT.replace("README.md", "README.rst")},
+            ["sdist twine check", "wheel twine check"],
+        ),
+        ({"pyproject.toml": STRAY, "stray/__init__.py": ""}, ["wheel top level"]),
+        ({"pyproject.toml": NONSENSE}, ["pyproject.toml"]),
+        ({"demo/__init__.py": "raise RuntimeError('cannot be imported')\n"}, ["on Python 3.11"] * 2),
+    ],
+    ids=["licence", "readme", "stray", "classifier", "import"],
+)
+def test_what_must_not_be_published_is_named(
+    checkout: Checkout, files: dict[str, str], checks: list[str]
+) -> None:
+    built(checkout, files)
+    installs = [] if "Python" in checks[0] else ["--no-install"]
+    said = checkout.package("verify", *installs)
+    assert said.code == 1, said.err
+    found = failed(said)
+    assert len(found) == len(checks), found
+    assert all(check in line for check, line in zip(checks, found, strict=True)), found
+    assert f"{len(checks)} of " in said.err
+    assert json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())["passed"] is False
+
+
+def test_what_nobody_installed_is_not_verified(checkout: Checkout) -> None:
+    built(checkout)
+    assert checkout.package("verify", "--no-install").code == 0
+    assert json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())["passed"] is False
+
+
+def test_files_changed_since_they_were_built_are_named(checkout: Checkout) -> None:
+    built(checkout)
+    (wheel,) = (checkout.folder / "dist").glob("*.whl")
+    version = wheel.name.split("-")[1]
+    make_wheel(checkout.folder / "dist", version=version)
+    assert any(
+        "build record: not as they were built" in one
+        for one in failed(checkout.package("verify", "--no-install"))
+    )
+    built(checkout)
+    checkout.commit()
+    assert any("build record: built of" in one for one in failed(checkout.package("verify", "--no-install")))
+
+
+def test_nothing_built_is_said(checkout: Checkout) -> None:
+    said = checkout.package("verify")
+    assert said.code == 2
+    assert "there is neither an sdist nor a wheel here" in said.err
+
+
+def test_an_interpreter_that_is_not_there_is_said(checkout: Checkout) -> None:
+    built(checkout, {"spyre-ci.yaml": "package: {pythons: [python3.99]}\n"})
+    said = checkout.package("verify")
+    assert said.code == 2
+    assert "there is no interpreter 'python3.99'" in said.err
+
+
+def test_notes_come_from_the_fragments_and_go_into_the_changelog(checkout: Checkout) -> None:
+    assert (
+        "keeps no change fragments" in checkout.spyre_ci("package", "notes", "1.0", str(checkout.folder)).err
+    )
+    towncrier = '\n[tool.towncrier]\ndirectory = "changes"\nfilename = "CHANGES.md"\nname = "demo"\n'
+    checkout.commit(
+        {"pyproject.toml": PYPROJECT + towncrier, "changes/7.feature.md": "It says more.\n", "CHANGES.md": ""}
+    )
+    said = checkout.spyre_ci("package", "notes", "1.0", str(checkout.folder))
+    assert said.code == 0, said.err
+    assert "It says more." in said.out
+    assert checkout.git("status", "--porcelain") == ""
+    said = checkout.spyre_ci("package", "changelog", "1.0", str(checkout.folder))
+    assert said.code == 0, said.err
+    assert "It says more." in (checkout.folder / "CHANGES.md").read_text()
+    assert not (checkout.folder / "changes" / "7.feature.md").exists()
