@@ -18,7 +18,7 @@ nox.options.sessions = ["lint", "tests"]
 # Tests of a group wait for each other, so one worker has all of them.
 WORKERS = ("-n", "2", "--dist", "loadgroup")
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
-TESTED = ".[torch,redis,s3,clickhouse,image]"
+TESTED = ".[torch,redis,s3,clickhouse,image,package]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
 ACCOUNT_S = 120
 
@@ -78,6 +78,14 @@ def image(session: nox.Session) -> None:
     named = bool(session.posargs) and not session.posargs[0].startswith("-")
     verb = [] if named else ["build"]
     run_keeping_code(session, "spyre-ci", "image", *verb, *session.posargs)
+
+
+@nox.session(default=False)
+def package(session: nox.Session) -> None:
+    """Build a project's sdist and wheel and verify them: `-- PROJECT`, `-- PROJECT --index testpypi`."""
+    install(session, "-e", ".[package]")
+    for verb in ("build", "verify"):
+        run_keeping_code(session, "spyre-ci", "package", verb, *session.posargs)
 
 
 @nox.session(default=False)
