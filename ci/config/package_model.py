@@ -139,7 +139,8 @@ class Package(Section):
     )
     constraints: list[Requirement] = Field(
         default_factory=list,
-        description="requirements that hold wherever something is installed; none: the torch of this release",
+        description="requirements that hold wherever something is installed; none: the torch of this "
+        "release, where the project takes it",
     )
     memory_gib_per_job: float = Field(
         default=2, gt=0, description="GiB of memory one compiler job is given (MAX_JOBS)"

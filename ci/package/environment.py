@@ -8,12 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import requires
 from pathlib import Path
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
 from ci.errors import CommandError
@@ -125,6 +125,25 @@ def torch_pin() -> list[str]:
     """The torch that this release of spyre-ci is made for, as a constraint."""
     found = map(Requirement, requires("spyre-ci") or [])
     return [f"{one.name}{one.specifier}" for one in found if one.name == "torch"][:1]
+
+
+def fitting(pins: Sequence[str], requirements: Sequence[str]) -> tuple[str, ...]:
+    """The pins that a project can have: one that it excludes would let nothing be installed.
+
+    Args:
+        pins: such as `torch==2.13.0`.
+        requirements: of the project; what cannot be read is passed over.
+    """
+    wanted = []
+    for line in requirements:
+        with suppress(InvalidRequirement):
+            wanted.append(Requirement(line))
+    return tuple(pin for pin in pins if all(_allows(one, Requirement(pin)) for one in wanted))
+
+
+def _allows(wanted: Requirement, pin: Requirement) -> bool:
+    version = next(iter(pin.specifier)).version
+    return wanted.name != pin.name or wanted.specifier.contains(version, prereleases=True)
 
 
 def interpreters(

@@ -80,6 +80,15 @@ class Project:
         """The Pythons it supports, as a specifier; empty where it does not say."""
         return str(self.pyproject.get("project", {}).get("requires-python", ""))
 
+    @property
+    def requirements(self) -> list[str]:
+        """What it needs to be built and to run, as it says."""
+        needed = [
+            *self.pyproject.get("build-system", {}).get("requires", []),
+            *self.pyproject.get("project", {}).get("dependencies", []),
+        ]
+        return list(map(str, needed))
+
     def tool(self, *keys: str) -> Any:
         """A value below `[tool]`; None where it is not there."""
         found: Any = self.pyproject.get("tool", {})

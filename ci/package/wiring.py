@@ -12,7 +12,7 @@ from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Package
 from ci.errors import MissingInputError
-from ci.package.environment import torch_pin
+from ci.package.environment import fitting, torch_pin
 from ci.package.project import Project, read_project
 from ci.package.versions import version_to_build
 
@@ -41,7 +41,7 @@ class Bench:
     @property
     def constraints(self) -> tuple[str, ...]:
         """Requirements that hold wherever something is installed."""
-        return tuple(self.package.constraints or torch_pin())
+        return tuple(self.package.constraints) or fitting(torch_pin(), self.project.requirements)
 
     def is_ours(self, name: str) -> bool:
         """Whether a file, by its path in the project, is one that these verbs write."""

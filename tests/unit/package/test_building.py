@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci.package.artifacts import artifact
 from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
-from ci.package.environment import in_folder, torch_pin
+from ci.package.environment import fitting, in_folder, torch_pin
 from ci.package.export import set_times
 from ci.package.reproducible import differences, pack_again
 from tests.packages import make_sdist, make_wheel
@@ -118,6 +118,13 @@ def test_another_environments_variables_are_not_handed_on(tmp_path: Path) -> Non
     assert made.variables["PATH"] == f"{tmp_path}/bin:/bin"
     assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & made.variables.keys()
     assert made.variables["PIP_CERT"] == "/c"
+
+
+def test_a_pin_that_the_project_excludes_does_not_hold() -> None:
+    pins = ["torch==2.13.0"]
+    assert fitting(pins, ["torch", "numpy==1.0", "not a requirement ==="]) == ("torch==2.13.0",)
+    assert fitting(pins, ["torch>=2.10", "torch; python_version > '3'"]) == ("torch==2.13.0",)
+    assert fitting(pins, ["torch~=2.10.0"]) == ()
 
 
 def test_torch_is_the_one_of_this_release() -> None:
