@@ -33,7 +33,7 @@ dependencies = ["torch"]
 demo_spyre = "demo_spyre:_autoload"
 
 [tool.setuptools.packages.find]
-exclude = ["tests"]
+include = ["demo_spyre*"]
 
 [tool.setuptools.dynamic]
 version = {attr = "demo_spyre.version.__version__"}
