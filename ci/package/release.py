@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ci.config.model import SettingsModel
 from ci.config.package_model import Gate
 from ci.errors import BadFileError, MissingInputError, UsageError
 from ci.package import gates
 from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.bill import bill_of
 from ci.package.evidence import records_in, run_from_json, run_to_json
-from ci.package.making import index_named
 from ci.package.records import BUILD, VERIFY, Record
 from ci.package.statement import envelope_of, statement_of
 from ci.package.wiring import Bench, read_named
@@ -47,6 +47,29 @@ class Proof:
     overrides: Sequence[gates.Override] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a gate is judged on.
+
+    Attributes:
+        model: the settings, for the stage in force.
+        records: folder of what each step noted.
+        commit: that is published.
+        dirty: files of the checkout that differ from it.
+    """
+
+    model: SettingsModel
+    records: Path
+    commit: str
+    dirty: Sequence[str] = ()
+
+
+def ground_of(bench: Bench) -> Ground:
+    """What gates judge a checkout on."""
+    source = bench.project.source
+    return Ground(model=bench.settings.model, records=bench.records, commit=source.commit, dirty=source.dirty)
+
+
 def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Path:
     """Write `release.json` and what stands beside it; its path.
 
@@ -69,7 +92,7 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
         )
     artifacts = artifacts_in(bench.dist)
     records = records_in(bench.records)
-    judgement = judge_here(bench, gate, proof)
+    judgement = judge_on(ground_of(bench), gate, proof)
     content = _content(bench, artifacts, records, proof, judgement)
     content["at"] = at.astimezone(UTC).isoformat(timespec="seconds")
     provider = detect(os.environ, epoch_s=at.timestamp())
@@ -83,35 +106,36 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
     return folder / FILE
 
 
-def judge_here(bench: Bench, gate: Gate, proof: Proof) -> gates.Judgement:
-    """What a gate comes to for the commit that is checked out.
+def judge_on(ground: Ground, gate: Gate, proof: Proof) -> gates.Judgement:
+    """What a gate comes to for a commit.
 
     Raises:
         UsageError: an override answers for nothing, or the stage in force is not in the roll-out.
         BadFileError: a record is damaged.
     """
-    model, source = bench.settings.model, bench.project.source
+    model = ground.model
     if model.stage not in model.stages:
         raise UsageError(
             f"there is no stage {model.stage}", where="stage (settings)", remedy="set one there is"
         )
     wanted = gates.Wanted(
         gate=gate,
-        commit=source.commit,
-        dirty=source.dirty,
+        commit=ground.commit,
+        dirty=ground.dirty,
         stage=model.stage,
         percent=model.stages[model.stage].percent,
         image=proof.image,
     )
-    return gates.judge(wanted, records_in(bench.records), proof.runs, proof.overrides)
+    return gates.judge(wanted, records_in(ground.records), proof.runs, proof.overrides)
 
 
-def pass_gate(bench: Bench, index: str, artifacts: Sequence[Artifact]) -> gates.Judgement:
+def pass_gate(ground: Ground, index: str, gate: Gate, artifacts: Sequence[Artifact]) -> gates.Judgement:
     """What an index's gate comes to for files that are to be published; it is open.
 
     Args:
-        bench: the project.
+        ground: what it is judged on.
         index: its name.
+        gate: of the index.
         artifacts: the files.
 
     Raises:
@@ -119,19 +143,18 @@ def pass_gate(bench: Bench, index: str, artifacts: Sequence[Artifact]) -> gates.
         MissingInputError: the gate wants a release.json, and there is none.
         BadFileError: a record is damaged.
     """
-    gate = index_named(bench, index).gate
-    proof = _proof_for(bench, gate, artifacts)
-    failed = {one.check for one in judge_here(bench, gate, replace(proof, overrides=())).shut_by}
+    proof = _proof_for(ground, gate, artifacts)
+    failed = {one.check for one in judge_on(ground, gate, replace(proof, overrides=())).shut_by}
     # A release may answer for what another index's gate asks, and this one's does not.
     kept = [one for one in proof.overrides if one.check in failed]
-    judgement = judge_here(bench, gate, replace(proof, overrides=kept))
+    judgement = judge_on(ground, gate, replace(proof, overrides=kept))
     gates.refuse_shut(judgement, index)
     return judgement
 
 
-def _proof_for(bench: Bench, gate: Gate, artifacts: Sequence[Artifact]) -> Proof:
+def _proof_for(ground: Ground, gate: Gate, artifacts: Sequence[Artifact]) -> Proof:
     try:
-        return read_proof(bench.records, artifacts, bench.project.source.commit)
+        return read_proof(ground.records, artifacts, ground.commit)
     except (MissingInputError, gates.GateError):
         if gate == "full":
             raise

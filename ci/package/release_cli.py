@@ -36,7 +36,7 @@ def release(  # noqa: PLR0917  # typer makes options of them
         from ci.package import gates  # noqa: PLC0415
         from ci.package.evidence import read_run  # noqa: PLC0415
         from ci.package.making import index_named  # noqa: PLC0415
-        from ci.package.release import Proof, judge_here, write_release  # noqa: PLC0415
+        from ci.package.release import Proof, ground_of, judge_on, write_release  # noqa: PLC0415
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     now = datetime.now(UTC)
@@ -49,7 +49,7 @@ def release(  # noqa: PLR0917  # typer makes options of them
     )
     gate = index_named(bench, index).gate
     path = write_release(bench, proof, gate, at=now)
-    judgement = judge_here(bench, gate, proof)
+    judgement = judge_on(ground_of(bench), gate, proof)
     for finding in judgement.findings:
         echo(finding.line)
     typer.echo(path.read_text(encoding="utf-8") if as_json else str(path))

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from ci.config import load_settings
+from ci.config.package_model import Gate
 from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.package import gates, release
 from ci.package.artifacts import artifact, artifacts_in
@@ -75,6 +76,10 @@ def key_pair(private: ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | r
     )
 
 
+def passed(bench: Bench, gate: Gate) -> gates.Judgement:
+    return release.pass_gate(release.ground_of(bench), "an index", gate, artifacts_in(bench.dist))
+
+
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     one = replace(record("lint", findings=3), dirty=("a.py",), passed=False)
     write_record(tmp_path, one)
@@ -115,12 +120,12 @@ def test_a_release_says_all_there_is_to_say(bench: Bench, tmp_path: Path) -> Non
 
 def test_the_gate_of_an_index_reads_what_the_release_says(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match=r"there is no release\.json") as caught:
-        release.pass_gate(bench, "pypi", artifacts_in(bench.dist))
+        passed(bench, "full")
     assert "spyre-ci package release --image" in str(caught.value)
-    assert release.pass_gate(bench, "testpypi", artifacts_in(bench.dist)).shut_by == []
+    assert passed(bench, "merge").shut_by == []
     proof = release.Proof(runs=[read_run(summary(tmp_path / "run"))], image=IMAGE)
     release.write_release(bench, proof, "full", at=NOW)
-    assert release.pass_gate(bench, "pypi", artifacts_in(bench.dist)).shut_by == []
+    assert passed(bench, "full").shut_by == []
 
 
 def test_a_release_of_other_files_opens_no_gate(bench: Bench, tmp_path: Path) -> None:
@@ -128,7 +133,7 @@ def test_a_release_of_other_files_opens_no_gate(bench: Bench, tmp_path: Path) ->
     release.write_release(bench, proof, "full", at=NOW)
     make_wheel(bench.dist, files={"demo/__init__.py": "other"})
     with pytest.raises(gates.GateError, match="of other files or of another commit"):
-        release.pass_gate(bench, "pypi", artifacts_in(bench.dist))
+        passed(bench, "full")
 
 
 def test_a_release_cannot_be_edited_open(bench: Bench, tmp_path: Path) -> None:
@@ -136,14 +141,14 @@ def test_a_release_cannot_be_edited_open(bench: Bench, tmp_path: Path) -> None:
     path = release.write_release(bench, proof, "full", at=NOW)
     path.write_text(path.read_text().replace('"open": false', '"open": true'))
     with pytest.raises(gates.GateError, match="stage"):
-        release.pass_gate(bench, "pypi", artifacts_in(bench.dist))
+        passed(bench, "full")
 
 
 def test_a_word_for_one_gate_is_none_for_another(bench: Bench) -> None:
     word = gates.Override(check="image", by="Ada", reason="no card is free", at="now")
     release.write_release(bench, release.Proof(overrides=[word]), "full", at=NOW)
-    assert release.pass_gate(bench, "pypi", artifacts_in(bench.dist)).overrides == (word,)
-    assert release.pass_gate(bench, "testpypi", artifacts_in(bench.dist)).overrides == ()
+    assert passed(bench, "full").overrides == (word,)
+    assert passed(bench, "merge").overrides == ()
 
 
 def test_an_image_is_named_by_digest(bench: Bench) -> None:
@@ -154,7 +159,7 @@ def test_an_image_is_named_by_digest(bench: Bench) -> None:
 def test_a_damaged_release_is_said(bench: Bench) -> None:
     (bench.records / "release.json").write_text('{"schema": "spyre-ci/release/1", "files": 3}')
     with pytest.raises(BadFileError, match="a key is missing or of the wrong kind"):
-        release.pass_gate(bench, "testpypi", artifacts_in(bench.dist))
+        passed(bench, "merge")
 
 
 @pytest.mark.parametrize(
