@@ -89,6 +89,13 @@ def package(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def publish(session: nox.Session) -> None:
+    """Publish what was verified and install it from there; `-- --index testpypi`, `--dry-run` asks only."""
+    install(session, "-e", ".[package]")
+    run_keeping_code(session, "spyre-ci", "package", "publish", *session.posargs)
+
+
+@nox.session(default=False)
 def hud(session: nox.Session) -> None:
     """Serve the embedded HUD-compatible endpoint with its pages."""
     install(session, "-e", ".")

@@ -63,6 +63,7 @@ class Index(Section):
     user: str = Field(
         default="__token__", pattern=r"^[A-Za-z0-9_.@+-]+$", description="user the token belongs to"
     )
+    timeout_s: Seconds = Field(default=30, description="within which it must answer a question")
 
 
 def _indexes() -> dict[str, Index]:
@@ -176,7 +177,8 @@ class Package(Section):
         "SPYRE_CI_SIGNING_KEY, which holds the key itself, wins; none: they are not signed",
     )
     publish_timeout_s: Seconds = Field(
-        default=600, description="within which an index must show what was uploaded"
+        default=600,
+        description="within which a file must be uploaded, and an index must show what was uploaded",
     )
     lint: Lint = Field(default_factory=Lint)
     tests: PackageTests = Field(default_factory=PackageTests)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from ci.addresses import shown
 from ci.config import Settings
+from ci.config.secret import checked_token, read_secret
 from ci.errors import MissingInputError
-from ci.hud.token import check_recipient, checked_token, embedded_token, read_secret
+from ci.hud.token import check_recipient, embedded_token
 
 # The framework takes a quarter of a second, which every verb would pay; so what serves is imported late.
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Mapping
@@ -13,7 +12,8 @@ from filelock import FileLock
 
 from ci.config import Settings
 from ci.config.explain import variable_of
-from ci.errors import MissingInputError, SettingsError
+from ci.config.secret import checked_token, read_secret
+from ci.errors import SettingsError
 from test_selection.files import write_text
 
 TOKEN_VARIABLE = "SPYRE_CI_HUD_TOKEN"  # noqa: S105  # the variable's name, not a secret
@@ -117,36 +117,3 @@ def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
             f"{path}: others could read the HUD token (mode {stat.S_IMODE(status.st_mode):04o}); it is "
             "private again, remove the file to get a new one"
         )
-
-
-def read_secret(path: Path, what: str) -> str:
-    """What a file with one secret holds; `what` names it in errors.
-
-    Raises:
-        MissingInputError: there is no such file.
-        SettingsError: it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError as error:
-        raise MissingInputError(f"there is no {what} file", where=path, remedy="check the path") from error
-    except OSError as error:
-        raise SettingsError(
-            f"the {what} file cannot be read: {error.strerror}", where=path, remedy="check its permissions"
-        ) from error
-
-
-def checked_token(text: str, where: str) -> str:
-    """A token without the blanks around it.
-
-    Raises:
-        SettingsError: it is empty or no header can carry it; the message never holds it.
-    """
-    token = text.strip()
-    if not re.fullmatch(r"[\x21-\x7e]{1,8192}", token):
-        raise SettingsError(
-            "is empty or holds blanks or characters no header can carry",
-            where=where,
-            remedy="put the bare token there, on one line",
-        )
-    return token

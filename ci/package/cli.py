@@ -11,6 +11,7 @@ import typer
 from ci.package import release_cli
 from ci.package.extra import extra
 from ci.package.flags import AsJson, Dist, ForIndex, ProjectFolder, Records
+from ci.package.publish_cli import promote, publish
 
 # What builds is imported late: its libraries take a part of a second, which every verb would pay.
 app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
@@ -74,3 +75,5 @@ app.command()(release_cli.release)
 app.command("check-statement")(release_cli.check_statement)
 app.command()(release_cli.notes)
 app.command()(release_cli.changelog)
+app.command()(publish)
+app.command()(promote)

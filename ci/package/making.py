@@ -18,7 +18,7 @@ from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
 from ci.package.records import BUILD, Record, write_record
 from ci.package.reproducible import differences
-from ci.package.wiring import Bench, version_of
+from ci.package.wiring import Bench, index_of, version_of
 
 
 class NotReproducibleError(SpyreCiError):
@@ -139,14 +139,7 @@ def index_named(bench: Bench, name: str) -> Index:
     Raises:
         UsageError: there is none of that name.
     """
-    known = bench.package.all_indexes
-    if name not in known:
-        raise UsageError(
-            f"there is no index {name!r}",
-            where="--index",
-            remedy=f"known: {', '.join(known)}; others belong to package.indexes",
-        )
-    return known[name]
+    return index_of(bench.package, name)
 
 
 def _again(bench: Bench, version: str, built: Built, say: Callable[[str], None]) -> dict[str, list[str]]:

@@ -10,8 +10,8 @@ import typer
 
 from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
-from ci.config.package_model import Package
-from ci.errors import MissingInputError
+from ci.config.package_model import Index, Package
+from ci.errors import MissingInputError, UsageError
 from ci.package.environment import fitting, torch_pin
 from ci.package.project import Project, read_project
 from ci.package.versions import version_to_build
@@ -97,6 +97,22 @@ def bench_of(
         dist=(dist or project.folder / package.dist).resolve(),
         records=(records or project.folder / package.records).resolve(),
     )
+
+
+def index_of(package: Package, name: str, *, where: str = "--index") -> Index:
+    """An index of the settings, by name; `where` it was named.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = package.all_indexes
+    if name not in known:
+        raise UsageError(
+            f"there is no index {name!r}",
+            where=where,
+            remedy=f"known: {', '.join(known)}; others belong to package.indexes",
+        )
+    return known[name]
 
 
 def version_of(bench: Bench, *, local: bool) -> str:

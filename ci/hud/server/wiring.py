@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ci.config import Settings
+from ci.config.secret import read_secret
 from ci.errors import SettingsError
 from ci.hud.server.allow_list import AllowList, OnlyRepository
 from ci.hud.server.gate import Gate, Levels
 from ci.hud.server.issuers import Issuers
 from ci.hud.server.rate_limit import RateLimit
-from ci.hud.token import read_secret
 
 # What can be tried a thousand times a second for years and is not found.
 SECRET_CHARACTERS = 32

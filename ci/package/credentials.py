@@ -1,0 +1,153 @@
+"""Who may publish: a token, or GitHub's word for the job; and whom a token is sent to (law 9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ci.addresses import is_loopback
+from ci.config import Settings
+from ci.config.explain import variable_of
+from ci.config.package_model import PYPI, TESTPYPI, Index
+from ci.config.secret import checked_token, read_secret
+from ci.errors import SettingsError
+
+TOKEN_VARIABLE = "SPYRE_CI_INDEX_TOKEN"  # noqa: S105  # the variable's name, not a secret
+# GitHub gives them to a job with `permissions: id-token: write`.
+ASKING = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+_TWINE = "TWINE_"
+_CERTIFICATES = "TWINE_CERT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What an upload is allowed by.
+
+    Attributes:
+        user: the token's.
+        token: empty where twine has one minted for each upload (trusted publishing).
+    """
+
+    user: str
+    token: str = ""
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return f"a token of {self.user}" if self.token else "trusted publishing, as this GitHub job"
+
+    def hidden_in(self, text: str) -> str:
+        """The text, without the token should it be in it."""
+        return text.replace(self.token, "***") if self.token else text
+
+    def __repr__(self) -> str:
+        return f"Credentials(user={self.user!r})"
+
+
+def find_credentials(
+    settings: Settings, name: str, index: Index, environ: Mapping[str, str], *, checkout: Path
+) -> Credentials:
+    """What may upload to an index: the token of the environment, of `token_file`, or a minted one.
+
+    Args:
+        settings: say where the index is.
+        name: of the index.
+        index: as the settings have it.
+        environ: may hold a token, or GitHub's leave to ask for one.
+        checkout: of the project; what is in it a pull request can change.
+
+    Raises:
+        SettingsError: there is none, it cannot stand in a header, or it would go to an address that a pull
+            request can change.
+        MissingInputError: the file that was named is not there.
+    """
+    given = environ.get(TOKEN_VARIABLE, "").strip()
+    if not given and index.token_file is None and name in {PYPI, TESTPYPI}:
+        if all(environ.get(one) for one in ASKING):
+            return Credentials(user="__token__")
+        raise _missing(name, ", or give the GitHub job `permissions: id-token: write`, where the project has "
+                       f"it as a trusted publisher on {name}")  # fmt: skip
+    if given:
+        token = checked_token(given, TOKEN_VARIABLE)
+    elif index.token_file is not None:
+        file = settings.resolve(index.token_file)
+        token = checked_token(read_secret(file, "token"), str(file))
+    else:
+        raise _missing(name, f", or name a file with the token in package.indexes.{name}.token_file")
+    check_recipient(settings, name, index, checkout=checkout)
+    return Credentials(user=index.user, token=token)
+
+
+def check_recipient(settings: Settings, name: str, index: Index, *, checkout: Path) -> None:
+    """A token is sent only where whoever keeps tokens said, or to this machine.
+
+    Whoever may change a committed file would be told the token, or what any other file holds. PyPI's address
+    is not one of the settings; a settings file from elsewhere, named by --config, is no pull request's.
+
+    Raises:
+        SettingsError: the address is that of a settings file in the checkout.
+    """
+    if name in {PYPI, TESTPYPI} or is_loopback(urlsplit(index.upload).hostname or ""):
+        return
+    key = f"package.indexes.{name}.upload"
+    committed = settings.path is None or settings.path.resolve().is_relative_to(_repository(checkout))
+    if settings.origins.get(key, "file") == "file" and committed:
+        raise SettingsError(
+            f"the token is not sent to {index.upload}: the address is that of the settings file, which a "
+            "pull request can change",
+            where=key,
+            remedy=f"give the address in the environment as well, as {variable_of(key)}",
+        )
+
+
+def twine_environ(environ: Mapping[str, str], credentials: Credentials, url: str) -> dict[str, str]:
+    """What twine sees: the token, and nothing else that could say whom to upload as.
+
+    Args:
+        environ: this process's.
+        credentials: what it uploads with.
+        url: where to.
+    """
+    made = without_secrets(environ)
+    made |= {"COLUMNS": "1000", "LINES": "50", "NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
+    # Else a token of the user's own key ring would win over trusted publishing, and over none at all.
+    made["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+    made["TWINE_USERNAME"] = credentials.user
+    if credentials.token:
+        made["TWINE_PASSWORD"] = credentials.token
+    else:
+        made |= {key: environ[key] for key in ASKING}
+    if _CERTIFICATES in environ:
+        made[_CERTIFICATES] = environ[_CERTIFICATES]
+    return past_proxies(made, url)
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what may upload: for what needs none, such as a package that is tried."""
+    gone = {TOKEN_VARIABLE, *ASKING}
+    return {key: one for key, one in environ.items() if key not in gone and not key.startswith(_TWINE)}
+
+
+def past_proxies(environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """The environment, in which this machine's own servers are not asked through a proxy."""
+    host = urlsplit(url).hostname or ""
+    if not is_loopback(host):
+        return dict(environ)
+    known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    value = ",".join(filter(None, [known, host]))
+    return {**environ, "no_proxy": value, "NO_PROXY": value}
+
+
+def _repository(checkout: Path) -> Path:
+    """The repository a checkout is in, or itself."""
+    here = checkout.resolve()
+    return next((one for one in (here, *here.parents) if os.path.lexists(one / ".git")), here)
+
+
+def _missing(name: str, more: str) -> SettingsError:
+    return SettingsError(
+        f"there is no token for {name}", where=TOKEN_VARIABLE, remedy=f"set {TOKEN_VARIABLE}{more}"
+    )

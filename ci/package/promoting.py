@@ -1,0 +1,159 @@
+"""Promotion: the very files of a stage index, by name and hash, for publishing to another index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
+from ci.package.artifacts import Artifact, artifact
+from ci.package.asking import Asker, fetch
+from ci.package.listing import Listed, OtherBytesError, key_of, of_version
+from ci.package.publishing import KIND, note_path
+from test_selection.files import load_json, read_json
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class NotOnStageError(SpyreCiError):
+    """A file that is to be promoted is not on the stage."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a release from before.
+
+    Attributes:
+        project: its canonical name.
+        version: of it.
+        commit: it was built from; empty where nothing says so.
+        files: SHA-256 in hex by file name.
+        source: the file that says so.
+    """
+
+    project: str
+    version: Version
+    commit: str
+    files: dict[str, str]
+    source: Path
+
+
+def from_note(records: Path, stage: str) -> Known:
+    """What was published on a stage, as the command noted it that did.
+
+    Raises:
+        MissingInputError: nothing is noted of it.
+        BadFileError: the note is damaged, or says that not everything was published.
+    """
+    path = note_path(records, stage)
+    content = read_json(path, KIND)
+    if content.get("complete") is not True:
+        raise BadFileError(
+            f"not everything of {content.get('version')} was published on {stage}",
+            where=path,
+            remedy=f"finish that first: spyre-ci package publish --index {stage}",
+        )
+    return known_of(content, path)
+
+
+def from_release(path: Path) -> Known:
+    """What a release.json names.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: it does not name project, version and files with their hashes.
+    """
+    return known_of(load_json(path, "release"), path)
+
+
+def known_of(content: Any, path: Path) -> Known:
+    """Read what names a release; every name is one of its files, and no path.
+
+    Raises:
+        BadFileError: it does not name project, version and files with their hashes.
+    """
+    try:
+        project, version = canonicalize_name(str(content["project"])), Version(str(content["version"]))
+        files = {str(one["name"]): str(one["sha256"]).lower() for one in content["files"]}
+        commit = str(content.get("commit", ""))
+    except (KeyError, TypeError, AttributeError, InvalidVersion) as error:
+        raise _unread(path, f"a key is missing or of the wrong kind: {error}") from error
+    for name, digest in files.items():
+        key = key_of(name)
+        if key is None or key[:2] != (project, version) or Path(name).name != name:
+            raise _unread(path, f"{name!r} is no file of {project} {version}")
+        if not _DIGEST.fullmatch(digest):
+            raise _unread(path, f"{name} has no SHA-256")
+    if not files:
+        raise _unread(path, "it names no file")
+    return Known(project=project, version=version, commit=commit, files=files, source=path)
+
+
+def refuse_other(known: Known, version: str, project: str | None) -> None:
+    """Raise where what is known is of another release than the one that was asked for.
+
+    Raises:
+        UsageError: it is, or no version was asked for.
+    """
+    try:
+        asked = Version(version)
+    except InvalidVersion as error:
+        raise UsageError(f"{version!r} is no version", where="VERSION", remedy="such as 1.2.3") from error
+    if known.version != asked or (project is not None and known.project != canonicalize_name(project)):
+        raise UsageError(
+            f"{known.project} {known.version} is known, and {project or known.project} {asked} was asked for",
+            where=known.source,
+            remedy="name that version, or the release.json of the one you want with --release",
+        )
+
+
+def fetched(asker: Asker, known: Known, folder: Path) -> list[Artifact]:
+    """Download the files of a release from a stage, and compare their hashes.
+
+    Raises:
+        NotOnStageError: the stage does not have one of them.
+        OtherBytesError: it has other bytes.
+        IndexAwayError: it does not answer.
+    """
+    listed = of_version(asker.listed(known.project), known.project, known.version)
+    by_name = {one.filename: one for one in listed}
+    _refuse_missing(asker, known, listed)
+    for name, digest in known.files.items():
+        seen = by_name[name]
+        if seen.sha256 and seen.sha256 != digest:
+            raise OtherBytesError(
+                f"{name} has other bytes on {asker.name}: sha256 {seen.sha256}, not {digest}",
+                where=asker.index.simple,
+                remedy="find out who changed it before anybody installs it",
+            )
+    return [
+        artifact(fetch(asker, by_name[name], sha256=digest, folder=folder))
+        for name, digest in sorted(known.files.items())
+    ]
+
+
+def _refuse_missing(asker: Asker, known: Known, listed: Sequence[Listed]) -> None:
+    missing = sorted(set(known.files) - {one.filename for one in listed})
+    if missing:
+        raise NotOnStageError(
+            f"{len(missing)} of {len(known.files)} files of {known.version} {_are(missing)} not there: "
+            f"{', '.join(missing)}",
+            where=f"{asker.name} ({asker.index.simple})",
+            remedy=f"publish there first: spyre-ci package publish --index {asker.name}",
+        )
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _unread(path: Path, what: str) -> BadFileError:
+    return BadFileError(what, where=path, remedy="name the record of what was published, or a release.json")

@@ -1,0 +1,179 @@
+"""`spyre-ci package publish` and `promote`: what was verified to an index, and from there to the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ci.config import Settings
+from ci.config.context import settings_from_context
+from ci.config.package_model import Index
+from ci.errors import EXIT_TEST_FAILED, MissingInputError, SpyreCiError, UsageError
+from ci.package.extra import extra
+from ci.package.flags import AsJson, Dist, IndexName, ProjectFolder, Records
+
+if TYPE_CHECKING:
+    from ci.package.publishing import Gate, Publisher
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask everything, and upload nothing.")]
+
+
+class ShutGateError(SpyreCiError):
+    """Nothing says that what an index asks for is green."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+def gate_of(records: Path, project: str, commit: str) -> Gate:  # noqa: ARG001  # what judging them takes
+    """What is asked before anything is uploaded; raises where it is shut.
+
+    This is the one place where gates are opened. As long as nobody judges them here, they are shut for every
+    index that has one.
+
+    Args:
+        records: folder of what each step noted.
+        project: its canonical name.
+        commit: that is published.
+    """
+
+    def ask(name: str, index: Index, artifacts: object) -> None:  # noqa: ARG001  # the gate's own signature
+        if index.gate != "none":
+            raise ShutGateError(
+                f"nothing says that the gate `{index.gate}` is open",
+                where=name,
+                remedy="publish to an index without a gate",
+            )
+
+    return ask
+
+
+def publish(  # noqa: PLR0917  # typer makes options of them
+    ctx: typer.Context,
+    index: IndexName,
+    folder: ProjectFolder = Path(),
+    dist: Dist = None,
+    records: Records = None,
+    skip_existing_version: Annotated[
+        bool,
+        typer.Option("--skip-existing-version", help="Be content with another build of the same preview."),
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish what was verified, or the rest of it; then install it from there."""
+    with extra():
+        from ci.findings import refuse_failed  # noqa: PLC0415
+        from ci.package import fitness  # noqa: PLC0415
+        from ci.package.artifacts import artifacts_in  # noqa: PLC0415
+        from ci.package.publishing import Release  # noqa: PLC0415
+        from ci.package.records import VERIFY, read_record  # noqa: PLC0415
+        from ci.package.wiring import bench_of, index_of  # noqa: PLC0415
+
+    bench = bench_of(ctx, folder, dist=dist, records=records)
+    target, project = index_of(bench.package, index), bench.project
+    artifacts = artifacts_in(bench.dist)
+    try:
+        record = read_record(bench.records, VERIFY)
+    except MissingInputError:
+        record = None
+    refuse_failed(
+        f"for {index}",
+        [
+            *fitness.verified(artifacts, record, project.source, project.canonical),
+            *fitness.taken_by(artifacts, index, target),
+        ],
+    )
+    gate = gate_of(bench.records, project.canonical, project.source.commit)
+    publisher = _publisher(
+        bench.settings, index, target, checkout=project.folder, records=bench.records, gate=gate
+    )
+    release = Release(artifacts=artifacts, commit=project.source.commit)
+    _tell(
+        publisher.publish(release, dry_run=dry_run, skip_existing_version=skip_existing_version),
+        as_json=as_json,
+    )
+
+
+def promote(  # noqa: PLR0917  # typer makes options of them
+    ctx: typer.Context,
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Of the release.")],
+    stage: Annotated[str, typer.Option("--from", metavar="NAME", help="The index that has it.")],
+    target: Annotated[str, typer.Option("--to", metavar="NAME", help="The index that is to have it.")],
+    project: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its name; default: what the stage's record says.")
+    ] = None,
+    release_file: Annotated[
+        Path | None,
+        typer.Option("--release", metavar="FILE", help="A release.json; default: the stage's record."),
+    ] = None,
+    records: Records = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish the very files of one index to another: nothing is built again."""
+    with extra():
+        from ci.findings import refuse_failed  # noqa: PLC0415
+        from ci.package import fitness, promoting  # noqa: PLC0415
+        from ci.package.asking import Asker  # noqa: PLC0415
+        from ci.package.publishing import Release  # noqa: PLC0415
+        from ci.package.wiring import index_of  # noqa: PLC0415
+
+    settings = settings_from_context(ctx)
+    source = index_of(settings.model.package, stage, where="--from")
+    index = index_of(settings.model.package, target, where="--to")
+    if stage == target:
+        raise UsageError(
+            f"{stage} is both", where="--to", remedy="name the index that does not have the files yet"
+        )
+    folder = (records or Path.cwd() / settings.model.package.records).resolve()
+    known = promoting.from_release(release_file) if release_file else promoting.from_note(folder, stage)
+    promoting.refuse_other(known, version, project)
+    gate = gate_of(folder, known.project, known.commit)
+    publisher = _publisher(settings, target, index, checkout=Path.cwd(), records=folder, gate=gate)
+    asker = Asker(name=stage, index=source)
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:
+        artifacts = promoting.fetched(asker, known, Path(below))
+        publisher.say(f"{stage} has the {len(artifacts)} files of {known.version}, byte for byte")
+        refuse_failed(f"for {target}", [*fitness.taken_by(artifacts, target, index)])
+        release = Release(artifacts=artifacts, commit=known.commit, origin={"promoted_from": stage})
+        done = publisher.publish(release, dry_run=dry_run)
+    _tell(done, as_json=as_json)
+
+
+def _publisher(
+    settings: Settings, name: str, index: Index, *, checkout: Path, records: Path, gate: Gate
+) -> Publisher:
+    from ci.package.asking import Asker  # noqa: PLC0415
+    from ci.package.credentials import find_credentials  # noqa: PLC0415
+    from ci.package.environment import torch_pin  # noqa: PLC0415
+    from ci.package.publishing import Publisher  # noqa: PLC0415
+    from ci.package.wiring import echo  # noqa: PLC0415
+
+    package = settings.model.package
+    return Publisher(
+        asker=Asker(name=name, index=index),
+        gate=gate,
+        credentials=lambda: find_credentials(settings, name, index, os.environ, checkout=checkout),
+        records=records,
+        environ=os.environ,
+        constraints=tuple(package.constraints or torch_pin()),
+        timeout_s=package.publish_timeout_s,
+        now=time.time,
+        say=echo,
+    )
+
+
+def _tell(done: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(done, indent=2))
+        return
+    names = ", ".join(one["name"] for one in done["files"])
+    said = "would be on" if done["dry_run"] and not done["complete"] else "is on"
+    typer.echo(f"{done['project']} {done['version']} {said} {done['index']}: {names}")

@@ -1,0 +1,122 @@
+"""Uploading the files of a release one by one; after each the index is asked, and its answer counts.
+
+Twine's word alone does not: an index that answers 500 may have kept the file, and a proxy before one may
+answer 200 where nothing was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ci.errors import SettingsError
+from ci.package.account import Account, Said, UnfinishedError, refused
+from ci.package.artifacts import Artifact
+from ci.package.asking import Asker, IndexAwayError
+from ci.package.credentials import Credentials
+from ci.package.listing import Decision, refuse_taken
+from ci.package.twine_run import by_twine
+
+_MOMENT_S = 5.0
+# Pages are copies that come after the file.
+_PAUSES_S = (1.0, 2.0)
+_SERVER = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploader:
+    """What uploads files.
+
+    Attributes:
+        asker: the index.
+        credentials: what allows it.
+        environ: this process's.
+        timeout_s: seconds one upload may take.
+        say: takes a line for people.
+    """
+
+    asker: Asker
+    credentials: Credentials
+    environ: Mapping[str, str]
+    timeout_s: float
+    say: Callable[[str], None]
+
+    def upload(self, account: Account) -> None:
+        """Upload what is absent, and note each file in the account.
+
+        Raises:
+            TakenError: the index has other bytes of it by now.
+            SettingsError: the index does not know the token, or it may not upload this.
+            UploadRefusedError: the index does not take the file.
+            UnfinishedError: the index is away, or did not keep the file.
+            KeyboardInterrupt: Ctrl-C; what was published is said before.
+        """
+        for one in account.artifacts:
+            if account.state(one) == "absent":
+                try:
+                    self._one(one, account)
+                except KeyboardInterrupt:
+                    self._after_interrupt(one, account)
+                    raise
+
+    def _one(self, one: Artifact, account: Account) -> None:
+        self.say(f"uploads {one.filename} to {self.asker.name}")
+        account.unsure.add(one.filename)
+        said = by_twine(
+            one.path,
+            self.asker.index.upload,
+            self.credentials,
+            environ=self.environ,
+            timeout_s=self.timeout_s,
+        )
+        decision = self._look(one, account, said)
+        account.unsure.discard(one.filename)
+        refuse_taken(decision, f"{self.asker.name}, where somebody else uploads, too; {account.line}")
+        if decision.there or said.code == 0:
+            # What twine says it took and the page does not show yet is waited for, when all is uploaded.
+            account.states[one.filename] = "uploaded"
+            if said.code != 0:
+                self.say(
+                    f"the index answered {said.status or 'nothing'} and kept {one.filename} all the same"
+                )
+            return
+        raise refused(said, one, account, index=self.asker.name, upload=self.asker.index.upload)
+
+    def _look(self, one: Artifact, account: Account, said: Said) -> Decision:
+        """What the index has of a file now."""
+        try:
+            found = self.asker.decision([one])
+            for pause in _PAUSES_S if _doubtful(said) else ():
+                if not found.absent:
+                    break
+                self.asker.sleep(pause)
+                found = self.asker.decision([one])
+        except (IndexAwayError, SettingsError) as error:
+            if said.code == 0:
+                account.unsure.discard(one.filename)
+                account.states[one.filename] = "uploaded"
+            raise UnfinishedError(
+                f"the index cannot be asked any more: {error.what}; {account.line}",
+                where=error.where,
+                remedy="the same command continues when the index is well",
+            ) from error
+        return found
+
+    def _after_interrupt(self, one: Artifact, account: Account) -> None:
+        """Find out what is published, in a moment, and say it."""
+        index = self.asker.index.model_copy(update={"timeout_s": min(_MOMENT_S, self.asker.index.timeout_s)})
+        asker = replace(self.asker, index=index)
+        try:
+            found = asker.decision([one], attempts=1)
+        except (IndexAwayError, SettingsError):
+            pass
+        else:
+            account.unsure.discard(one.filename)
+            if found.there:
+                account.states[one.filename] = "uploaded"
+        self.say(f"interrupted: {account.line}; the same command continues")
+
+
+def _doubtful(said: Said) -> bool:
+    """Whether a file may be there though twine says that it failed."""
+    return said.code != 0 and not said.untrusted and (said.status is None or said.status >= _SERVER)

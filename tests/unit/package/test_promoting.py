@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.errors import BadFileError, UsageError
+from ci.package.promoting import from_note, known_of, refuse_other
+from test_selection.files import write_json
+
+NAME = "spyre_demo-1.0-py3-none-any.whl"
+GOOD: dict[str, Any] = {
+    "project": "Spyre_Demo",
+    "version": "1.0",
+    "commit": "c" * 40,
+    "files": [{"name": NAME, "sha256": "A" * 64, "size": 1}],
+}
+
+
+def test_a_release_is_known_by_its_files_and_hashes() -> None:
+    known = known_of(GOOD, Path("release.json"))
+    assert (known.project, str(known.version), known.commit) == ("spyre-demo", "1.0", "c" * 40)
+    assert known.files == {NAME: "a" * 64}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": None}, "a key is missing or of the wrong kind"),
+        ({"files": None}, "a key is missing or of the wrong kind"),
+        ({"files": [{"name": NAME}]}, "a key is missing or of the wrong kind"),
+        ({"files": []}, "it names no file"),
+        ({"files": [{"name": "x.txt", "sha256": "a" * 64}]}, "'x.txt' is no file of spyre-demo 1.0"),
+        ({"files": [{"name": f"../{NAME}", "sha256": "a" * 64}]}, "is no file of spyre-demo 1.0"),
+        ({"files": [{"name": NAME.replace("1.0", "1.1"), "sha256": "a" * 64}]}, "is no file of spyre-demo"),
+        ({"files": [{"name": NAME, "sha256": "a"}]}, f"{NAME} has no SHA-256"),
+    ],
+)
+def test_what_names_no_release_is_told(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadFileError) as caught:
+        known_of({**GOOD, **change}, Path("release.json"))
+    assert said in str(caught.value)
+    assert "name the record of what was published, or a release.json" in str(caught.value)
+
+
+def test_what_is_no_table_names_no_release() -> None:
+    with pytest.raises(BadFileError, match="of the wrong kind"):
+        known_of([], Path("release.json"))
+
+
+def test_what_is_half_published_is_not_promoted(tmp_path: Path) -> None:
+    write_json(tmp_path / "published-stage.json", "package-published", {**GOOD, "complete": False})
+    with pytest.raises(BadFileError) as caught:
+        from_note(tmp_path, "stage")
+    assert "not everything of 1.0 was published on stage" in str(caught.value)
+    assert "spyre-ci package publish --index stage" in str(caught.value)
+
+
+def test_another_release_than_the_one_asked_for_is_refused() -> None:
+    known = known_of(GOOD, Path("release.json"))
+    refuse_other(known, "1.0.0", "spyre.demo")
+    with pytest.raises(UsageError, match=r"spyre-demo 1\.0 is known, and spyre-demo 1\.1 was asked for"):
+        refuse_other(known, "1.1", None)
+    with pytest.raises(UsageError, match=r"other 1\.0 was asked for"):
+        refuse_other(known, "1.0", "other")
+    with pytest.raises(UsageError, match="'x' is no version"):
+        refuse_other(known, "x", None)
