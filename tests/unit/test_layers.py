@@ -37,6 +37,9 @@ ACROSS = {
     ("ci.image", "ci.report.text"),
     # What a step says is kept from commanding a CI as what a test says is.
     ("ci.image", "ci.live.github"),
+    # What a linter or a test says of a project's files neither commands a CI nor a terminal.
+    ("ci.package", "ci.live.github"),
+    ("ci.package", "ci.report.text"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 
