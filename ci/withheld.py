@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 # Tokens, and the files by which GitHub is told what later steps find in their environment and path.
 WITHHELD = (
     "SPYRE_CI_HUD_TOKEN", "SPYRE_CI_HUD_HMAC_SECRET", "SPYRE_CI_GITHUB_TOKEN", "SPYRE_CI_CLICKHOUSE_PASSWORD",
-    "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "SPYRE_CI_INDEX_TOKEN", "ACTIONS_*", "GITHUB_TOKEN",
+    "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "SPYRE_CI_INDEX_TOKEN", "SPYRE_CI_SIGNING_KEY", "ACTIONS_*", "GITHUB_TOKEN",
     "GH_TOKEN", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
     "TWINE_*", "AWS_*",
 )  # fmt: skip

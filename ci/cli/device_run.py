@@ -15,7 +15,7 @@ from ci.config import Settings
 from ci.config.model import PyTorch
 from ci.errors import EXIT_OK, RunInUseError
 from ci.package.device_tests import View, installed_version, view_of
-from ci.package.records import DEVICE, Record, write_record
+from ci.package.records import DEVICE, Record, forget_record, write_record
 from ci.package.wiring import Bench
 from ci.resources import available_cores
 from ci.steps.context import Context
@@ -57,6 +57,9 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
         SpyreCiError: of the main job.
     """
     version = installed_version(bench.project)
+    whole = not (asked.files or asked.keyword)
+    if whole:
+        forget_record(bench.records, DEVICE)
     work = bench.settings.state_dir / "package" / "device" / bench.project.canonical
     work.mkdir(parents=True, exist_ok=True)
     try:
@@ -76,10 +79,10 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
         raise RunInUseError(
             "this project's device tests run already", where=work, remedy="wait for their end"
         ) from error
-    if asked.files or asked.keyword:
-        context.say("no record: --files and -k run a part")
-    else:
+    if whole:
         _record(bench, told)
+    else:
+        context.say("no record: --files and -k run a part")
     return told
 
 

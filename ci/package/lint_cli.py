@@ -29,6 +29,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
     """
     with extra():
         from ci.package.lint import linting, show  # noqa: PLC0415
+        from ci.package.records import LINT, forget_record  # noqa: PLC0415
         from ci.package.wiring import checkout_of, echo  # noqa: PLC0415
     from ci.provider import detect  # noqa: PLC0415
 
@@ -43,6 +44,12 @@ def lint(  # noqa: PLR0917  # typer makes options of them
         environ=os.environ,
         fix=fix,
     )
+    kept = (records or checkout.folder / package.records).resolve()
+    unwritten = linting.why_no_record(
+        wanted, kept, named=records is not None, ours=checkout.settings.path is not None
+    )
+    if not unwritten:
+        forget_record(kept, LINT)
     linted = linting.lint(wanted, echo)
     for line in show.looked_lines(linted.looked):
         echo(line)
@@ -55,15 +62,9 @@ def lint(  # noqa: PLR0917  # typer makes options of them
         root = Path(workspace).resolve() if workspace else None
         for line in show.github_commands(linted.findings, checkout.folder, root):
             typer.echo(line, err=as_json)
-    unwritten = linting.record(
-        wanted,
-        linted,
-        project=checkout.name,
-        records=(records or checkout.folder / package.records).resolve(),
-        named=records is not None,
-        ours=checkout.settings.path is not None,
-    )
     if unwritten:
         echo(unwritten)
+    else:
+        linting.record(wanted, linted, project=checkout.name, records=kept)
     if linted.findings:
         raise typer.Exit(EXIT_TEST_FAILED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from ci.package.bed import Bed, emulate, lay, refuse_without_torch, take_sources
 from ci.package.junit import Counts, read_counts
 from ci.package.lint.text import harmless
 from ci.package.needs import paths_in, unit_arguments
-from ci.package.records import UNIT, Record, write_record
+from ci.package.records import UNIT, Record, forget_record, write_record
 from ci.package.wiring import Bench
 from ci.process import signal_name, stream_command
 from test_selection.files import write_text
@@ -110,18 +109,26 @@ def run_unit(
     """
     work = bench.settings.state_dir / "package" / "unit" / bench.project.canonical
     work.mkdir(parents=True, exist_ok=True)
-    junit = bench.records / JUNIT_FILE
-    junit.unlink(missing_ok=True)
+    if not given:
+        forget_record(bench.records, UNIT)
+        (bench.records / JUNIT_FILE).unlink(missing_ok=True)
     try:
         with FileLock(work / "lock", timeout=0):
             outcome = _run(bench, work, environ, given, keep=keep, say=say)
-            if (work / JUNIT_FILE).is_file():
-                written = (work / JUNIT_FILE).read_text(encoding="utf-8", errors="replace")
-                write_text(junit, written)
+            if not given:
+                _record(bench, outcome, work / JUNIT_FILE)
     except Timeout as error:
         raise RunInUseError(
             "this project's tests run already", where=work, remedy="wait for their end"
         ) from error
+    if given:
+        say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
+    return outcome
+
+
+def _record(bench: Bench, outcome: Outcome, junit: Path) -> None:
+    if junit.is_file():
+        write_text(bench.records / JUNIT_FILE, junit.read_text(encoding="utf-8", errors="replace"))
     source = bench.project.source
     write_record(
         bench.records,
@@ -134,7 +141,6 @@ def run_unit(
             details=outcome.as_json(),
         ),
     )
-    return outcome
 
 
 def _run(
@@ -217,6 +223,6 @@ def _pytest(
             env={**bed.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         )
     except CommandError as error:
-        shutil.rmtree(junit, ignore_errors=True)
+        junit.unlink(missing_ok=True)
         return None, error.what
     return code, ""

@@ -112,15 +112,11 @@ def chosen_linters(only: Sequence[str], skip: Sequence[str]) -> list[Linter]:
     return [one for one in LINTERS if one.name not in skip and (not only or one.name in only)]
 
 
-def record(
-    wanted: Wanted, linted: Linted, *, project: str, records: Path, named: bool, ours: bool
-) -> str | None:
-    """Write the record of a lint; why there is none, where there is none.
+def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> str:
+    """Why no record is to be written; empty where one is.
 
     Args:
-        wanted: what was linted.
-        linted: what came of it.
-        project: its name.
+        wanted: what is linted.
         records: folder of records.
         named: whether somebody named that folder.
         ours: whether the project has settings of this package, so that its gates will ask.
@@ -129,6 +125,18 @@ def record(
         return "no record: --only looks at a part"
     if not named and not ours and not records.parent.is_dir():
         return f"no record: {records.parent} is not there, and a foreign checkout stays as it is (--records)"
+    return ""
+
+
+def record(wanted: Wanted, linted: Linted, *, project: str, records: Path) -> None:
+    """Write the record of a lint.
+
+    Args:
+        wanted: what was linted.
+        linted: what came of it.
+        project: its name.
+        records: folder of records.
+    """
     source = read_source(wanted.folder)
     write_record(
         records,
@@ -146,7 +154,6 @@ def record(
             },
         ),
     )
-    return None
 
 
 def _check(
