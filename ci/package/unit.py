@@ -21,9 +21,9 @@ from ci.errors import (
 )
 from ci.package.bed import Bed, emulate, lay, refuse_without_torch, take_sources_away
 from ci.package.junit import Counts, read_counts
-from ci.package.lint.text import harmless
 from ci.package.needs import paths_in, unit_arguments
 from ci.package.records import UNIT, Record, forget_record, write_record
+from ci.package.text import harmless, harmless_line
 from ci.package.wiring import Bench
 from ci.process import signal_name, stream_command
 from test_selection.files import write_text
@@ -218,7 +218,7 @@ def _pytest(
         code = stream_command(
             words,
             timeout_s=timeout_s,
-            line=lambda text: say(harmless(text)),
+            line=lambda text: say(harmless_line(text)),
             cwd=bed.tree,
             env={**bed.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         )

@@ -13,8 +13,8 @@ from ci.package.lint.findings import Finding
 from ci.package.lint.linters import Linter, Words
 from ci.package.lint.own_config import OwnConfig
 from ci.package.lint.parsers import UNREADABLE
-from ci.package.lint.text import harmless
 from ci.package.lint.tools import Tool
+from ci.package.text import harmless, harmless_line
 from ci.process import LAST_LINES, finish_command, signal_name
 
 # Of one command line; Linux takes 2 MiB, of which the environment is a part.
@@ -164,7 +164,7 @@ def _named(findings: Sequence[Finding], part: Part, folder: Path) -> Iterator[Fi
 
 def _broke(linter: Linter, part: Part, what: str, said: bytes) -> LinterError:
     lines = os.fsdecode(said).strip().splitlines()[-LAST_LINES:]
-    tail = "".join(f"\n  {harmless(line)}" for line in lines)
+    tail = "".join(f"\n  {harmless_line(line)}" for line in lines)
     files = harmless(part.files[0].path) if len(part.files) == 1 else f"{len(part.files)} files"
     return LinterError(
         f"{what}, looking at {files}{tail}",

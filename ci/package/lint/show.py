@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci.live.github import MAX_ANNOTATIONS, command
 from ci.package.lint.findings import Finding, by_linter
-from ci.package.lint.text import harmless
+from ci.package.text import harmless
 from ci.report.text import counted, one_line
 
 
