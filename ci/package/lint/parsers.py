@@ -43,7 +43,7 @@ def ruff(name: str) -> Parser:
 
 
 def codespell(stdout: bytes, _: bytes) -> list[Finding]:
-    """Lines such as `./a.py:3: teh ==> the`; others say which configuration was read."""
+    """Lines such as `./a.py:3: wrong ==> right`; others say which configuration was read."""
     found = []
     for text in os.fsdecode(stdout).split("\n"):
         if (match := _SPELLING.fullmatch(text)) is None:
