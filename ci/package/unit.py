@@ -170,27 +170,28 @@ def _run(
     # The device is there before any test file is imported, as a card's back end is.
     plugin = ["-p", _DEVICE_PLUGIN] if tests.emulated else []
     code, problem = _pytest(bed, work / JUNIT_FILE, [*plugin, *arguments], tests.timeout_s, say)
+    counts, unreadable = None, ""
     try:
         counts = read_counts(work / JUNIT_FILE)
     except BadFileError as error:
-        counts = None
-        problem = problem or error.what
+        unreadable = error.what
     return Outcome(
         counts=counts,
         pytest_code=code,
-        problem=problem_of(code, counts, problem),
+        problem=problem_of(code, counts, problem, unreadable),
         arguments=tuple(arguments),
         emulated=tests.emulated,
     )
 
 
-def problem_of(code: int | None, counts: Counts | None, problem: str) -> str:
+def problem_of(code: int | None, counts: Counts | None, problem: str = "", unreadable: str = "") -> str:
     """Why tests neither passed nor failed; empty where they did one of both.
 
     Args:
         code: what pytest ended with; None: it was ended.
         counts: what its results say; None: there are none.
-        problem: what is known already.
+        problem: why pytest did not come to its own end.
+        unreadable: why there are no results.
     """
     if problem:
         return problem
@@ -199,7 +200,7 @@ def problem_of(code: int | None, counts: Counts | None, problem: str) -> str:
     if code not in {EXIT_OK, EXIT_TEST_FAILED}:
         return _WHY.get(code or 0, f"pytest ended with code {code}")
     if counts is None or not counts.ran:
-        return "no test ran"
+        return unreadable or "no test ran"
     if (code == EXIT_TEST_FAILED) != bool(counts.failed):
         return f"pytest ended with code {code}, and its results hold {counts.failed} failed tests"
     return ""

@@ -43,6 +43,11 @@ def test_an_end_that_is_neither_passed_nor_failed_is_incomplete(
     assert bool(ended.problem) == bool(said)
 
 
+def test_results_that_are_missing_are_named_where_nothing_else_says_why() -> None:
+    assert problem_of(0, None, unreadable="unit.xml is gone") == "unit.xml is gone"
+    assert problem_of(-6, None, unreadable="unit.xml is gone") == "the tests' process was ended by SIGABRT"
+
+
 def test_tests_that_were_ended_are_incomplete_and_say_why() -> None:
     ended = outcome(None, None, "took longer than 5 s: pytest")
     assert ended.exit_code == EXIT_INCOMPLETE
