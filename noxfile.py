@@ -71,7 +71,7 @@ def pytorch(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def unit(session: nox.Session) -> None:
-    """A project's tests that need no device; `-- PROJECT [ARGS OF PYTEST]` for another one than this."""
+    """A project's tests that need no device; `-- PROJECT -- ARGS OF PYTEST` for others."""
     install(session, "-e", ".[package]")
     run_keeping_code(session, "spyre-ci", "package", "unit", *with_project(session))
 
