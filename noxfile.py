@@ -43,17 +43,15 @@ def heavy(session: nox.Session) -> None:
 
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
-    """Format, rules, types, workflow files and the package's metadata; `-- --fix` mends what it can."""
+    """Every linter, types and the repository; `-- --fix` mends what it can; `-- PROJECT` lints another."""
+    if names_project(session):
+        install(session, "-e", ".[package]")
+        run_keeping_code(session, "spyre-ci", "package", "lint", *with_project(session))
+        return
     # With torch and what tests import: their types are part of what is checked.
     install(session, "-e", TESTED, groups=("lint", "test", "fuzz"))
-    fix = "--fix" in session.posargs
-    session.run("ruff", "format", *([] if fix else ["--check"]), ".")
-    session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+    run_keeping_code(session, "spyre-ci", "package", "lint", ".", *session.posargs)
     session.run("mypy")
-    session.run("shellcheck", ".ci/run", "ci/image/templates/entry.sh")
-    session.run(
-        "hadolint", "images/hud/Containerfile", *sorted(map(str, Path("tests/golden/image").iterdir()))
-    )
     session.run("python", "scripts/check_repository.py")
 
 
@@ -69,6 +67,20 @@ def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
     install(session, "-e", ".[torch]")
     run_keeping_code(session, "spyre-ci", "pytorch", *session.posargs)
+
+
+@nox.session(default=False)
+def unit(session: nox.Session) -> None:
+    """A project's tests that need no device; `-- PROJECT -- ARGS OF PYTEST` for others."""
+    install(session, "-e", ".[package]")
+    run_keeping_code(session, "spyre-ci", "package", "unit", *with_project(session))
+
+
+@nox.session(default=False)
+def device(session: nox.Session) -> None:
+    """A project's tests that need cards, by the runner; `-- PROJECT` for another one than this."""
+    install(session, "-e", ".[torch,package]")
+    run_keeping_code(session, "spyre-ci", "package", "device", *with_project(session))
 
 
 @nox.session(default=False)
@@ -107,6 +119,19 @@ def report(session: nox.Session) -> None:
     """Post the report that another CI handed over in SPYRE_CI_REPORT, with this job's own token."""
     install(session, "-e", ".")
     run_keeping_code(session, "spyre-ci", "hud", "forward", *session.posargs)
+
+
+def names_project(session: nox.Session) -> bool:
+    """Whether the arguments begin with the folder of a project: another than this one."""
+    return bool(session.posargs) and not session.posargs[0].startswith("-")
+
+
+def with_project(session: nox.Session) -> list[str]:
+    """The arguments, with the project's folder as whoever called nox means it: from where he stands."""
+    if not names_project(session):
+        return [".", *session.posargs]
+    folder, *others = session.posargs
+    return [str(Path(session.invoked_from, folder)), *others]
 
 
 def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ()) -> None:

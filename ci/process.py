@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -68,6 +69,64 @@ def run_command(
         tail = "\n".join(f"  | {line}" for line in (stderr or stdout).splitlines()[-LAST_LINES:])
         raise CommandError(f"ended with code {process.returncode}: {quoted}\n{tail}".rstrip(), remedy=remedy)
     return stdout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A command that came to its end.
+
+    Attributes:
+        code: its exit code; below 0 a signal's number.
+        stdout: what it printed, as bytes: names of files need not be text.
+        stderr: what else it said.
+    """
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+def finish_command(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run a command to its end, whatever code it ends with: for those whose codes say what they found.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        timeout_s: seconds after which the whole process group is killed.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+
+    Raises:
+        CommandError: it cannot be started, or took too long.
+    """
+    words = [str(word) for word in argv]
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise CommandError(
+            f"{words[0]!r} cannot be started: {error.strerror}", remedy=f"install {words[0]}"
+        ) from error
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"took longer than {timeout_s:g} s: {words[0]}") from error
+    finally:
+        kill_group(process.pid)
+        process.wait()
+    return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
 
 
 def stream_command(

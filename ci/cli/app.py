@@ -16,6 +16,7 @@ from ci.cli import config, history, quarantine, scope, select, simulate, steps, 
 from ci.cli.flakes import flakes
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
+from ci.cli.package_device import device
 from ci.cli.pytorch import pytorch
 from ci.cli.replay import replay
 from ci.config import load_settings
@@ -66,6 +67,7 @@ app.command()(replay)
 app.add_typer(scope.app, name="scope")
 app.add_typer(hud_app, name="hud")
 app.add_typer(image_app, name="image")
+package_app.command()(device)
 app.add_typer(package_app, name="package")
 app.add_typer(history.app, name="history")
 app.command()(flakes)

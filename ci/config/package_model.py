@@ -88,6 +88,10 @@ class Lint(Section):
     """Which linters look at a project."""
 
     skip: list[str] = Field(default_factory=list, description="linters, by name, that do not")
+    containerfiles: list[Line] = Field(
+        default_factory=list,
+        description="globs of Containerfiles whose names do not say so, from the project's folder",
+    )
     timeout_s: Seconds = Field(default=600, description="after which a linter is ended")
 
 

@@ -11,10 +11,14 @@ import typer
 from ci.package import release_cli
 from ci.package.extra import extra
 from ci.package.flags import AsJson, Dist, ForIndex, ProjectFolder, Records
+from ci.package.lint_cli import lint
 from ci.package.publish_cli import promote, publish
+from ci.package.unit_cli import unit
 
 # What builds is imported late: its libraries take a part of a second, which every verb would pay.
 app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
+app.command()(lint)
+app.command()(unit)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -116,10 +117,31 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
             where=folder,
             remedy="name the folder of a project that pip can build",
         )
+    content = _pyproject(path)
+    name = _name(content, path)
+    return Project(
+        folder=folder.resolve(), name=name, pyproject=content, source=read_source(folder, tag_prefix)
+    )
+
+
+def project_name(path: Path) -> str:
+    """The name that a pyproject.toml gives its project.
+
+    Raises:
+        BadFileError: it cannot be read or names no project.
+        FileNotFoundError: it is not there.
+    """
+    return _name(_pyproject(path), path)
+
+
+def _pyproject(path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadFileError(f"is not TOML: {error}", where=path, remedy="mend it there") from error
+
+
+def _name(content: Mapping[str, Any], path: Path) -> str:
     name = content.get("project", {}).get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadFileError(
@@ -127,9 +149,7 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
             where=path,
             remedy='give it one of letters, digits, ".", "-" and "_"',
         )
-    return Project(
-        folder=folder.resolve(), name=name, pyproject=content, source=read_source(folder, tag_prefix)
-    )
+    return name
 
 
 def read_source(folder: Path, tag_prefix: str = "v") -> Source:
@@ -192,5 +212,7 @@ def _git(folder: Path, *words: str) -> str:
     return run_command(
         ["git", "-C", folder, *words],
         timeout_s=_GIT_TIMEOUT_S,
+        # `git status` would write the index anew, and looking at a checkout changes nothing there.
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         remedy="check that git can read the checkout",
     )

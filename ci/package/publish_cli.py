@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,41 +15,28 @@ import typer
 from ci.config import Settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Index
-from ci.errors import EXIT_TEST_FAILED, MissingInputError, SpyreCiError, UsageError
+from ci.errors import MissingInputError, UsageError
 from ci.package.extra import extra
 from ci.package.flags import AsJson, Dist, IndexName, ProjectFolder, Records
 
 if TYPE_CHECKING:
+    from ci.package.artifacts import Artifact
     from ci.package.publishing import Gate, Publisher
+    from ci.package.release import Ground
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask everything, and upload nothing.")]
 
 
-class ShutGateError(SpyreCiError):
-    """Nothing says that what an index asks for is green."""
-
-    exit_code = EXIT_TEST_FAILED
-
-
-def gate_of(records: Path, project: str, commit: str) -> Gate:  # noqa: ARG001  # what judging them takes
+def gate_of(ground: Ground) -> Gate:
     """What is asked before anything is uploaded; raises where it is shut.
 
-    This is the one place where gates are opened. As long as nobody judges them here, they are shut for every
-    index that has one.
-
     Args:
-        records: folder of what each step noted.
-        project: its canonical name.
-        commit: that is published.
+        ground: what gates are judged on.
     """
+    from ci.package.release import pass_gate  # noqa: PLC0415
 
-    def ask(name: str, index: Index, artifacts: object) -> None:  # noqa: ARG001  # the gate's own signature
-        if index.gate != "none":
-            raise ShutGateError(
-                f"nothing says that the gate `{index.gate}` is open",
-                where=name,
-                remedy="publish to an index without a gate",
-            )
+    def ask(name: str, index: Index, artifacts: Sequence[Artifact]) -> None:
+        pass_gate(ground, name, index.gate, artifacts)
 
     return ask
 
@@ -74,6 +61,7 @@ def publish(  # noqa: PLR0917  # typer makes options of them
         from ci.package.artifacts import artifacts_in  # noqa: PLC0415
         from ci.package.publishing import Release  # noqa: PLC0415
         from ci.package.records import VERIFY, read_record  # noqa: PLC0415
+        from ci.package.release import ground_of  # noqa: PLC0415
         from ci.package.wiring import bench_of, index_of  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
@@ -90,7 +78,7 @@ def publish(  # noqa: PLR0917  # typer makes options of them
             *fitness.taken_by(artifacts, index, target),
         ],
     )
-    gate = gate_of(bench.records, project.canonical, project.source.commit)
+    gate = gate_of(ground_of(bench))
     publisher = _publisher(
         bench.settings, index, target, checkout=project.folder, records=bench.records, gate=gate
     )
@@ -123,6 +111,7 @@ def promote(  # noqa: PLR0917  # typer makes options of them
         from ci.package import fitness, promoting  # noqa: PLC0415
         from ci.package.asking import Asker  # noqa: PLC0415
         from ci.package.publishing import Release  # noqa: PLC0415
+        from ci.package.release import Ground  # noqa: PLC0415
         from ci.package.wiring import index_of  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
@@ -135,7 +124,7 @@ def promote(  # noqa: PLR0917  # typer makes options of them
     folder = (records or Path.cwd() / settings.model.package.records).resolve()
     known = promoting.from_release(release_file) if release_file else promoting.from_note(folder, stage)
     promoting.refuse_other(known, version, project)
-    gate = gate_of(folder, known.project, known.commit)
+    gate = gate_of(Ground(model=settings.model, records=folder, commit=known.commit))
     publisher = _publisher(settings, target, index, checkout=Path.cwd(), records=folder, gate=gate)
     asker = Asker(name=stage, index=source)
     with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:

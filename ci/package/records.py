@@ -51,6 +51,11 @@ def write_record(folder: Path, record: Record) -> Path:
     return path
 
 
+def forget_record(folder: Path, step: str) -> None:
+    """Delete a step's record before the step is made again: if that broke, the old would still pass."""
+    (folder / f"{step}.json").unlink(missing_ok=True)
+
+
 def read_record(folder: Path, step: str) -> Record:
     """The record of a step.
 

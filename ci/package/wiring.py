@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import typer
+from packaging.utils import canonicalize_name
 
 from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Index, Package
-from ci.errors import MissingInputError, UsageError
+from ci.errors import BadFileError, MissingInputError, UsageError
 from ci.package.environment import fitting, torch_pin
-from ci.package.project import Project, read_project
+from ci.package.project import PYPROJECT, Project, project_name, read_project
 from ci.package.versions import version_to_build
 
 
@@ -65,6 +66,21 @@ def read_named(path: Path, flag: str) -> bytes:
     return path.read_bytes()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A folder of sources, whether or not it can be built.
+
+    Attributes:
+        folder: of it.
+        name: as indexes spell it, or the folder's where pyproject.toml has none.
+        settings: its own, or those that were named.
+    """
+
+    folder: Path
+    name: str
+    settings: Settings
+
+
 def echo(line: str) -> None:
     """A line for people, beside what machines read."""
     typer.echo(line, err=True)
@@ -86,9 +102,7 @@ def bench_of(
     Raises:
         SpyreCiError: the settings or the project cannot be read.
     """
-    given = settings_from_context(ctx)
-    named = ctx.find_root().params.get("config_file")
-    settings = given if named else load_settings(path=None, environ=os.environ, flags={}, cwd=folder)
+    settings = settings_of(ctx, folder)
     package = settings.model.package
     project = read_project(folder, tag_prefix=package.tag_prefix)
     return Bench(
@@ -113,6 +127,33 @@ def index_of(package: Package, name: str, *, where: str = "--index") -> Index:
             remedy=f"known: {', '.join(known)}; others belong to package.indexes",
         )
     return known[name]
+
+
+def checkout_of(ctx: typer.Context, folder: Path) -> Checkout:
+    """A folder of sources that may be no project that can be built.
+
+    Raises:
+        MissingInputError: there is no such folder.
+        SpyreCiError: its settings cannot be read.
+    """
+    if not folder.is_dir():
+        raise MissingInputError("there is no such folder", where=folder, remedy="name a checkout")
+    try:
+        name: str = canonicalize_name(project_name(folder / PYPROJECT))
+    except (BadFileError, FileNotFoundError):
+        name = folder.resolve().name
+    return Checkout(folder=folder.resolve(), name=name, settings=settings_of(ctx, folder))
+
+
+def settings_of(ctx: typer.Context, folder: Path) -> Settings:
+    """The settings that `--config` names, else those of the project.
+
+    Raises:
+        SpyreCiError: they cannot be read.
+    """
+    given = settings_from_context(ctx)
+    named = ctx.find_root().params.get("config_file")
+    return given if named else load_settings(path=None, environ=os.environ, flags={}, cwd=folder)
 
 
 def version_of(bench: Bench, *, local: bool) -> str:

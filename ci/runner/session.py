@@ -13,6 +13,8 @@ import pytest
 from ci.runner.instantiation import Parts, parts_of
 from test_selection.ids import canonical_id, resolve_clashes
 
+# Set where the conftest.py files of the tests' folder count.
+OWN_CONFTEST = "SPYRE_CI_OWN_CONFTEST"
 # A module that other test files import may hold thousands of generated tests; names suffice.
 # The last two turn what Python prints by itself into warnings, and collect garbage five times at the end.
 _WITHOUT = (
@@ -23,8 +25,9 @@ _WITHOUT = (
 def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) -> int:
     """Run pytest on one file.
 
-    The tree's own conftest.py and ini file are left alone: they belong to another pytest and report
-    elsewhere. Output is not captured by pytest but goes to the worker's log, where it outlives a crash.
+    PyTorch's own conftest.py and ini file are left alone: they belong to another pytest and report
+    elsewhere; the conftest.py files of other projects count. Output is not captured by pytest but goes to
+    the worker's log, where it outlives a crash.
 
     Args:
         tests: the folder the file is named relative to; it becomes the working folder.
@@ -44,7 +47,7 @@ def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) ->
             sys.path.insert(0, str(folder))
     arguments = [
         *(f"-pno:{name}" for name in _WITHOUT),
-        "--noconftest",
+        *([f"--confcutdir={tests}"] if os.environ.get(OWN_CONFTEST) else ["--noconftest"]),
         f"-c{os.devnull}",
         f"--rootdir={tests}",
         "--import-mode=prepend",

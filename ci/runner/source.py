@@ -25,6 +25,8 @@ MAX_ARCHIVE_FILES = 200_000
 # What the unpackers raise for a damaged, encrypted or exotic archive.
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 _EXOTIC = (ValueError, RuntimeError)
+# In a tree that stands for a project of its own: the conftest.py files of its tests count.
+PROJECT_FILE = ".spyre-ci-project"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -37,12 +39,14 @@ class Source:
         tests: the folder test files are named relative to.
         version: PyTorch's version as the tree states it; empty where it does not.
         sha: the exact Git SHA, or `<version>+sha256.<hash>` of a tree without Git.
+        own_conftest: whether the tree's conftest.py files count; PyTorch's belong to another pytest.
     """
 
     where: str | None
     tests: Path
     version: str
     sha: str
+    own_conftest: bool = False
 
 
 def op_suite(version: str) -> Source:
@@ -89,7 +93,13 @@ def _tree(root: Path, where: str) -> Source:
     version = (
         version_file.read_text(encoding="utf-8", errors="replace").strip() if version_file.is_file() else ""
     )
-    return Source(where=where, tests=tests, version=version, sha=_sha(root, tests, version))
+    return Source(
+        where=where,
+        tests=tests,
+        version=version,
+        sha=_sha(root, tests, version),
+        own_conftest=(root / PROJECT_FILE).is_file(),
+    )
 
 
 def _sha(root: Path, tests: Path, version: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import ci
@@ -17,22 +16,15 @@ from ci.runner.child import default_start_method
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache, collection_key
 from ci.runner.installed import installed_torch
+from ci.runner.session import OWN_CONFTEST
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
+from ci.withheld import without_job_secrets
 from test_selection.catalog import write_catalog
 from test_selection.ids import file_of
 from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
-
-# Of the job's environment, what tests have no business with: tokens, and the files by which GitHub is told
-# what later steps find in their environment and path.
-WITHHELD = (
-    "SPYRE_CI_HUD_TOKEN", "SPYRE_CI_HUD_HMAC_SECRET", "SPYRE_CI_GITHUB_TOKEN", "SPYRE_CI_CLICKHOUSE_PASSWORD",
-    "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "ACTIONS_*", "GITHUB_TOKEN", "GH_TOKEN",
-    "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
-    "TWINE_*", "AWS_*",
-)  # fmt: skip
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -61,19 +53,6 @@ def noted_source(context: Context, folder: RunFolder) -> Source | None:
     return resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
 
 
-def without_job_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment for tests, which a pull request brings: no tokens, and no files that steer the job.
-
-    The same user's processes can still be looked into, so a job that runs strangers' tests should hold no
-    secret it can do without.
-    """
-    return {
-        name: value
-        for name, value in environ.items()
-        if not any(fnmatchcase(name, pattern) for pattern in WITHHELD)
-    }
-
-
 def worker_environment(context: Context, source: Source) -> dict[str, str]:
     """The environment of every process that imports tests."""
     device = context.settings.model.device
@@ -84,6 +63,7 @@ def worker_environment(context: Context, source: Source) -> dict[str, str]:
         **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),
         "PYTHONPATH": os.pathsep.join(path),
         "TORCH_ROOT": str(source.tests.parent),
+        **({OWN_CONFTEST: "1"} if source.own_conftest else {}),
         # Plugins of the user's environment would run inside PyTorch's tests.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         # Sets of text have the same order in every process, and so have the ids made from them.

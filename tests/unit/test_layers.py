@@ -11,7 +11,7 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.findings": 1, "ci.interrupts": 1,
     "ci.process": 1,
-    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1,
+    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.withheld": 1,
     "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.package": 2, "ci.report": 2,
     "ci.runner": 2,
     "ci.steps": 3,
@@ -37,6 +37,11 @@ ACROSS = {
     ("ci.image", "ci.report.text"),
     # What a step says is kept from commanding a CI as what a test says is.
     ("ci.image", "ci.live.github"),
+    # What a linter or a test says of a project's files neither commands a CI nor a terminal.
+    ("ci.package", "ci.live.github"),
+    ("ci.package", "ci.report.text"),
+    # A project's device tests are put into a tree as the runner takes it.
+    ("ci.package", "ci.runner.source"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 

@@ -11,9 +11,10 @@ from ci.config import load_settings
 from ci.runner.collect import find_files
 from ci.runner.source import op_suite
 from ci.steps import collecting
-from ci.steps.collecting import huge_pages, wanted_files, without_job_secrets, worker_environment
+from ci.steps.collecting import huge_pages, wanted_files, worker_environment
 from ci.steps.context import Context
 from ci.steps.share import Share
+from ci.withheld import without_job_secrets
 from test_selection.ids import canonical_id
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ci.package.artifacts import sha256_of
+from ci.package.records import Record, write_record
 
-from .releases import Checkout, wheel
+from .releases import NAME, Checkout, wheel
 from .servers import Front
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
@@ -156,3 +157,18 @@ def test_a_release_is_never_skipped(checkout: Checkout) -> None:
     done = checkout.publish("--skip-existing-version")
     assert done.exit_code == 2
     assert "1.0 is no preview" in done.output
+
+
+def test_a_gate_opens_when_every_step_is_green(checkout: Checkout) -> None:
+    path = checkout.folder / "spyre-ci.yaml"
+    path.write_text(path.read_text().replace("gate: none", "gate: merge"))
+    checkout.commit()
+    checkout.verify()
+    assert checkout.publish("--dry-run").exit_code == 1
+    commit = checkout.git("rev-parse", "HEAD")
+    for step in ("lint", "unit", "build"):
+        write_record(
+            checkout.records, Record(step=step, project=NAME, commit=commit, passed=True, details={})
+        )
+    done = checkout.publish()
+    assert done.exit_code == 0, done.output

@@ -178,12 +178,12 @@ def test_an_index_that_nobody_knows_is_told_with_those_there_are(checkout: Check
     assert "known: testpypi, pypi, stage" in done.output
 
 
-def test_a_gate_that_nobody_opens_is_shut(checkout: Checkout) -> None:
+def test_a_gate_is_shut_while_a_step_is_not_green(checkout: Checkout) -> None:
     set_index(checkout, gate="merge")
     for words in ((), ("--dry-run",)):
         done = checkout.publish(*words)
         assert done.exit_code == 1
-        assert "nothing says that the gate `merge` is open" in done.output
+        assert "stage: the merge gate is shut lint: was not run" in done.output
 
 
 def test_no_command_line_shows_the_token_while_twine_uploads(checkout: Checkout, front: Front) -> None:

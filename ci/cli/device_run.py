@@ -1,0 +1,151 @@
+"""A run of a project's device tests: the main job over a view of the project, and the record of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from ci.config import Settings
+from ci.config.model import PyTorch
+from ci.errors import EXIT_OK, RunInUseError
+from ci.package.device_tests import View, installed_version, view_of
+from ci.package.records import DEVICE, Record, forget_record, write_record
+from ci.package.wiring import Bench
+from ci.resources import available_cores
+from ci.steps.context import Context
+from ci.steps.main_job import Outcome, Wanted, run_main_job
+from test_selection.files import read_json
+
+# Neither a share nor a lane's limits: a project's own tests all run.
+_ALL = 100.0
+_LANE = "weekly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the user asked for.
+
+    Attributes:
+        cards: how many; None: as the settings say.
+        retries: of what fails; None: as the settings say.
+        files: globs of test files; none: all.
+        keyword: over names of tests.
+        console: for people.
+        environ: the environment.
+    """
+
+    cards: int | None = None
+    retries: int | None = None
+    files: tuple[str, ...] = ()
+    keyword: str | None = None
+    console: Console
+    environ: Mapping[str, str]
+
+
+def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
+    """Run the tests that need cards; what is noted of it, the exit code included.
+
+    Raises:
+        UsageError: the project is not installed here, or has no such tests.
+        RunInUseError: they run already.
+        SpyreCiError: of the main job.
+    """
+    version = installed_version(bench.project)
+    whole = not (asked.files or asked.keyword)
+    if whole:
+        forget_record(bench.records, DEVICE)
+    work = bench.settings.state_dir / "package" / "device" / bench.project.canonical
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(work / "lock", timeout=0):
+            view = view_of(bench.project, bench.package.tests, work)
+            context = _context(settings_for(bench.settings, view, work, asked), asked)
+            context.say(f"tests of {bench.project.name}, of which {version} is installed here")
+            wanted = Wanted(
+                source=str(view.tree),
+                percent=_ALL,
+                files=asked.files or view.files,
+                keyword=asked.keyword,
+                lane=_LANE,
+            )
+            told = _told(run_main_job(context, wanted), version)
+    except Timeout as error:
+        raise RunInUseError(
+            "this project's device tests run already", where=work, remedy="wait for their end"
+        ) from error
+    if whole:
+        _record(bench, told)
+    else:
+        context.say("no record: --files and -k run a part")
+    return told
+
+
+def _context(settings: Settings, asked: Asked) -> Context:
+    return Context(
+        settings=settings,
+        environ=asked.environ,
+        clock=time.time,
+        monotonic=time.monotonic,
+        console=asked.console,
+        cores=available_cores(),
+    )
+
+
+def settings_for(settings: Settings, view: View, work: Path, asked: Asked) -> Settings:
+    """The settings of such a run: those of the project, but for what is about PyTorch's tests.
+
+    The HUD hears of PyTorch's tests alone, and so does their history.
+
+    Args:
+        settings: the project's.
+        view: its tests.
+        work: folder for what is kept between runs.
+        asked: flags.
+    """
+    model = settings.model
+    given = {"cards": asked.cards, "retries": asked.retries}
+    changed = model.model_copy(
+        update={
+            "runs": settings.resolve(model.runs) if settings.path else work / "runs",
+            "pytorch": PyTorch(rules=view.rules, ladder=work / "no-ladder.lock.gz"),
+            "report": model.report.model_copy(update={"endpoint": "none"}),
+            "history": model.history.model_copy(update={"path": work / "history.sqlite"}),
+            "run": model.run.model_copy(update={key: one for key, one in given.items() if one is not None}),
+        }
+    )
+    return replace(settings, model=changed)
+
+
+def _record(bench: Bench, told: Mapping[str, Any]) -> None:
+    source = bench.project.source
+    write_record(
+        bench.records,
+        Record(
+            step=DEVICE,
+            project=bench.project.canonical,
+            commit=source.commit,
+            dirty=source.dirty,
+            passed=told["exit_code"] == EXIT_OK,
+            details=told,
+        ),
+    )
+
+
+def _told(outcome: Outcome, version: str) -> dict[str, Any]:
+    """What the record says of a run."""
+    told: dict[str, Any] = {"version": version, "exit_code": outcome.exit_code, "run": None, "verdicts": {}}
+    if outcome.folder is None:
+        return told
+    summary = read_json(outcome.folder.summary, "summary")
+    return told | {
+        "run": outcome.folder.run,
+        "verdicts": summary["verdicts"],
+        "planned": summary["planned"],
+        "collect_errors": summary["collect_errors"],
+    }

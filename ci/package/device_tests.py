@@ -1,0 +1,158 @@
+"""A project's tests that need a card, as a tree the runner takes: a folder `test/`, rules of what runs."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import yaml
+
+from ci.config.package_model import PackageTests
+from ci.errors import MissingInputError, UsageError
+from ci.package.export import export
+from ci.package.project import Project
+from ci.runner.source import PROJECT_FILE
+
+_FOLDERS = ("tests", "test")
+_RULES = "rules.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which of a project's tests need a card.
+
+    Attributes:
+        base: the folder of the project that becomes `test/`; empty: all of it.
+        files: globs of test files in it; none: all.
+        marker: the marker that tests carry; empty: all that are chosen.
+    """
+
+    base: str
+    files: tuple[str, ...] = ()
+    marker: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A project as the runner takes it.
+
+    Attributes:
+        tree: holds `test/`.
+        rules: the scope's file: what of it runs.
+        files: globs of test files.
+    """
+
+    tree: Path
+    rules: Path
+    files: tuple[str, ...]
+
+
+def choose(tests: PackageTests, is_folder: Callable[[str], bool], exists: Callable[[str], bool]) -> Choice:
+    """Which tests of a project need a card: those of the settings, else tests/device, else by marker.
+
+    Args:
+        tests: the settings.
+        is_folder: whether the project has a folder.
+        exists: whether it has a file or folder.
+
+    Raises:
+        MissingInputError: what the settings name is not there.
+        UsageError: there are no tests.
+    """
+    named = [os.path.normpath(one) for one in tests.device] or [
+        one for one in ["tests/device"] if is_folder(one)
+    ]
+    for one in named:
+        if not exists(one) or one.startswith(("..", "/")):
+            raise MissingInputError(
+                f"the project has no {one!r}", where="package.tests.device", remedy="name folders and files"
+            )
+    if named:
+        base = _base(named, is_folder)
+        return Choice(base=base, files=tuple(_glob(one, base, is_folder) for one in named))
+    folder = next((name for name in _FOLDERS if is_folder(name)), None)
+    if folder is None:
+        raise UsageError(
+            "the project has no folder tests or test",
+            where="package.tests.device",
+            remedy="set it to the tests that need a card",
+        )
+    return Choice(base=folder, marker=tests.device_marker)
+
+
+def _base(named: Sequence[str], is_folder: Callable[[str], bool]) -> str:
+    """The folder that is `test/`: tests or test where all are below, so that what they share is there."""
+    for folder in _FOLDERS:
+        if all(one == folder or one.startswith(f"{folder}/") for one in named):
+            return folder
+    common = os.path.commonpath(named)
+    return common if is_folder(common) else os.path.dirname(common)  # noqa: PTH120  # of no path on disk
+
+
+def _glob(named: str, base: str, is_folder: Callable[[str], bool]) -> str:
+    below = os.path.relpath(named, base or ".")
+    if not is_folder(named):
+        return glob.escape(below)
+    return "*" if below == "." else f"{glob.escape(below)}/*"
+
+
+def view_of(project: Project, tests: PackageTests, work: Path) -> View:
+    """Make the view, in place of an earlier one.
+
+    Args:
+        project: the checkout.
+        tests: the settings.
+        work: a folder for it.
+
+    Raises:
+        SpyreCiError: of `choose` and `export`.
+    """
+    sources, tree = work / "sources", work / "tree"
+    for folder in (sources, tree):
+        shutil.rmtree(folder, ignore_errors=True)
+    export(project, sources)
+    choice = choose(tests, lambda name: (sources / name).is_dir(), lambda name: (sources / name).exists())
+    tree.mkdir()
+    shutil.rmtree(sources / ".git")
+    (sources / choice.base).rename(tree / "test")
+    shutil.rmtree(sources, ignore_errors=True)
+    (tree / PROJECT_FILE).write_text(f"{project.canonical}\n", encoding="utf-8")
+    rules = work / _RULES
+    rules.write_text(rules_text(choice.marker), encoding="utf-8")
+    return View(tree=tree, rules=rules, files=choice.files)
+
+
+def rules_text(marker: str) -> str:
+    """The scope's rules: every test, or those with a marker."""
+    rest = {"code": "project", "text": "a test of the project"}
+    if not marker:
+        return yaml.safe_dump({"rules": [{**rest, "verdict": "in"}]})
+    marked = {
+        "code": "device-marker",
+        "text": "carries the marker of tests that need a card",
+        "verdict": "in",
+        "marker": marker,
+    }
+    rest = {"code": "no-device", "text": "needs no card", "verdict": "out"}
+    return yaml.safe_dump({"rules": [marked, rest]}, sort_keys=False)
+
+
+def installed_version(project: Project) -> str:
+    """The version of the project where the runner's workers import it.
+
+    Raises:
+        UsageError: it is not installed there.
+    """
+    try:
+        return version(project.canonical)
+    except PackageNotFoundError as error:
+        raise UsageError(
+            f"{project.name} is not installed beside spyre-ci, whose workers run the tests",
+            where=project.folder,
+            remedy="install what is to be tested there: pip install dist/*.whl",
+        ) from error

@@ -1,0 +1,118 @@
+"""The files of a checkout that linters may look at: Git's, without what is ignored; nothing is written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ci.errors import MissingInputError
+from ci.process import finish_command
+
+_GIT_TIMEOUT_S = 300
+HEAD_BYTES = 8192
+# Of a checkout without Git.
+_LEFT_OUT = {
+    ".git", ".hg", ".svn", "__pycache__", ".nox", ".tox", ".venv", "venv", "node_modules", "build", "dist",
+    ".spyre-ci", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A regular file of the project.
+
+    Attributes:
+        path: relative to the project; bytes that are no UTF-8 are surrogates, as Python has file names.
+        head: its first bytes.
+    """
+
+    path: str
+    head: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """Without its folder."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        """What follows the last dot of its name, with the dot; empty where there is none."""
+        stem, dot, last = self.name.rpartition(".")
+        return f".{last}" if dot and stem else ""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it is no text, as Git and grep decide it."""
+        return b"\0" in self.head
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether its name could be taken for something else where a linter prints it in a line."""
+        return not self.path.isprintable()
+
+
+def files_of(folder: Path) -> tuple[File, ...]:
+    """Every regular file of a checkout, by name: tracked, and new ones that are not ignored.
+
+    Links are left out: what they lead to is looked at by its own name, or is not the project's. So are
+    submodules, which are projects of their own.
+
+    Raises:
+        MissingInputError: there is none.
+        CommandError: git did not answer.
+    """
+    root = folder.resolve()
+    names = sorted(set(_listed(root)))
+    if not names:  # a folder that the repository around it ignores, or none of Git's
+        names = sorted(_walked(root))
+    found = tuple(filter(None, (_file(root, name) for name in names)))
+    if not found:
+        raise MissingInputError(
+            "there is no file to look at", where=folder, remedy="name the folder of a project"
+        )
+    return found
+
+
+def _listed(root: Path) -> Iterator[str]:
+    if not any((parent / ".git").exists() for parent in [root, *root.parents]):
+        return
+    words: list[str | Path] = ["git", "-C", root, "-c", "core.fsmonitor=false", "ls-files", "-z"]
+    ended = finish_command(
+        [*words, "--cached", "--others", "--exclude-standard", "--", "."],
+        timeout_s=_GIT_TIMEOUT_S,
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+    )
+    if ended.code:
+        said = os.fsdecode(ended.stderr).strip()
+        raise MissingInputError(
+            f"git cannot list the files: {said}", where=root, remedy="check that git can read the checkout"
+        )
+    yield from (os.fsdecode(name) for name in ended.stdout.split(b"\0") if name)
+
+
+def _walked(root: Path) -> Iterator[str]:
+    for top, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        yield from (os.path.relpath(os.path.join(top, name), root) for name in files)  # noqa: PTH118  # fast
+
+
+def _file(root: Path, name: str) -> File | None:
+    """A file; None where it is gone, no regular one, not readable, or reached through a link."""
+    path = root / name
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode) or not _is_real(path.parent):
+            return None
+        with path.open("rb") as stream:
+            return File(path=name, head=stream.read(HEAD_BYTES))
+    except OSError:
+        return None
+
+
+@cache
+def _is_real(folder: Path) -> bool:
+    """Whether no part of a folder's path is a link; the project's own was resolved before."""
+    return folder.resolve() == folder

@@ -1,0 +1,104 @@
+"""Showing findings: lines for people, annotations for GitHub Actions, JSON for machines; pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.live.github import MAX_ANNOTATIONS, command
+from ci.package.lint.findings import Finding, by_linter
+from ci.package.text import harmless
+from ci.report.text import counted, one_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a linter looked at.
+
+    Attributes:
+        files: how many.
+        version: of it; empty where it did not look.
+        why_not: why it did not look at what it could; empty where it did.
+    """
+
+    files: int
+    version: str = ""
+    why_not: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """For machines, and the record."""
+        told: dict[str, object] = {"files": self.files}
+        return told | ({"not_looked": self.why_not} if self.why_not else {"version": self.version})
+
+
+def lines(findings: Sequence[Finding]) -> list[str]:
+    """A line a finding, file by file, and one that counts them."""
+    return [*map(_line, sorted(findings)), summary(findings)]
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """How many there are, by linter, and how many of them `--fix` mends."""
+    if not findings:
+        return "nothing found"
+    several = ", ".join(f"{name} {count}" for name, count in by_linter(findings).items())
+    fixable = sum(one.fixable for one in findings)
+    mend = f"; --fix mends {fixable}" if fixable else ""
+    return f"{counted(len(findings), 'finding')}: {several}{mend}"
+
+
+def looked_lines(looked: Mapping[str, Looked]) -> list[str]:
+    """Which linters looked, and which did not, though there was something to look at."""
+    did = [
+        f"{name} {one.version} ({counted(one.files, 'file')})"
+        for name, one in looked.items()
+        if not one.why_not
+    ]
+    return [
+        *([f"looked: {', '.join(did)}"] if did else []),
+        *(f"not looked at: {name} {one.why_not}" for name, one in looked.items() if one.why_not),
+    ]
+
+
+def github_commands(findings: Sequence[Finding], folder: Path, workspace: Path | None) -> list[str]:
+    """Workflow commands that put findings beside the lines they are about, as many as GitHub shows.
+
+    Args:
+        findings: all of them.
+        folder: the project's.
+        workspace: the folder of the repository that GitHub checked out, which it names files from.
+    """
+    shown = sorted(findings)[:MAX_ANNOTATIONS]
+    below = folder.relative_to(workspace) if workspace and folder.is_relative_to(workspace) else Path()
+    told = [_annotation(one, below) for one in shown]
+    if len(findings) > len(shown):
+        more = len(findings) - len(shown)
+        told.append(command("notice", f"{counted(more, 'more finding')} without an annotation: see the log"))
+    return told
+
+
+def document(findings: Sequence[Finding], looked: Mapping[str, Looked]) -> str:
+    """All of it as JSON."""
+    content = {
+        "findings": [one.as_json() for one in sorted(findings)],
+        "linters": {name: one.as_json() for name, one in looked.items()},
+    }
+    # GitHub's runner reads standard output as well; in JSON the same character has another spelling.
+    return json.dumps(content, indent=1).replace("##[", "#\\u0023[")
+
+
+def _line(one: Finding) -> str:
+    place = "".join(f":{number}" for number in (one.line, one.column) if number)
+    rule = f"{one.linter} {one.rule}".strip()
+    return harmless(f"{one.path}{place}: {one.message} [{rule}]")
+
+
+def _annotation(one: Finding, below: Path) -> str:
+    given = {"file": one_line(str(below / one.path), 4000)}
+    if one.line:
+        given["line"] = str(one.line)
+    if one.line and one.column:
+        given["col"] = str(one.column)
+    given["title"] = one_line(f"{one.linter} {one.rule}".strip())
+    return command("error", one_line(one.message), **given)

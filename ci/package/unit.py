@@ -1,0 +1,229 @@
+"""`spyre-ci package unit`: a project's tests that need no device, against what was installed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ci.config.model import Device
+from ci.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    EXIT_TEST_FAILED,
+    EXIT_USAGE,
+    BadFileError,
+    CommandError,
+    RunInUseError,
+)
+from ci.package.bed import Bed, emulate, lay, refuse_without_torch, take_sources_away
+from ci.package.junit import Counts, read_counts
+from ci.package.needs import paths_in, unit_arguments
+from ci.package.records import UNIT, Record, forget_record, write_record
+from ci.package.text import harmless, harmless_line
+from ci.package.wiring import Bench
+from ci.process import signal_name, stream_command
+from test_selection.files import write_text
+
+JUNIT_FILE = "unit.xml"
+_DEVICE_PLUGIN = "ci.device.pytest_plugin"
+# pytest's exit codes that are no outcome of tests: see pytest.ExitCode.
+_INTERRUPTED, _INTERNAL, _USAGE, _NOTHING = 2, 3, 4, 5
+_WHY = {
+    _INTERRUPTED: "pytest stopped early: a file could not be collected, or the run was interrupted",
+    _INTERNAL: "pytest itself broke",
+    _USAGE: "pytest does not take its arguments",
+    _NOTHING: "no test was collected",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a project's tests.
+
+    Attributes:
+        counts: by outcome; None where there are no results.
+        pytest_code: what pytest ended with, below 0 a signal's number; None: it was ended.
+        problem: why this is neither a pass nor a failed test; empty where it is one.
+        arguments: what pytest was told.
+        emulated: whether the emulated device was there.
+    """
+
+    counts: Counts | None
+    pytest_code: int | None
+    problem: str = ""
+    arguments: tuple[str, ...] = ()
+    emulated: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        if self.pytest_code == _USAGE:
+            return EXIT_USAGE
+        if self.problem:
+            return EXIT_INCOMPLETE
+        return EXIT_TEST_FAILED if self.counts and self.counts.failed else EXIT_OK
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        told = [self.counts.line] if self.counts else []
+        return "; ".join([*told, *([self.problem] if self.problem else [])])
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines, and the record."""
+        return {
+            "counts": None if self.counts is None else self.counts.as_json(),
+            "pytest_exit_code": self.pytest_code,
+            "exit_code": self.exit_code,
+            "problem": self.problem,
+            "arguments": list(self.arguments),
+            "emulated": self.emulated,
+        }
+
+
+def run_unit(
+    bench: Bench,
+    environ: Mapping[str, str],
+    given: Sequence[str],
+    *,
+    keep: bool,
+    say: Callable[[str], None],
+) -> Outcome:
+    """Install the project, run its tests, and note what became of them.
+
+    Args:
+        bench: the project.
+        environ: the user's variables.
+        given: arguments of pytest.
+        keep: whether the environment of an earlier time is used again.
+        say: takes a line for people.
+
+    Raises:
+        RunInUseError: its tests run already.
+        NotInstalledError: it cannot be installed.
+        UsageError: there are no tests, or the emulated device is wanted without torch.
+    """
+    work = bench.settings.state_dir / "package" / "unit" / bench.project.canonical
+    work.mkdir(parents=True, exist_ok=True)
+    if not given:
+        forget_record(bench.records, UNIT)
+        (bench.records / JUNIT_FILE).unlink(missing_ok=True)
+    try:
+        with FileLock(work / "lock", timeout=0):
+            outcome = _run(bench, work, environ, given, keep=keep, say=say)
+            if not given:
+                _record(bench, outcome, work / JUNIT_FILE)
+    except Timeout as error:
+        raise RunInUseError(
+            "this project's tests run already", where=work, remedy="wait for their end"
+        ) from error
+    if given:
+        say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
+    return outcome
+
+
+def _record(bench: Bench, outcome: Outcome, junit: Path) -> None:
+    if junit.is_file():
+        write_text(bench.records / JUNIT_FILE, junit.read_text(encoding="utf-8", errors="replace"))
+    source = bench.project.source
+    write_record(
+        bench.records,
+        Record(
+            step=UNIT,
+            project=bench.project.canonical,
+            commit=source.commit,
+            dirty=source.dirty,
+            passed=outcome.exit_code == EXIT_OK,
+            details=outcome.as_json(),
+        ),
+    )
+
+
+def _run(
+    bench: Bench,
+    work: Path,
+    environ: Mapping[str, str],
+    given: Sequence[str],
+    *,
+    keep: bool,
+    say: Callable[[str], None],
+) -> Outcome:
+    tests = bench.package.tests
+    bed = lay(
+        bench.project,
+        work,
+        environ,
+        requirements=tests.requirements,
+        constraints=bench.constraints,
+        keep=keep,
+    )
+    arguments = unit_arguments(tests, bed.has, given)
+    take_sources_away(bed, bench.project, paths_in(arguments, bed.has), say)
+    if tests.emulated:
+        refuse_without_torch(bed)
+        device: Device = bench.settings.model.device
+        bed = emulate(bed, device.refuse_ops, device.refuse_dtypes)
+    # The device is there before any test file is imported, as a card's back end is.
+    plugin = ["-p", _DEVICE_PLUGIN] if tests.emulated else []
+    code, problem = _pytest(bed, work / JUNIT_FILE, [*plugin, *arguments], tests.timeout_s, say)
+    counts, unreadable = None, ""
+    try:
+        counts = read_counts(work / JUNIT_FILE)
+    except BadFileError as error:
+        unreadable = error.what
+    return Outcome(
+        counts=counts,
+        pytest_code=code,
+        problem=problem_of(code, counts, problem, unreadable),
+        arguments=tuple(arguments),
+        emulated=tests.emulated,
+    )
+
+
+def problem_of(code: int | None, counts: Counts | None, problem: str = "", unreadable: str = "") -> str:
+    """Why tests neither passed nor failed; empty where they did one of both.
+
+    Args:
+        code: what pytest ended with; None: it was ended.
+        counts: what its results say; None: there are none.
+        problem: why pytest did not come to its own end.
+        unreadable: why there are no results.
+    """
+    if problem:
+        return problem
+    if code is not None and code < 0:
+        return f"the tests' process was ended by {signal_name(-code)}"
+    if code not in {EXIT_OK, EXIT_TEST_FAILED}:
+        return _WHY.get(code or 0, f"pytest ended with code {code}")
+    if counts is None or not counts.ran:
+        return unreadable or "no test ran"
+    if (code == EXIT_TEST_FAILED) != bool(counts.failed):
+        return f"pytest ended with code {code}, and its results hold {counts.failed} failed tests"
+    return ""
+
+
+def _pytest(
+    bed: Bed, junit: Path, arguments: Sequence[str], timeout_s: float, say: Callable[[str], None]
+) -> tuple[int | None, str]:
+    """Pytest's exit code, and what went wrong where it did not come to its own end."""
+    junit.unlink(missing_ok=True)
+    # -P: the tree is no place to import from. No cache: a later run begins as this one does.
+    words: list[str | Path] = [bed.environment.python, "-P", "-m", "pytest", "-p", "no:cacheprovider"]
+    words += [f"--rootdir={bed.tree}", f"--junit-xml={junit}", *arguments]
+    say(f"pytest {' '.join(map(harmless, arguments))}")
+    try:
+        code = stream_command(
+            words,
+            timeout_s=timeout_s,
+            line=lambda text: say(harmless_line(text)),
+            cwd=bed.tree,
+            env={**bed.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
+        )
+    except CommandError as error:
+        junit.unlink(missing_ok=True)
+        return None, error.what
+    return code, ""

@@ -1,0 +1,28 @@
+"""What of a job's environment tests have no business with, which a pull request brings; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+# Tokens, and the files by which GitHub is told what later steps find in their environment and path.
+WITHHELD = (
+    "SPYRE_CI_HUD_TOKEN", "SPYRE_CI_HUD_HMAC_SECRET", "SPYRE_CI_GITHUB_TOKEN", "SPYRE_CI_CLICKHOUSE_PASSWORD",
+    "SPYRE_CI_SHARE_PASSWORD", "SPYRE_CI__RUN__SHARE", "SPYRE_CI_INDEX_TOKEN", "SPYRE_CI_SIGNING_KEY",
+    "ACTIONS_*", "GITHUB_TOKEN", "GH_TOKEN",
+    "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
+    "TWINE_*", "AWS_*",
+)  # fmt: skip
+
+
+def without_job_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment for tests: no tokens, and no files that steer the job.
+
+    The same user's processes can still be looked into, so a job that runs strangers' tests should hold no
+    secret it can do without.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if not any(fnmatchcase(name, pattern) for pattern in WITHHELD)
+    }

@@ -1,0 +1,297 @@
+"""Lint with the real linters: a fault for each, what `--fix` mends, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from ci.cli.app import run
+from ci.package.lint.linters import LINTERS
+from ci.package.lint.tools import find_tool
+from ci.process import Ended, finish_command, run_command
+from tests.integration.conftest import need
+
+WORKFLOW = """\
+name: ci
+on: [push]
+jobs:
+  one:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+    unknown-key: 1
+"""
+FAULTS = {
+    "src/a.py": "import sys\nimport os\n\nx  =  1\n",
+    "README.md": "This is teh project.\n",
+    "csrc/.clang-format": "BasedOnStyle: LLVM\n",
+    "csrc/a.cpp": "int  main( ){return 0;}\n",
+    ".github/workflows/ci.yml": WORKFLOW,
+    "tools/run": "#!/bin/sh\necho $1\n",
+    "Containerfile": "FROM debian\nRUN cd /tmp\n",
+}
+FOUND = {
+    "ruff",
+    "ruff-format",
+    "codespell",
+    "clang-format",
+    "check-jsonschema",
+    "zizmor",
+    "shellcheck",
+    "hadolint",
+}
+
+
+@pytest.fixture(autouse=True)
+def _tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ.get("PATH", "")
+    missing = [one.tool for one in LINTERS if not one.optional and find_tool(one.tool, path) is None]
+    need(not missing, ", ".join(missing))
+    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def project(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def committed(folder: Path) -> Path:
+    for words in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "--quiet", "-m", "x"],
+    ):
+        run_command(["git", "-C", folder, *words], timeout_s=60)
+    return folder
+
+
+def state(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Every name below a folder with its bytes, rights and time, Git's own files as well."""
+    return {os.fsdecode(path.relative_to(folder)): _of(path) for path in [folder, *_below(folder)]}
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for top, folders, files in os.walk(folder):
+        yield from (Path(top, name) for name in [*folders, *files])
+
+
+def _of(path: Path) -> tuple[object, ...]:
+    seen = path.lstat()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(seen.st_mode) else ""
+    return seen.st_mode, seen.st_mtime_ns, seen.st_size, digest
+
+
+def lint(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(["package", "lint", str(folder), *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def found(
+    capsys: pytest.CaptureFixture[str], folder: Path, *words: str
+) -> dict[str, list[dict[str, object]]]:
+    _, out, _ = lint(capsys, folder, "--json", *words)
+    by_linter: dict[str, list[dict[str, object]]] = {}
+    for one in json.loads(out)["findings"]:
+        by_linter.setdefault(one["linter"], []).append(one)
+    return by_linter
+
+
+def test_a_fault_of_each_kind_is_found_where_it_is_and_nothing_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = committed(project(tmp_path / "p", FAULTS))
+    before = state(folder)
+    code, out, _ = lint(capsys, folder)
+    assert code == 1
+    by_linter = found(capsys, folder)
+    assert state(folder) == before
+    assert set(by_linter) - {"actionlint"} == FOUND
+    places = {name: {one["path"] for one in several} for name, several in by_linter.items()}
+    assert places["ruff"] == places["ruff-format"] == {"src/a.py"}
+    assert places["codespell"] == {"README.md"}
+    assert places["clang-format"] == {"csrc/a.cpp"}
+    assert places["check-jsonschema"] == places["zizmor"] == {".github/workflows/ci.yml"}
+    assert places["shellcheck"] == {"tools/run"}
+    assert places["hadolint"] == {"Containerfile"}
+    assert "README.md:1: teh should be the [codespell teh]" in out
+    assert "src/a.py:1:8: `sys` imported but unused [ruff F401]" in out
+    assert "zizmor" in out.splitlines()[-1]
+
+
+def test_mending_mends_what_it_can_and_says_what_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = committed(project(tmp_path / "p", FAULTS))
+    code, _, _ = lint(capsys, folder, "--fix")
+    assert code == 1
+    assert (folder / "README.md").read_text() == "This is the project.\n"
+    assert (folder / "src/a.py").read_text() == "x = 1\n"
+    assert (folder / "csrc/a.cpp").read_text() == "int main() { return 0; }\n"
+    left = set(found(capsys, folder)) - {"actionlint"}
+    assert left == {"check-jsonschema", "zizmor", "shellcheck", "hadolint"}
+
+
+def test_a_project_without_faults_passes_and_has_a_record_where_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = committed(project(tmp_path / "p", {"a.py": "x = 1\n"}))
+    code, out, said = lint(capsys, folder, "--records", str(tmp_path / "records"))
+    assert (code, out) == (0, "nothing found\n")
+    assert "looked: ruff " in said
+    record = json.loads((tmp_path / "records" / "lint.json").read_text())
+    assert record["passed"] is True
+    assert len(record["commit"]) == 40
+    assert record["linters"]["ruff"]["version"]
+
+
+def test_the_projects_own_rules_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        **FAULTS,
+        "pyproject.toml": (
+            '[tool.ruff]\nextend-exclude = ["src"]\n[tool.codespell]\nignore-words-list = "teh"\n'
+        ),
+        "lib/b.py": "import os\n",
+        ".hadolint.yaml": "ignored: [DL3006, DL3003, SC2164]\n",
+        "tools/.shellcheckrc": "disable=SC2086\n",
+        ".github/zizmor.yml": "rules: {unpinned-uses: {disable: true}}\n",
+        ".clang-format-ignore": "csrc/*\n",
+        "csrc/.clang-format-ignore": "a.cpp\n",
+    }
+    by_linter = found(capsys, committed(project(tmp_path / "p", files)))
+    assert {one["path"] for one in by_linter["ruff"]} == {"lib/b.py"}
+    assert not {"codespell", "hadolint", "shellcheck", "clang-format", "ruff-format"} & set(by_linter)
+    assert "unpinned-uses" not in {one["rule"] for one in by_linter["zizmor"]}
+
+
+def test_names_of_every_kind_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [
+        "-rf.md",
+        "a b.md",
+        "new\nline.md",
+        "größe.md",
+        os.fsdecode(b"\xff.md"),
+        "-x.py",
+        "\n.py",
+        "-e.sh",
+    ]
+    files: dict[str, str | bytes] = {}
+    for name in names:
+        text = {".py": "import os\n", ".sh": "#!/bin/sh\necho $1\n"}.get(name[-3:], "teh\n")
+        files[name] = text
+    folder = project(tmp_path / "p", files)
+    before = state(folder)
+    code, out, _ = lint(capsys, folder)
+    by_linter = found(capsys, folder)
+    assert code == 1
+    assert {one["path"] for several in by_linter.values() for one in several} == set(names)
+    assert r"\udcff.md:1: teh should be the" in out
+    assert state(folder) == before
+    assert lint(capsys, folder, "--fix", "--only", "codespell", "--only", "ruff")[0] == 0
+    assert {(folder / name).read_text() for name in names if name.endswith(".md")} == {"the\n"}
+
+
+def test_what_is_not_the_projects_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outside = project(tmp_path / "outside", {"a.md": "teh\n", "deep/b.md": "teh\n"})
+    folder = project(tmp_path / "p", {"ok.md": "fine\n", ".gitignore": "ignored.md\n", "ignored.md": "teh\n"})
+    (folder / "link.md").symlink_to(outside / "a.md")
+    (folder / "deep").symlink_to(outside / "deep")
+    committed(folder)
+    inner = committed(project(folder / "inner", {"c.md": "teh\n"}))
+    assert lint(capsys, folder, "--fix")[0] == 0
+    assert (outside / "a.md").read_text() == (inner / "c.md").read_text() == "teh\n"
+    assert (folder / "ignored.md").read_text() == "teh\n"
+
+
+def test_what_is_no_text_is_not_spell_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = project(tmp_path / "p", {"a.bin": b"teh \0 teh", "ok.md": "fine\n"})
+    assert lint(capsys, folder)[0] == 0
+
+
+def test_a_linter_that_breaks_is_told_and_is_not_green(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = project(tmp_path / "p", {"a.py": "x = 1\n", "ruff.toml": "no-such-setting = 1\n"})
+    code, out, said = lint(capsys, folder)
+    assert (code, out) == (3, "")
+    assert "ruff: ended with code 2" in said
+    assert "no-such-setting" in said
+
+
+def test_a_configuration_that_writes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = project(tmp_path / "p", {"a.md": "teh\n", "setup.cfg": "[codespell]\nwrite-changes =\n"})
+    code, _, said = lint(capsys, folder)
+    assert code == 2
+    assert "looking at files would change them" in said
+    assert (folder / "a.md").read_text() == "teh\n"
+
+
+def test_rules_that_ask_for_fixes_fix_nothing_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = project(
+        tmp_path / "p", {"a.py": "import os\n", "ruff.toml": "fix = true\nunsafe-fixes = true\n"}
+    )
+    assert lint(capsys, folder, "--only", "ruff")[0] == 1
+    assert (folder / "a.py").read_text() == "import os\n"
+
+
+def test_a_folder_without_files_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p").mkdir()
+    code, _, said = lint(capsys, tmp_path / "p")
+    assert code == 2
+    assert "there is no file to look at" in said
+    code, _, said = lint(capsys, tmp_path / "gone")
+    assert code == 2
+    assert "there is no such folder" in said
+
+
+def test_github_gets_annotations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(tmp_path / "p", {"a.md": "teh\n" * 12})
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    _, out, _ = lint(capsys, folder)
+    told = [line for line in out.splitlines() if line.startswith("::")]
+    assert told[0] == "::error file=p/a.md,line=1,title=codespell teh::teh should be the"
+    assert told[-1].startswith("::notice::2 more findings")
+    assert len(told) == 11
+
+
+def _in_nox(folder: Path, *words: str) -> Ended:
+    root = Path(__file__).parents[3]
+    argv: list[str | Path] = ["nox", "-f", root / "noxfile.py", "--no-venv", "-s", "lint"]
+    argv += ["--", folder, *words]
+    return finish_command(argv, timeout_s=170, env={**os.environ, "PYTHONPATH": str(root)})
+
+
+@pytest.mark.heavy
+def test_a_real_foreign_checkout_stays_as_it_is(tmp_path: Path, pytorch_tree: Path) -> None:
+    need(shutil.which("nox") is not None, "nox")
+    folder = tmp_path / "pytorch"
+    folder.mkdir()
+    for name in ("pyproject.toml", ".clang-format", "Dockerfile"):
+        shutil.copy2(pytorch_tree / name, folder / name)
+    for name in ("test", "torch/csrc", "torch/testing", "scripts", "tools"):
+        shutil.copytree(pytorch_tree / name, folder / name, symlinks=True)
+    committed(folder)
+    before = state(folder)
+    ended = _in_nox(folder)
+    assert ended.code == 1, ended.stderr.decode()
+    last = next(line for line in ended.stdout.decode().splitlines() if " findings: " in line)
+    assert all(f"{name} " in last for name in FOUND - {"check-jsonschema", "zizmor"}), last
+    assert state(folder) == before

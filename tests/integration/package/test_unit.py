@@ -1,0 +1,232 @@
+"""A project's own tests: what was installed is what is tested, and nothing is written into the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ci.cli.app import run
+from ci.process import run_command
+
+PYPROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "made-up"
+version = "1.2.3"
+
+[dependency-groups]
+test = ["pytest"]
+
+[tool.setuptools]
+packages = ["made_up"]
+"""
+FILES = {
+    "pyproject.toml": PYPROJECT,
+    "made_up/__init__.py": "VALUE = 1\n",
+    "tests/unit/test_it.py": (
+        "import made_up\n\n\n"
+        "def test_value():\n    assert made_up.VALUE == 1\n\n\n"
+        "def test_is_installed():\n    assert 'site-packages' in made_up.__file__\n"
+    ),
+}
+
+
+def project(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for words in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "--quiet", "-m", "x"],
+    ):
+        run_command(["git", "-C", folder, *words], timeout_s=60)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPYRE_CI__STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
+def unit(
+    capsys: pytest.CaptureFixture[str], folder: Path, *words: str, records: Path
+) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(["package", "unit", "--records", str(records), str(folder), *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.heavy
+def test_what_was_installed_is_tested_and_the_checkout_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = project(tmp_path / "p", FILES)
+    before = {path: path.lstat().st_mtime_ns for path in folder.rglob("*")}
+    records = tmp_path / "records"
+    code, out, said = unit(capsys, folder, "--json", records=records)
+    assert code == 0, said
+    assert json.loads(out)["counts"] == {"passed": 2, "failed": 0, "skipped": 0, "failing": []}
+    assert "2 passed" in said  # as it came
+    record = json.loads((records / "unit.json").read_text())
+    assert (record["passed"], record["pytest_exit_code"], record["exit_code"]) == (True, 0, 0)
+    assert (records / "unit.xml").is_file()
+    assert {path: path.lstat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.heavy
+def test_failures_crashes_and_nothing_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        **FILES,
+        "tests/unit/test_it.py": (
+            "import os, pytest\n\n\n"
+            "def test_fails():\n    print('::error::mine')\n    assert 1 == 2\n\n\n"
+            "def test_crashes():\n    os.abort()\n\n\n"
+            "@pytest.mark.skip\ndef test_skips():\n    pass\n"
+        ),
+    }
+    folder = project(tmp_path / "p", files)
+    records = tmp_path / "records"
+    code, out, said = unit(capsys, folder, records=records)
+    assert code == 3
+    assert "ended by SIGABRT" in out
+    assert "\n::error" not in f"\n{said}"
+    record = json.loads((records / "unit.json").read_text())
+    assert (record["passed"], record["pytest_exit_code"], record["counts"]) == (False, -6, None)
+    expected = {
+        ("-k", "fails"): (1, "0 tests passed, 1 failed, 0 skipped\n"),
+        ("-k", "skips"): (3, "no test ran"),
+        ("-k", "gone"): (3, "no test was collected"),
+        ("--no-such-flag",): (2, "does not take its arguments"),
+    }
+    for given, (wanted, words) in expected.items():
+        code, out, said = _words(capsys, folder, ["--keep-env"], list(given), records)
+        assert (code, words in out) == (wanted, True), (given, out, said)
+        assert "no record: with arguments" in said
+
+
+def _words(
+    capsys: pytest.CaptureFixture[str], folder: Path, options: list[str], given: list[str], records: Path
+) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(["package", "unit", *options, "--records", str(records), str(folder), "--", *given])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.heavy
+def test_a_project_that_cannot_be_installed_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = PYPROJECT.replace('packages = ["made_up"]', 'packages = ["not_here"]')
+    code, _, said = unit(
+        capsys, project(tmp_path / "p", {**FILES, "pyproject.toml": broken}), records=tmp_path
+    )
+    assert code == 3
+    assert "it cannot be installed with what its tests need" in said
+    assert not (tmp_path / "unit.json").exists()
+
+
+DEVICE_TEST = """\
+import torch
+
+
+def test_on_the_device():
+    tensor = torch.ones(3, device="spyre") * 2
+    assert tensor.device.type == "spyre"
+    assert tensor.cpu().tolist() == [2.0, 2.0, 2.0]
+"""
+
+
+@pytest.mark.heavy
+def test_the_emulated_device_is_there_where_a_project_wants_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_installed: None
+) -> None:
+    del torch_installed
+    files = {
+        **FILES,
+        "tests/unit/test_it.py": DEVICE_TEST,
+        "spyre-ci.yaml": "package: {tests: {emulated: true, requirements: [pytest, numpy, torch]}}\n",
+    }
+    folder = project(tmp_path / "p", files)
+    code, out, said = unit(capsys, folder, records=tmp_path / "records")
+    assert (code, out) == (0, "1 test passed, 0 failed, 0 skipped\n"), said
+
+
+def device(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(["package", "device", str(folder), "--cards", "2", "--json", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+CONFTEST = """\
+import pytest
+
+
+@pytest.fixture
+def shared():
+    return "from conftest"
+"""
+CRASHES = """
+
+def test_crashes():
+    import os
+
+    os.abort()
+
+
+def test_of_a_fixture(shared):
+    assert shared == "from conftest"
+"""
+
+
+@pytest.mark.heavy
+def test_device_tests_run_by_the_runner_and_a_crash_costs_one_test(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    torch_installed: None,
+) -> None:
+    del torch_installed
+    files = {
+        **FILES,
+        "tests/conftest.py": CONFTEST,
+        "tests/device/test_card.py": DEVICE_TEST + CRASHES,
+    }
+    # What is tested is what is installed beside this: a distribution of that name is enough.
+    site = tmp_path / "site" / "made_up-1.2.3.dist-info"
+    site.mkdir(parents=True)
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: made-up\nVersion: 1.2.3\n")
+    monkeypatch.syspath_prepend(str(site.parent))
+    folder = project(tmp_path / "p", files)
+    records = tmp_path / "records"
+    code, out, said = device(capsys, folder, "--records", str(records))
+    told = json.loads(out)
+    assert code == 1, said
+    assert told["verdicts"]["passed"] == 2
+    assert told["verdicts"]["failed"] == 1
+    assert told["version"] == "1.2.3"
+    record = json.loads((records / "device.json").read_text())
+    assert (record["passed"], record["run"], record["planned"]) == (False, told["run"], 3)
+    assert os.environ["SPYRE_CI__STATE"] in str(next((tmp_path / "state").rglob("summary.json")))
+
+
+def test_device_tests_of_a_project_that_is_not_installed_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = device(capsys, project(tmp_path / "p", FILES))
+    assert code == 2
+    assert "made-up is not installed beside spyre-ci" in said

@@ -1,0 +1,142 @@
+"""Which linters look, in which environment, and where a record is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.errors import EXIT_USAGE, SettingsError, UsageError
+from ci.package.lint import linting, tools
+from ci.package.lint.findings import Finding
+from ci.package.lint.linters import LINTERS, NAMES
+from ci.package.lint.linting import Linted, Wanted, chosen_linters, record, why_no_record
+from ci.package.lint.show import Looked
+from ci.package.lint.tools import MissingToolError, find_tool, linter_environment, tools_for
+from ci.package.project import Source
+from ci.package.records import LINT, forget_record, read_record
+from ci.process import Ended
+
+
+def wanted(folder: Path, *, only: tuple[str, ...] = ()) -> Wanted:
+    return Wanted(folder=folder, timeout_s=5, environ={}, only=only)
+
+
+def linted(*findings: Finding) -> Linted:
+    return Linted(findings=findings, looked={"ruff": Looked(files=3, version="0.17.6")})
+
+
+@pytest.fixture
+def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linting, "read_source", lambda _: Source(commit="c" * 40, dirty=("a.py",)))
+
+
+def test_every_linter_looks_unless_some_are_named_or_left_out() -> None:
+    assert tuple(one.name for one in chosen_linters((), ())) == NAMES
+    assert [one.name for one in chosen_linters(("zizmor", "ruff"), ())] == ["ruff", "zizmor"]
+    assert "ruff" not in {one.name for one in chosen_linters((), ("ruff",))}
+
+
+def test_a_linter_there_is_not_is_refused() -> None:
+    with pytest.raises(UsageError, match="--only: there is no linter 'rough'") as caught:
+        chosen_linters(("rough",), ())
+    assert "known: ruff, codespell" in str(caught.value)
+    with pytest.raises(SettingsError, match=r"package\.lint\.skip: there is no linter 'rough'"):
+        chosen_linters((), ("rough",))
+
+
+def test_linters_see_no_secret_and_no_settings_of_the_user() -> None:
+    environ = {
+        "PATH": "/bin",
+        "GH_TOKEN": "t",
+        "RUFF_OUTPUT_FILE": "x",
+        "SHELLCHECK_OPTS": "-e SC1",
+        "HOME": "/h",
+    }
+    seen = linter_environment(environ, Path("/new"))
+    assert seen["PATH"] == "/bin"
+    assert seen["HOME"] == seen["XDG_CONFIG_HOME"] == "/new"
+    assert not {"GH_TOKEN", "RUFF_OUTPUT_FILE", "SHELLCHECK_OPTS"} & seen.keys()
+
+
+def program(folder: Path, name: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_tool_of_this_environment_comes_before_that_of_the_path(tmp_path: Path) -> None:
+    other = program(tmp_path / "other", "ruff")
+    assert find_tool("ruff", str(other.parent), here=tmp_path / "here") == str(other)
+    own = program(tmp_path / "here", "ruff")
+    assert find_tool("ruff", str(other.parent), here=own.parent) == str(own)
+    assert find_tool("ruff", "", here=tmp_path / "none") is None
+
+
+def test_a_program_of_the_project_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "bin", "ruff")
+    monkeypatch.chdir(tmp_path)
+    assert find_tool("ruff", "bin", here=tmp_path / "none") is None
+
+
+def test_linters_that_are_missing_are_all_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="not installed: ruff, codespell") as caught:
+        tools_for(LINTERS, {"PATH": ""}, here=tmp_path)
+    assert "pip install 'spyre-ci[package]'" in str(caught.value)
+    assert "actionlint" not in str(caught.value).partition("remedy")[0]
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_a_version_is_taken_from_whatever_a_tool_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "ruff")
+    said = b"ShellCheck - shell script analysis tool\nversion: 0.11.0\n"
+    monkeypatch.setattr(tools, "finish_command", lambda *_, **__: Ended(code=0, stdout=said, stderr=b""))
+    assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "0.11.0"
+
+
+def test_a_tool_that_says_no_version_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "ruff")
+    monkeypatch.setattr(
+        tools, "finish_command", lambda *_, **__: Ended(code=127, stdout=b"", stderr=b"no glibc")
+    )
+    with pytest.raises(MissingToolError, match="does not say its version: 'no glibc'"):
+        tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)
+
+
+@pytest.mark.usefixtures("_committed")
+def test_a_record_names_what_looked_and_what_was_found(tmp_path: Path) -> None:
+    found = Finding(path="a.py", linter="ruff", message="x")
+    record(wanted(tmp_path), linted(found), project="p", records=tmp_path)
+    kept = read_record(tmp_path, LINT)
+    assert (kept.project, kept.commit, kept.dirty, kept.passed) == ("p", "c" * 40, ("a.py",), False)
+    assert kept.details["by_linter"] == {"ruff": 1}
+    assert kept.details["linters"] == {"ruff": {"files": 3, "version": "0.17.6"}}
+    record(wanted(tmp_path), linted(), project="p", records=tmp_path)
+    assert read_record(tmp_path, LINT).passed
+
+
+def test_a_foreign_checkout_gets_a_record_only_where_asked_for(tmp_path: Path) -> None:
+    records = tmp_path / ".spyre-ci" / "records"
+    assert "a foreign checkout stays as it is" in why_no_record(
+        wanted(tmp_path), records, named=False, ours=False
+    )
+    assert why_no_record(wanted(tmp_path), records, named=True, ours=False) == ""
+    assert why_no_record(wanted(tmp_path), records, named=False, ours=True) == ""
+    records.parent.mkdir()
+    assert why_no_record(wanted(tmp_path), records, named=False, ours=False) == ""
+
+
+def test_a_part_of_the_linters_is_no_record(tmp_path: Path) -> None:
+    told = why_no_record(wanted(tmp_path, only=("ruff",)), tmp_path, named=True, ours=True)
+    assert told == "no record: --only looks at a part"
+
+
+def test_a_record_is_forgotten_before_its_step_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "lint.json").write_text("{}")
+    forget_record(tmp_path, LINT)
+    forget_record(tmp_path, LINT)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,123 @@
+"""A project's own configuration wins; ours is for what it says nothing of."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+
+import pytest
+
+from ci.errors import SettingsError
+from ci.package.lint.files import File
+from ci.package.lint.linters import LINTERS
+from ci.package.lint.own_config import CODESPELL, RUFF, OwnConfig, own_config, spelling_of
+
+
+def config(files: Mapping[str, bytes], above: Mapping[str, bytes] | None = None) -> OwnConfig:
+    return own_config(
+        [File(path=name) for name in files], lambda name: files[name], above=[above] if above else []
+    )
+
+
+def words(own: OwnConfig, linter: str, path: str) -> tuple[str, ...]:
+    one = next(one for one in LINTERS if one.name == linter)
+    return one.words(File(path=path), own)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("ruff.toml", b""), (".ruff.toml", b""), ("pyproject.toml", b"[tool.ruff]\nline-length = 79\n")],
+)
+def test_a_project_with_rules_for_ruff_is_held_to_them(name: str, text: bytes) -> None:
+    assert words(config({name: text}), "ruff", "a/b.py") == ()
+
+
+def test_a_project_without_rules_is_held_to_ours_and_to_the_oldest_python_it_names() -> None:
+    own = config({"pyproject.toml": b'[project]\nname = "a"\nrequires-python = ">=3.9,<4"\n'})
+    assert words(own, "ruff", "a.py") == ("--config", str(RUFF), "--target-version", "py39")
+    assert words(own, "ruff-format", "a.py") == words(own, "ruff", "a.py")
+
+
+def test_rules_of_a_folder_hold_there_and_ours_elsewhere() -> None:
+    own = config({"tools/ruff.toml": b""})
+    assert words(own, "ruff", "tools/deep/a.py") == ()
+    assert words(own, "ruff", "a.py") == ("--config", str(RUFF))
+    assert words(own, "ruff", "toolsmith/a.py") == ("--config", str(RUFF))
+
+
+def test_rules_of_the_repository_around_the_project_hold() -> None:
+    assert words(config({"a.py": b""}, above={".ruff.toml": b""}), "ruff", "a.py") == ()
+    assert words(config({"a.py": b""}, above={"pyproject.toml": b"[tool.ruff]"}), "ruff", "a.py") == ()
+    assert config({"a.h": b""}, above={".clang-format": b""}).has_clang_format(File(path="x/a.h"))
+
+
+def test_a_pyproject_that_is_no_toml_has_no_rules() -> None:
+    assert words(config({"pyproject.toml": b"[tool.ruff"}), "ruff", "a.py")[0] == "--config"
+
+
+def test_clang_format_looks_where_the_project_has_its_file() -> None:
+    own = config({"csrc/.clang-format": b""})
+    assert own.has_clang_format(File(path="csrc/x/a.cpp"))
+    assert not own.has_clang_format(File(path="other/a.cpp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("setup.cfg", b"[codespell]\nskip = *.json, third_party\ncheck-hidden =\n"),
+        (".codespellrc", b"[codespell]\nskip = *.json,third_party\ncheck-hidden\n"),
+        ("pyproject.toml", b'[tool.codespell]\nskip = ["*.json", "third_party"]\ncheck-hidden = true\n'),
+        ("pyproject.toml", b'[tool.codespell]\nskip = "*.json,third_party"\ncheck-hidden = true\n'),
+    ],
+)
+def test_what_the_project_skips_is_not_spell_checked(name: str, text: bytes) -> None:
+    spelling = config({name: text}).spelling
+    assert (spelling.own, spelling.skip, spelling.hidden) == (True, ("*.json", "third_party"), True)
+    assert words(config({name: text}), "codespell", "a.md") == ()
+
+
+def test_a_later_file_of_codespell_wins() -> None:
+    files = {"pyproject.toml": b'[tool.codespell]\nskip = "a"\n', "setup.cfg": b"[codespell]\nskip = b\n"}
+    assert config(files).spelling.skip == ("b",)
+
+
+def test_a_false_switch_of_codespell_is_none() -> None:
+    own = config({"pyproject.toml": b"[tool.codespell]\ncheck-hidden = false\n"})
+    assert not own.spelling.hidden
+
+
+def test_without_codespell_options_ours_hold() -> None:
+    own = config({"setup.cfg": b"[metadata]\nname = a\n"})
+    assert not own.spelling.own
+    assert "*.lock" in own.spelling.skip
+    assert words(own, "codespell", "a.md") == ("--config", str(CODESPELL))
+
+
+@pytest.mark.parametrize(
+    ("path", "looks"),
+    [
+        ("a.md", True),
+        ("deep/a.json", False),
+        ("third_party/x/a.md", False),
+        ("src/third_party/a.md", False),
+        ("docs/api/a.md", False),
+        ("docs/other/a.md", True),
+        (".github/a.md", False),
+        ("src/.hidden.md", False),
+    ],
+)
+def test_codespell_comes_to_the_files_it_would_come_to_by_itself(path: str, looks: bool) -> None:
+    spelling = spelling_of({"skip": "*.json,third_party,./docs/api"}, own=True)
+    assert spelling.looks_at(File(path=path)) is looks
+
+
+@pytest.mark.parametrize("key", ["write-changes", "write", "interactive"])
+def test_a_configuration_that_would_write_is_refused(key: str) -> None:
+    with pytest.raises(SettingsError, match=f"configured with '{key}'.*would change them") as caught:
+        spelling_of({key: "2"}, own=True)
+    assert "package.lint.skip" in str(caught.value)
+
+
+def test_our_rules_for_ruff_are_toml_with_sorting_and_likely_bugs() -> None:
+    rules = tomllib.loads(RUFF.read_text(encoding="utf-8"))
+    assert {"B", "E", "F", "I"} <= set(rules["lint"]["select"])
