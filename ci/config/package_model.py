@@ -117,6 +117,11 @@ class PackageTests(Section):
         default_factory=lambda: ["pytest"],
         description="what tests need besides the project's extra or dependency group `test`",
     )
+    keep_sources: bool = Field(
+        default=False,
+        description="whether the packages' sources stay beside the tests, which read them; tests must not "
+        "import them from there then (pytest's --import-mode=importlib)",
+    )
     timeout_s: Seconds = Field(default=3600, description="after which the tests are ended")
 
 

@@ -28,6 +28,7 @@ _LISTED = (
     'print(json.dumps(sorted({str(f).split("/")[0] for f in found})))'
 )
 _SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
+_MARKER_PLUGIN = "spyre_ci_device_marker"
 # What the device wants is said by the copy of this package in the environment; -P: no folder of the project.
 _DEVICE = (
     "import json, sys; from ci.device.environment import device_environment as d; "
@@ -148,6 +149,24 @@ def _sources(tree: Path, name: str, project: Project) -> list[Path]:
     return [path for path in paths if path.exists() and path != tree and path.is_relative_to(tree)]
 
 
+def know_marker(bed: Bed, marker: str) -> str:
+    """Have pytest know a marker, which is else a mistake to ask for; the plugin's name.
+
+    Args:
+        bed: where tests run.
+        marker: of tests that need a card.
+    """
+    (_site(bed) / f"{_MARKER_PLUGIN}.py").write_text(
+        f'def pytest_configure(config):\n    config.addinivalue_line("markers", "{marker}: needs a card")\n',
+        encoding="utf-8",
+    )
+    return _MARKER_PLUGIN
+
+
+def _site(bed: Bed) -> Path:
+    return Path(bed.environment.run(["-I", "-c", _SITE], timeout_s=_TIMEOUT_S).strip())
+
+
 def emulate(bed: Bed, refuse_ops: Sequence[str], refuse_dtypes: Sequence[str]) -> Bed:
     """The same with the emulated spyre device.
 
@@ -162,7 +181,7 @@ def emulate(bed: Bed, refuse_ops: Sequence[str], refuse_dtypes: Sequence[str]) -
     Raises:
         BadFileError: the project, or something it needs, has packages of the same names.
     """
-    site = Path(bed.environment.run(["-I", "-c", _SITE], timeout_s=_TIMEOUT_S).strip())
+    site = _site(bed)
     for package in (ci, test_selection):
         source = Path(package.__file__ or "").parent
         target = site / source.name

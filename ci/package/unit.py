@@ -19,7 +19,7 @@ from ci.errors import (
     CommandError,
     RunInUseError,
 )
-from ci.package.bed import Bed, emulate, lay, refuse_without_torch, take_sources_away
+from ci.package.bed import Bed, emulate, know_marker, lay, refuse_without_torch, take_sources_away
 from ci.package.junit import Counts, read_counts
 from ci.package.needs import paths_in, unit_arguments
 from ci.package.records import UNIT, Record, forget_record, write_record
@@ -162,14 +162,16 @@ def _run(
         keep=keep,
     )
     arguments = unit_arguments(tests, bed.has, given)
-    take_sources_away(bed, bench.project, paths_in(arguments, bed.has), say)
+    if not tests.keep_sources:
+        take_sources_away(bed, bench.project, paths_in(arguments, bed.has), say)
     if tests.emulated:
         refuse_without_torch(bed)
         device: Device = bench.settings.model.device
         bed = emulate(bed, device.refuse_ops, device.refuse_dtypes)
     # The device is there before any test file is imported, as a card's back end is.
-    plugin = ["-p", _DEVICE_PLUGIN] if tests.emulated else []
-    code, problem = _pytest(bed, work / JUNIT_FILE, [*plugin, *arguments], tests.timeout_s, say)
+    plugins = ["-p", know_marker(bed, tests.device_marker)]
+    plugins += ["-p", _DEVICE_PLUGIN] if tests.emulated else []
+    code, problem = _pytest(bed, work / JUNIT_FILE, [*plugins, *arguments], tests.timeout_s, say)
     counts, unreadable = None, ""
     try:
         counts = read_counts(work / JUNIT_FILE)

@@ -127,6 +127,21 @@ def _words(
 
 
 @pytest.mark.heavy
+def test_tests_with_the_marker_of_cards_are_left_out_also_where_it_is_not_registered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strict = '[tool.pytest.ini_options]\naddopts = ["--strict-markers"]\n'
+    marked = "import pytest\n\n\n@pytest.mark.device\ndef test_card():\n    assert False\n\n\n"
+    files = {
+        "pyproject.toml": PYPROJECT + strict,
+        "made_up/__init__.py": "",
+        "tests/test_it.py": f"{marked}def test_plain():\n    pass\n",
+    }
+    code, out, said = unit(capsys, project(tmp_path / "p", files), records=tmp_path / "records")
+    assert (code, out) == (0, "1 test passed, 0 failed, 0 skipped\n"), said
+
+
+@pytest.mark.heavy
 def test_a_project_that_cannot_be_installed_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
