@@ -6,7 +6,7 @@ import hashlib
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
@@ -173,6 +173,17 @@ def contents_of(one: Artifact) -> Contents:
         return _wheel(one) if one.kind == "wheel" else _sdist(one)
     except _BROKEN as error:
         raise BadFileError(f"is damaged: {error}", where=one.path, remedy="build it again") from error
+
+
+def needs_of(artifacts: Sequence[Artifact]) -> list[str]:
+    """The requirements of artifacts, as their metadata states them.
+
+    Raises:
+        BadFileError: one is damaged.
+    """
+    return [
+        str(line) for one in artifacts for line in contents_of(one).metadata.get_all("Requires-Dist") or ()
+    ]
 
 
 def digests_of(one: Artifact) -> Mapping[str, str]:

@@ -83,7 +83,8 @@ def known_of(content: Any, path: Path) -> Known:
     try:
         project, version = canonicalize_name(str(content["project"])), Version(str(content["version"]))
         files = {str(one["name"]): str(one["sha256"]).lower() for one in content["files"]}
-        commit = str(content.get("commit", ""))
+        # A record names the commit itself, a release.json its source.
+        commit = str(content["commit"] if "commit" in content else content["source"]["commit"])
     except (KeyError, TypeError, AttributeError, InvalidVersion) as error:
         raise _unread(path, f"a key is missing or of the wrong kind: {error}") from error
     for name, digest in files.items():

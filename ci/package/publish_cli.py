@@ -34,9 +34,12 @@ def gate_of(ground: Ground) -> Gate:
         ground: what gates are judged on.
     """
     from ci.package.release import pass_gate  # noqa: PLC0415
+    from ci.package.wiring import echo  # noqa: PLC0415
 
     def ask(name: str, index: Index, artifacts: Sequence[Artifact]) -> None:
-        pass_gate(ground, name, index.gate, artifacts)
+        for one in pass_gate(ground, name, index.gate, artifacts).overrides:
+            echo(f"passed over by {one.by}: {one.check} ({one.reason})")
+        echo(f"the gate of {name} is open: {index.gate}")
 
     return ask
 
@@ -80,8 +83,9 @@ def publish(  # noqa: PLR0917  # typer makes options of them
     )
     gate = gate_of(ground_of(bench))
     publisher = _publisher(
-        bench.settings, index, target, checkout=project.folder, records=bench.records, gate=gate
-    )
+        bench.settings, index, target, checkout=project.folder, records=bench.records, gate=gate,
+        constraints=bench.constraints,
+    )  # fmt: skip
     release = Release(artifacts=artifacts, commit=project.source.commit)
     _tell(
         publisher.publish(release, dry_run=dry_run, skip_existing_version=skip_existing_version),
@@ -109,10 +113,12 @@ def promote(  # noqa: PLR0917  # typer makes options of them
     with extra():
         from ci.findings import refuse_failed  # noqa: PLC0415
         from ci.package import fitness, promoting  # noqa: PLC0415
+        from ci.package.artifacts import needs_of  # noqa: PLC0415
         from ci.package.asking import Asker  # noqa: PLC0415
+        from ci.package.environment import fitting, torch_pin  # noqa: PLC0415
         from ci.package.publishing import Release  # noqa: PLC0415
         from ci.package.release import Ground  # noqa: PLC0415
-        from ci.package.wiring import index_of  # noqa: PLC0415
+        from ci.package.wiring import echo, index_of  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     source = index_of(settings.model.package, stage, where="--from")
@@ -125,35 +131,43 @@ def promote(  # noqa: PLR0917  # typer makes options of them
     known = promoting.from_release(release_file) if release_file else promoting.from_note(folder, stage)
     promoting.refuse_other(known, version, project)
     gate = gate_of(Ground(model=settings.model, records=folder, commit=known.commit))
-    publisher = _publisher(settings, target, index, checkout=Path.cwd(), records=folder, gate=gate)
-    asker = Asker(name=stage, index=source)
+    asker, named = Asker(name=stage, index=source), settings.model.package.constraints
     with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:
         artifacts = promoting.fetched(asker, known, Path(below))
-        publisher.say(f"{stage} has the {len(artifacts)} files of {known.version}, byte for byte")
+        echo(f"{stage} has the {len(artifacts)} files of {known.version}, byte for byte")
         refuse_failed(f"for {target}", [*fitness.taken_by(artifacts, target, index)])
+        publisher = _publisher(
+            settings, target, index, checkout=Path.cwd(), records=folder, gate=gate,
+            constraints=tuple(named) or fitting(torch_pin(), needs_of(artifacts)),
+        )  # fmt: skip
         release = Release(artifacts=artifacts, commit=known.commit, origin={"promoted_from": stage})
         done = publisher.publish(release, dry_run=dry_run)
     _tell(done, as_json=as_json)
 
 
 def _publisher(
-    settings: Settings, name: str, index: Index, *, checkout: Path, records: Path, gate: Gate
+    settings: Settings,
+    name: str,
+    index: Index,
+    *,
+    checkout: Path,
+    records: Path,
+    gate: Gate,
+    constraints: Sequence[str],
 ) -> Publisher:
     from ci.package.asking import Asker  # noqa: PLC0415
     from ci.package.credentials import find_credentials  # noqa: PLC0415
-    from ci.package.environment import torch_pin  # noqa: PLC0415
     from ci.package.publishing import Publisher  # noqa: PLC0415
     from ci.package.wiring import echo  # noqa: PLC0415
 
-    package = settings.model.package
     return Publisher(
         asker=Asker(name=name, index=index),
         gate=gate,
         credentials=lambda: find_credentials(settings, name, index, os.environ, checkout=checkout),
         records=records,
         environ=os.environ,
-        constraints=tuple(package.constraints or torch_pin()),
-        timeout_s=package.publish_timeout_s,
+        constraints=constraints,
+        timeout_s=settings.model.package.publish_timeout_s,
         now=time.time,
         say=echo,
     )

@@ -24,6 +24,11 @@ def test_a_release_is_known_by_its_files_and_hashes() -> None:
     assert known.files == {NAME: "a" * 64}
 
 
+def test_a_release_json_names_the_commit_of_its_source() -> None:
+    told = {key: one for key, one in GOOD.items() if key != "commit"}
+    assert known_of({**told, "source": {"commit": "d" * 40}}, Path("release.json")).commit == "d" * 40
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

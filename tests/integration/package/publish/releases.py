@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from ci.package.artifacts import sha256_of
-from ci.package.records import VERIFY, Record, write_record
+from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record, write_record
 
 ROOT = Path(__file__).parent.parent.parent.parent.parent
 NAME = "spyre-demo"
@@ -151,6 +151,14 @@ class Checkout:
                 details={"version": "1.0", "files": files, "checks": []},
             ),
         )  # fmt: skip
+
+    def pass_gate(self) -> None:
+        """Write the other records that the merge gate asks for."""
+        for step in (LINT, UNIT, BUILD):
+            commit = self.git("rev-parse", "HEAD")
+            write_record(
+                self.records, Record(step=step, project=NAME, commit=commit, passed=True, details={})
+            )
 
     def note(self, index: str = "stage") -> dict[str, Any]:
         """What is noted of an index."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ci.package.artifacts import sha256_of
+from ci.package.artifacts import artifact, sha256_of
+from test_selection.files import write_json
 
 from .conftest import settings_for
 from .releases import TOKEN, Checkout, Result, wheel
@@ -25,13 +27,17 @@ def production(tmp_path: Path, index: str) -> Iterator[str]:  # noqa: ARG001  # 
 
 
 @pytest.fixture
-def both(tmp_path: Path, before: tuple[Front, str], production: str) -> Checkout:
+def both(tmp_path: Path, before: tuple[Front, str], production: str, served: Path) -> Checkout:
     """A checkout whose files are on the stage."""
     made, settings = Checkout(folder=tmp_path / "demo"), settings_for(before[1])
     settings["indexes"]["prod"] = settings_for(production)["indexes"]["stage"]
     made.make(settings)
     made.build()
-    assert made.publish().exit_code == 0
+    shutil.copytree(made.dist, served, dirs_exist_ok=True)
+    files = [artifact(served / name).as_json() for name in (WHEEL, SDIST)]
+    about = {"project": "spyre-demo", "version": "1.0", "commit": made.git("rev-parse", "HEAD")}
+    note = {**about, "complete": True, "files": files}
+    write_json(made.records / "published-stage.json", "package-published", note)
     return made
 
 
@@ -158,6 +164,44 @@ def test_a_release_json_says_what_is_promoted_where_there_is_no_record(
     assert done.exit_code == 0, done.output
     assert set(there(tmp_path)) == {WHEEL, SDIST}
     assert (tmp_path / "elsewhere" / "published-prod.json").is_file()
+
+
+def gated() -> dict[str, str]:
+    return {"SPYRE_CI_INDEX_TOKEN": TOKEN, "SPYRE_CI__PACKAGE__INDEXES__PROD__GATE": "merge"}
+
+
+WORDS = ("package", "promote", "1.0", "--from", "stage", "--to", "prod")
+
+
+def test_the_gate_of_production_is_asked(both: Checkout, tmp_path: Path) -> None:
+    shut = both.spyre_ci(*WORDS, environ=gated())
+    assert shut.exit_code == 1
+    assert "prod: the merge gate is shut" in shut.output
+    assert there(tmp_path) == {}
+    both.pass_gate()
+    done = both.spyre_ci(*WORDS, "--dry-run", environ=gated())
+    assert done.exit_code == 0, done.output
+    assert "the gate of prod is open: merge" in done.output
+
+
+def test_a_gate_is_asked_of_the_commit_that_was_published(both: Checkout) -> None:
+    both.pass_gate()
+    (both.folder / "new.txt").write_text("new\n")
+    both.commit()
+    assert both.spyre_ci(*WORDS, "--dry-run", environ=gated()).exit_code == 0
+    both.pass_gate()
+    done = both.spyre_ci(*WORDS, "--dry-run", environ=gated())
+    assert done.exit_code == 1
+    assert f"lint: is of {both.git('rev-parse', 'HEAD')[:12]}" in done.output
+
+
+def test_a_release_json_of_the_project_is_one_that_promotion_reads(both: Checkout, tmp_path: Path) -> None:
+    both.pass_gate()
+    made = both.spyre_ci("package", "release", "--index", "stage")
+    assert made.exit_code == 0, made.output
+    done = promote(both, "--release", str(both.records / "release.json"))
+    assert done.exit_code == 0, done.output
+    assert set(there(tmp_path)) == {WHEEL, SDIST}
 
 
 def test_where_nothing_says_what_is_on_the_stage_it_is_told(both: Checkout) -> None:

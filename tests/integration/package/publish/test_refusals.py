@@ -178,12 +178,32 @@ def test_an_index_that_nobody_knows_is_told_with_those_there_are(checkout: Check
     assert "known: testpypi, pypi, stage" in done.output
 
 
-def test_a_gate_is_shut_while_a_step_is_not_green(checkout: Checkout) -> None:
+def test_a_gate_that_is_shut_says_what_shuts_it(checkout: Checkout) -> None:
     set_index(checkout, gate="merge")
     for words in ((), ("--dry-run",)):
         done = checkout.publish(*words)
         assert done.exit_code == 1
         assert "stage: the merge gate is shut lint: was not run" in done.output
+
+
+def test_a_gate_that_is_open_is_passed(checkout: Checkout) -> None:
+    set_index(checkout, gate="merge")
+    checkout.pass_gate()
+    done = checkout.publish("--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "the gate of stage is open: merge" in done.output
+
+
+def test_what_somebody_answers_for_is_said_with_the_name(checkout: Checkout) -> None:
+    set_index(checkout, gate="merge")
+    checkout.pass_gate()
+    (checkout.records / "unit.json").unlink()
+    words = ("--override", "unit", "--by", "Ada", "--reason", "the runner is away")
+    told = checkout.spyre_ci("package", "release", "--index", "stage", *words)
+    assert told.exit_code == 0, told.output
+    done = checkout.publish("--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "passed over by Ada: unit (the runner is away)" in done.output
 
 
 def test_no_command_line_shows_the_token_while_twine_uploads(checkout: Checkout, front: Front) -> None:
