@@ -97,7 +97,7 @@ def package(session: nox.Session) -> None:
     """Build a project's sdist and wheel and verify them: `-- PROJECT`, `-- PROJECT --index testpypi`."""
     install(session, "-e", ".[package]")
     for verb in ("build", "verify"):
-        run_keeping_code(session, "spyre-ci", "package", verb, *session.posargs)
+        run_keeping_code(session, "spyre-ci", "package", verb, *with_project(session))
 
 
 @nox.session(default=False)
