@@ -104,7 +104,7 @@ def package(session: nox.Session) -> None:
 def publish(session: nox.Session) -> None:
     """Publish what was verified and install it from there; `-- --index testpypi`, `--dry-run` asks only."""
     install(session, "-e", ".[package]")
-    run_keeping_code(session, "spyre-ci", "package", "publish", *session.posargs)
+    run_keeping_code(session, "spyre-ci", "package", "publish", *with_project(session))
 
 
 @nox.session(default=False)
