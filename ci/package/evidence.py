@@ -56,11 +56,11 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
             name=str(identity["run"]),
             run_id=int(identity["run_id"]),
             url=without_credentials(str(identity["url"])),
-            stage=None if stage is None else int(stage),
+            stage=None if stage is None else _whole(stage),
             percent=float(identity["percent"]),
-            exit_code=int(content["exit_code"]),
-            planned=int(content["planned"]),
-            verdicts={str(name): int(count) for name, count in content["verdicts"].items()},
+            exit_code=_whole(content["exit_code"]),
+            planned=_whole(content["planned"]),
+            verdicts={str(name): _whole(count) for name, count in content["verdicts"].items()},
             pytorch=str(identity["pytorch_sha"]),
             commit=_commit(str(identity.get("commit", ""))),
             back_end=str(identity.get("back_end", "")),
@@ -88,6 +88,12 @@ def run_to_json(run: Run) -> dict[str, Any]:
         "planned": run.planned,
         "verdicts": dict(run.verdicts),
     }
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
 
 
 def _commit(text: str) -> str:

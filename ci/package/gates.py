@@ -15,6 +15,8 @@ from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
 MERGE_STEPS = (LINT, UNIT, BUILD, VERIFY)
 _SHA = re.compile(r"\b(?:at |\+g)([0-9a-f]{7,40})\b")
 _EMULATED = "emulated"
+# What a version says that was built of a changed checkout.
+_DIRTY = ".dirty"
 _SHOWN = 12
 
 
@@ -30,12 +32,14 @@ class Override:
 
     Attributes:
         check: which.
+        gate: the gate it was said for, and no other.
         by: who says so.
         reason: why.
         at: when, in ISO 8601.
     """
 
     check: str
+    gate: Gate
     by: str
     reason: str
     at: str
@@ -82,6 +86,9 @@ class Wanted:
 
     Attributes:
         gate: none, merge or full.
+        project: its canonical name.
+        version: of the release.
+        files: SHA-256 by name.
         commit: of the release.
         dirty: files that differ from it.
         stage: the row of the roll-out in force.
@@ -90,6 +97,9 @@ class Wanted:
     """
 
     gate: Gate
+    project: str
+    version: str
+    files: Mapping[str, str]
     commit: str
     dirty: Sequence[str] = ()
     stage: int
@@ -124,7 +134,7 @@ class Judgement:
             "open": not self.shut_by,
             "checks": [{"check": one.check, "passed": one.passed, "seen": one.seen} for one in self.findings],
             "overrides": [
-                {"check": one.check, "by": one.by, "reason": one.reason, "at": one.at}
+                {"check": one.check, "gate": one.gate, "by": one.by, "reason": one.reason, "at": one.at}
                 for one in self.overrides
             ],
         }
@@ -151,6 +161,7 @@ def judge(
     if wanted.gate != "none":
         findings.append(_committed(wanted))
         findings += [_step(wanted, step, records.get(step)) for step in MERGE_STEPS]
+        findings.append(_files(wanted, records.get(VERIFY)))
     if wanted.gate == "full":
         findings += _full_run(wanted, runs)
     _check_overrides(findings, overrides)
@@ -189,6 +200,8 @@ def _step(wanted: Wanted, step: str, record: Record | None) -> Finding:
     remedy = f"run spyre-ci package {step} on {wanted.commit[:_SHOWN] or 'a commit'}"
     if record is None:
         return Finding(check=step, seen="was not run", remedy=remedy)
+    if record.project != wanted.project:
+        return Finding(check=step, seen=f"is of the project {record.project}", remedy=remedy)
     of = f"of {record.commit[:_SHOWN] or 'no commit'}"
     if record.commit != wanted.commit or record.dirty:
         return Finding(check=step, seen=f"is {of}{', changed' if record.dirty else ''}", remedy=remedy)
@@ -197,26 +210,29 @@ def _step(wanted: Wanted, step: str, record: Record | None) -> Finding:
     )
 
 
+def _files(wanted: Wanted, verified: Record | None) -> Finding:
+    """Whether the files are those that were verified."""
+    rows = [] if verified is None else verified.details.get("files", [])
+    known = {row.get("name"): row.get("sha256") for row in rows if isinstance(row, dict)}
+    other = sorted(name for name, digest in wanted.files.items() if known.get(name) != digest)
+    return judged(
+        "files",
+        f"not as they were verified: {', '.join(other)}" if other else f"{len(wanted.files)}, as verified",
+        holds=bool(wanted.files) and not other,
+        remedy="run spyre-ci package verify on them",
+    )
+
+
 def _full_run(wanted: Wanted, runs: Sequence[Run]) -> list[Finding]:
-    """The checks of the run that fits best; without any, one that says so."""
-    if not wanted.image:
-        return [
-            Finding(
-                check="image",
-                seen="the release names no image",
-                remedy="name the one it was tested on: spyre-ci package release --image NAME@sha256:…",
-            )
-        ]
-    if not runs:
-        return [
-            Finding(
-                check="run",
-                seen="no run of PyTorch's tests was given",
-                remedy="give its folder: spyre-ci package release --run DIR",
-            )
-        ]
-    judged_runs = [_of_run(wanted, run) for run in runs]
-    return min(judged_runs, key=lambda findings: sum(not one.passed for one in findings))
+    """The checks of the run that fits best; each of them failed where there is none."""
+    if runs:
+        judged_runs = [_of_run(wanted, run) for run in runs]
+        return min(judged_runs, key=lambda findings: sum(not one.passed for one in findings))
+    remedy = "give its folder: spyre-ci package release --run DIR"
+    return [
+        Finding(check=check, seen="no run of PyTorch's tests was given", remedy=remedy)
+        for check in ("run", "stage", "image", "device")
+    ]
 
 
 def _of_run(wanted: Wanted, run: Run) -> list[Finding]:
@@ -237,14 +253,24 @@ def _of_run(wanted: Wanted, run: Run) -> list[Finding]:
             holds=whole,
             remedy=f"run all of stage {wanted.stage} ({wanted.percent:g} %), which is in force",
         ),
-        judged(
-            "image",
-            f"{run.name} ran in {run.image or 'no image that anybody named'}",
-            holds=run.image.rpartition("@")[2] == wanted.image.rpartition("@")[2] != "",
-            remedy=f"run it in {wanted.image}, with SPYRE_CI_IMAGE saying so",
-        ),
+        _image(wanted, run),
         _device(wanted, run),
     ]
+
+
+def _image(wanted: Wanted, run: Run) -> Finding:
+    if not wanted.image:
+        return Finding(
+            check="image",
+            seen="the release names no image",
+            remedy="name the one it was tested on: spyre-ci package release --image NAME@sha256:…",
+        )
+    return judged(
+        "image",
+        f"{run.name} ran in {run.image or 'no image that anybody named'}",
+        holds=run.image.rpartition("@")[2] == wanted.image.rpartition("@")[2] != "",
+        remedy=f"run it in {wanted.image}, with SPYRE_CI_IMAGE saying so",
+    )
 
 
 def _device(wanted: Wanted, run: Run) -> Finding:
@@ -252,10 +278,26 @@ def _device(wanted: Wanted, run: Run) -> Finding:
     remedy = f"run it on cards, with the back end built of {wanted.commit[:_SHOWN]}"
     if _EMULATED in run.back_end:
         return Finding(check="device", seen=f"{run.name} ran on {run.back_end}", remedy=remedy)
-    found = _SHA.search(run.back_end)
-    commit = found[1] if found else run.commit
-    seen = f"{run.back_end or 'an unknown back end'}, of {commit[:_SHOWN] or 'an unknown commit'}"
-    return judged("device", seen, holds=bool(commit) and wanted.commit.startswith(commit), remedy=remedy)
+    return judged(
+        "device",
+        f"{run.back_end or 'an unknown back end'}, checked out: {run.commit[:_SHOWN] or 'an unknown commit'}",
+        holds=_is_of(wanted, run),
+        remedy=remedy,
+    )
+
+
+def _is_of(wanted: Wanted, run: Run) -> bool:
+    """Whether the back end says that it is of this commit, or of this very version at this commit.
+
+    What the CI has checked out says nothing of what is installed, so it is not enough by itself.
+    """
+    if _DIRTY in run.back_end:
+        return False
+    if found := _SHA.search(run.back_end):
+        return bool(wanted.commit) and wanted.commit.startswith(found[1])
+    _, _, version = run.back_end.partition(" ")
+    same = bool(version) and version.partition("+")[0] == wanted.version.partition("+")[0]
+    return same and run.commit == wanted.commit != ""
 
 
 def _check_overrides(findings: Sequence[Finding], overrides: Sequence[Override]) -> None:

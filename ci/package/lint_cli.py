@@ -29,6 +29,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
     """
     with extra():
         from ci.package.lint import linting, show  # noqa: PLC0415
+        from ci.package.project import read_source  # noqa: PLC0415
         from ci.package.records import LINT, forget_record  # noqa: PLC0415
         from ci.package.wiring import checkout_of, echo  # noqa: PLC0415
     from ci.provider import detect  # noqa: PLC0415
@@ -50,6 +51,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
     )
     if not unwritten:
         forget_record(kept, LINT)
+    before = read_source(checkout.folder).commit
     linted = linting.lint(wanted, echo)
     for line in show.looked_lines(linted.looked):
         echo(line)
@@ -65,6 +67,6 @@ def lint(  # noqa: PLR0917  # typer makes options of them
     if unwritten:
         echo(unwritten)
     else:
-        linting.record(wanted, linted, project=checkout.name, records=kept)
+        linting.record(wanted, linted, project=checkout.name, records=kept, before=before)
     if linted.findings:
         raise typer.Exit(EXIT_TEST_FAILED)

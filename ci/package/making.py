@@ -16,7 +16,7 @@ from ci.config.package_model import Index
 from ci.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
 from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
-from ci.package.records import BUILD, Record, write_record
+from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record
 from ci.package.reproducible import differences
 from ci.package.wiring import Bench, index_of, version_of
 
@@ -90,7 +90,11 @@ def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Calla
         )
     untracked = [one for one in bench.project.source.untracked if not bench.is_ours(one)]
     if untracked:
-        say(f"left out, not being in the repository: {', '.join(untracked[:3])}{_more(untracked)}")
+        named = ", ".join(ascii(name)[1:-1] for name in untracked[:3])
+        say(f"left out, not being in the repository: {named}{_more(untracked)}")
+    # Were this to break, what was found of an earlier build would still open gates.
+    for step in (BUILD, VERIFY):
+        forget_record(bench.records, step)
     bench.work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(bench.work / "lock", timeout=0):
@@ -124,7 +128,8 @@ def refuse_differences(made: Made) -> None:
     if not made.differing:
         return
     lines = "".join(
-        f"\n  {name}: {', '.join(found[:8])}{_more(found, 8)}" for name, found in made.differing.items()
+        f"\n  {name}: {', '.join(ascii(one)[1:-1] for one in found[:8])}{_more(found, 8)}"
+        for name, found in made.differing.items()
     )
     raise NotReproducibleError(
         f"two builds of {made.version} differ{lines}",

@@ -130,7 +130,7 @@ def promote(  # noqa: PLR0917  # typer makes options of them
     folder = (records or Path.cwd() / settings.model.package.records).resolve()
     known = promoting.from_release(release_file) if release_file else promoting.from_note(folder, stage)
     promoting.refuse_other(known, version, project)
-    gate = gate_of(Ground(model=settings.model, records=folder, commit=known.commit))
+    gate = gate_of(Ground(model=settings.model, project=known.project, records=folder, commit=known.commit))
     asker, named = Asker(name=stage, index=source), settings.model.package.constraints
     with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:
         artifacts = promoting.fetched(asker, known, Path(below))

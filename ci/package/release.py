@@ -53,12 +53,14 @@ class Ground:
 
     Attributes:
         model: the settings, for the stage in force.
+        project: its canonical name.
         records: folder of what each step noted.
         commit: that is published.
         dirty: files of the checkout that differ from it.
     """
 
     model: SettingsModel
+    project: str
     records: Path
     commit: str
     dirty: Sequence[str] = ()
@@ -67,7 +69,13 @@ class Ground:
 def ground_of(bench: Bench) -> Ground:
     """What gates judge a checkout on."""
     source = bench.project.source
-    return Ground(model=bench.settings.model, records=bench.records, commit=source.commit, dirty=source.dirty)
+    return Ground(
+        model=bench.settings.model,
+        project=bench.project.canonical,
+        records=bench.records,
+        commit=source.commit,
+        dirty=source.dirty,
+    )
 
 
 def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Path:
@@ -92,7 +100,7 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
         )
     artifacts = artifacts_in(bench.dist)
     records = records_in(bench.records)
-    judgement = judge_on(ground_of(bench), gate, proof)
+    judgement = judge_on(ground_of(bench), gate, proof, artifacts)
     content = _content(bench, artifacts, records, proof, judgement)
     content["at"] = at.astimezone(UTC).isoformat(timespec="seconds")
     provider = detect(os.environ, epoch_s=at.timestamp())
@@ -106,8 +114,8 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
     return folder / FILE
 
 
-def judge_on(ground: Ground, gate: Gate, proof: Proof) -> gates.Judgement:
-    """What a gate comes to for a commit.
+def judge_on(ground: Ground, gate: Gate, proof: Proof, artifacts: Sequence[Artifact]) -> gates.Judgement:
+    """What a gate comes to for files of a commit.
 
     Raises:
         UsageError: an override answers for nothing, or the stage in force is not in the roll-out.
@@ -120,6 +128,9 @@ def judge_on(ground: Ground, gate: Gate, proof: Proof) -> gates.Judgement:
         )
     wanted = gates.Wanted(
         gate=gate,
+        project=ground.project,
+        version=str(artifacts[0].version),
+        files={one.filename: one.sha256 for one in artifacts},
         commit=ground.commit,
         dirty=ground.dirty,
         stage=model.stage,
@@ -144,10 +155,10 @@ def pass_gate(ground: Ground, index: str, gate: Gate, artifacts: Sequence[Artifa
         BadFileError: a record is damaged.
     """
     proof = _proof_for(ground, gate, artifacts)
-    failed = {one.check for one in judge_on(ground, gate, replace(proof, overrides=())).shut_by}
-    # A release may answer for what another index's gate asks, and this one's does not.
-    kept = [one for one in proof.overrides if one.check in failed]
-    judgement = judge_on(ground, gate, replace(proof, overrides=kept))
+    failed = {one.check for one in judge_on(ground, gate, replace(proof, overrides=()), artifacts).shut_by}
+    # What somebody answers for at one gate, nobody answers for at another.
+    kept = [one for one in proof.overrides if one.check in failed and one.gate == gate]
+    judgement = judge_on(ground, gate, replace(proof, overrides=kept), artifacts)
     gates.refuse_shut(judgement, index)
     return judgement
 
@@ -194,7 +205,11 @@ def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proo
             image=str(content["image"]),
             overrides=[
                 gates.Override(
-                    check=str(one["check"]), by=str(one["by"]), reason=str(one["reason"]), at=str(one["at"])
+                    check=str(one["check"]),
+                    gate=one["gate"],
+                    by=str(one["by"]),
+                    reason=str(one["reason"]),
+                    at=str(one["at"]),
                 )
                 for one in content["gates"]["overrides"]
             ],

@@ -34,6 +34,7 @@ def release(  # noqa: PLR0917  # typer makes options of them
     """Write release.json, the SBOM, SHA256SUMS and the statement; ends with 1 where the gate is shut."""
     with extra():
         from ci.package import gates  # noqa: PLC0415
+        from ci.package.artifacts import artifacts_in  # noqa: PLC0415
         from ci.package.evidence import read_run  # noqa: PLC0415
         from ci.package.making import index_named  # noqa: PLC0415
         from ci.package.release import Proof, ground_of, judge_on, write_release  # noqa: PLC0415
@@ -42,14 +43,16 @@ def release(  # noqa: PLR0917  # typer makes options of them
     now = datetime.now(UTC)
     bench = bench_of(ctx, folder, dist=dist, records=records)
     at = now.isoformat(timespec="seconds")
+    gate = index_named(bench, index).gate
     proof = Proof(
         runs=[read_run(one) for one in run or ()],
         image=image,
-        overrides=[gates.Override(check=one, by=by, reason=reason, at=at) for one in override or ()],
+        overrides=[
+            gates.Override(check=one, gate=gate, by=by, reason=reason, at=at) for one in override or ()
+        ],
     )
-    gate = index_named(bench, index).gate
     path = write_release(bench, proof, gate, at=now)
-    judgement = judge_on(ground_of(bench), gate, proof)
+    judgement = judge_on(ground_of(bench), gate, proof, artifacts_in(bench.dist))
     for finding in judgement.findings:
         echo(finding.line)
     typer.echo(path.read_text(encoding="utf-8") if as_json else str(path))

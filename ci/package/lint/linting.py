@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import SettingsError, UsageError
+from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError, UsageError
 from ci.package.lint.files import File, files_of
 from ci.package.lint.findings import Finding, by_linter
 from ci.package.lint.linters import LINTERS, NAMES, Linter
@@ -18,6 +18,12 @@ from ci.package.lint.tools import Tool, linter_environment, tools_for
 from ci.package.project import read_source
 from ci.package.records import LINT, Record, write_record
 from ci.report.text import counted
+
+
+class MovedError(SpyreCiError):
+    """A checkout that went to another commit while it was looked at."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +134,7 @@ def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> 
     return ""
 
 
-def record(wanted: Wanted, linted: Linted, *, project: str, records: Path) -> None:
+def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, before: str) -> None:
     """Write the record of a lint.
 
     Args:
@@ -136,8 +142,18 @@ def record(wanted: Wanted, linted: Linted, *, project: str, records: Path) -> No
         linted: what came of it.
         project: its name.
         records: folder of records.
+        before: the commit that was checked out when it began.
+
+    Raises:
+        MovedError: another one is, so that nobody knows of which the findings are.
     """
     source = read_source(wanted.folder)
+    if source.commit != before:
+        raise MovedError(
+            f"the checkout went from {before[:12] or 'no commit'} to {source.commit[:12] or 'none'}",
+            where=wanted.folder,
+            remedy="lint again, and leave it alone until the end",
+        )
     write_record(
         records,
         Record(

@@ -17,7 +17,7 @@ from ci.findings import Finding
 from ci.package.artifacts import Artifact, artifacts_in, contents_of
 from ci.package.environment import interpreters
 from ci.package.making import index_named
-from ci.package.records import BUILD, VERIFY, Record, read_record, write_record
+from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
 from ci.package.verify import contents as inside
 from ci.package.verify import metadata, tags, tools
 from ci.package.verify.installed import Trial, Tried, try_artifact
@@ -74,15 +74,23 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
     """
     chosen = index_named(bench, index) if index is not None else None
     artifacts = artifacts_in(bench.dist)
+    forget_record(bench.records, VERIFY)
     found: list[Finding] = []
     installed: list[str] = []
+    tried_here: set[str] = set()
     for finding in _static(bench, artifacts, chosen):
         say(finding.line)
         found.append(finding)
-    for tried in _installing(bench, artifacts, say) if installs else ():
+    for one, tried in _installing(bench, artifacts, say) if installs else ():
         say(tried.finding.line)
         found.append(tried.finding)
         installed = list(tried.installed) or installed
+        if tried.installed or not tried.finding.passed:
+            tried_here.add(one.filename)
+    for one in artifacts if installs else ():
+        if one.filename not in tried_here:
+            found.append(_untried(one))
+            say(found[-1].line)
     verified = Verified(artifacts=artifacts, findings=found, installed=installed)
     source = bench.project.source
     record = Record(
@@ -108,7 +116,9 @@ def _static(bench: Bench, artifacts: Sequence[Artifact], index: Index | None) ->
         yield from _artifact(bench, one, index, environ)
 
 
-def _installing(bench: Bench, artifacts: Sequence[Artifact], say: Callable[[str], None]) -> Iterator[Tried]:
+def _installing(
+    bench: Bench, artifacts: Sequence[Artifact], say: Callable[[str], None]
+) -> Iterator[tuple[Artifact, Tried]]:
     """Each artifact in a clean environment of each Python, the wheel of a Python last."""
     wheels = [contents_of(one).members for one in artifacts if one.kind == "wheel"]
     trial = Trial(
@@ -122,7 +132,15 @@ def _installing(bench: Bench, artifacts: Sequence[Artifact], say: Callable[[str]
     )
     for python, short in interpreters(bench.project.requires_python, os.environ, bench.package.pythons):
         for one in artifacts:
-            yield try_artifact(one, trial, python, short)
+            yield one, try_artifact(one, trial, python, short)
+
+
+def _untried(one: Artifact) -> Finding:
+    return Finding(
+        check=f"{one.kind} installed",
+        seen=f"{one.filename} was installed with no Python of this machine",
+        remedy="verify it where a Python is that it is for; requires-python and tags say which",
+    )
 
 
 def _from_this_commit(bench: Bench, artifacts: Sequence[Artifact]) -> Finding:

@@ -63,7 +63,12 @@ def test_a_build_that_differs_from_itself_is_named(checkout: Checkout) -> None:
 
 def test_a_project_that_cannot_be_built_shows_its_last_lines(checkout: Checkout) -> None:
     checkout.commit({"setup.py": "raise SystemExit('no compiler for you')\n"})
+    earlier = [checkout.folder / ".spyre-ci/records" / f"{step}.json" for step in ("build", "verify")]
+    for path in earlier:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
     said = checkout.package("build")
+    assert not any(path.exists() for path in earlier)
     assert said.code == 1
     assert "the sdist of demo could not be built" in said.err
     assert "  | no compiler for you" in said.err

@@ -18,7 +18,10 @@ from ci.package.records import Record
 
 COMMIT = "ab" * 20
 IMAGE = "registry.example/spyre@sha256:" + "1" * 64
-WANTED = Wanted(gate="full", commit=COMMIT, stage=2, percent=25, image=IMAGE)
+FILES = {"x-1.0.tar.gz": "1" * 64, "x-1.0-py3-none-any.whl": "2" * 64}
+WANTED = Wanted(
+    gate="full", project="x", version="1.0", files=FILES, commit=COMMIT, stage=2, percent=25, image=IMAGE
+)
 RUN = Run(
     name="nightly-1", run_id=7, url="", stage=2, percent=25, exit_code=0, planned=100,
     verdicts={"passed": 98, "flaky": 2, "failed": 0}, pytorch="cd" * 20, commit="",
@@ -27,10 +30,20 @@ RUN = Run(
 
 
 def record(step: str, **changed: Any) -> Record:
-    return replace(Record(step=step, project="x", commit=COMMIT, passed=True, details={}), **changed)
+    files = [{"name": name, "sha256": digest} for name, digest in FILES.items()]
+    return replace(
+        Record(step=step, project="x", commit=COMMIT, passed=True, details={"files": files}), **changed
+    )
 
 
 GREEN: Mapping[str, Record | None] = {step: record(step) for step in MERGE_STEPS}
+
+
+def word(check: str, **changed: Any) -> Override:
+    return replace(
+        Override(check=check, gate="full", by="Ada", reason="the linter is broken", at="2026-01-01"),
+        **changed,
+    )
 
 
 def shut(wanted: Wanted, records: Mapping[str, Record | None] = GREEN, *runs: Run) -> list[str]:
@@ -50,6 +63,7 @@ def test_a_green_commit_on_its_image_passes_every_gate() -> None:
         ({"passed": False}, "failed, of abababababab"),
         ({"commit": "cd" * 20}, "is of cdcdcdcdcdcd"),
         ({"dirty": ("a.py",)}, "is of abababababab, changed"),
+        ({"project": "other"}, "is of the project other"),
         (None, "was not run"),
     ],
 )
@@ -59,7 +73,7 @@ def test_each_step_must_be_green_of_this_very_commit(
 ) -> None:
     records = {**GREEN, step: None if changed is None else record(step, **changed)}
     judgement = judge(replace(WANTED, gate=gate), records, [RUN])
-    assert [(one.check, one.seen) for one in judgement.shut_by] == [(step, seen)]
+    assert [(one.check, one.seen) for one in judgement.shut_by if one.check != "files"] == [(step, seen)]
 
 
 @pytest.mark.parametrize(
@@ -75,9 +89,13 @@ def test_each_step_must_be_green_of_this_very_commit(
         ({"image": ""}, "image", "no image that anybody named"),
         ({"image": IMAGE[:-1] + "2"}, "image", "ran in registry.example"),
         ({"back_end": "the emulated device"}, "device", "ran on the emulated device"),
-        ({"back_end": "torch_spyre 1.0 at cdcdcdcdcdcd"}, "device", "of cdcdcdcdcdcd"),
-        ({"back_end": "torch_spyre 1.0"}, "device", "of an unknown commit"),
-        ({"back_end": "", "commit": ""}, "device", "an unknown back end"),
+        ({"back_end": "torch_spyre 1.0 at cdcdcdcdcdcd"}, "device", "1.0 at cdcdcdcdcdcd"),
+        ({"back_end": f"torch_spyre 1.0 at {COMMIT[:12]}.dirty"}, "device", ".dirty"),
+        ({"back_end": f"torch_spyre 1.0.dev1+g{COMMIT[:9]}.dirty", "commit": COMMIT}, "device", ".dirty"),
+        ({"back_end": "torch_spyre 1.0"}, "device", "checked out: an unknown commit"),
+        ({"back_end": "torch_spyre 0.9", "commit": COMMIT}, "device", "torch_spyre 0.9, checked out"),
+        ({"back_end": "torch_spyre", "commit": COMMIT}, "device", "torch_spyre, checked out"),
+        ({"back_end": "", "commit": COMMIT}, "device", "an unknown back end"),
     ],
 )
 def test_only_a_green_full_run_of_the_stage_in_force_opens_the_full_gate(
@@ -115,7 +133,28 @@ def test_halves_of_two_runs_make_no_whole() -> None:
 
 def test_without_image_or_run_it_says_what_to_give() -> None:
     assert shut(replace(WANTED, image=""), GREEN, RUN) == ["image"]
-    assert shut(WANTED, GREEN) == ["run"]
+    assert shut(WANTED, GREEN) == ["run", "stage", "image", "device"]
+    assert shut(replace(WANTED, image=""), GREEN) == ["run", "stage", "image", "device"]
+
+
+@pytest.mark.parametrize("check", ["run", "stage", "image", "device"])
+def test_a_word_for_one_check_is_none_for_the_others(check: str) -> None:
+    judgement = judge(WANTED, GREEN, [], [word(check)])
+    assert [one.check for one in judgement.shut_by] == [
+        one for one in ("run", "stage", "image", "device") if one != check
+    ]
+
+
+@pytest.mark.parametrize("gate", ["merge", "full"])
+@pytest.mark.parametrize("files", [{}, {"x-1.0.tar.gz": "3" * 64}, {"y.whl": "1" * 64}])
+def test_files_that_were_not_verified_shut_the_gate(gate: Gate, files: dict[str, str]) -> None:
+    assert shut(replace(WANTED, gate=gate, files=files), GREEN, RUN) == ["files"]
+
+
+def test_a_record_of_no_sense_shuts_the_gate() -> None:
+    broken: list[list[object]] = [["x"], [{}], [{"name": "x-1.0.tar.gz"}]]
+    for files in broken:
+        assert shut(WANTED, {**GREEN, "verify": record("verify", details={"files": files})}, RUN) == ["files"]
 
 
 def test_what_is_not_committed_is_not_published() -> None:
@@ -124,24 +163,29 @@ def test_what_is_not_committed_is_not_published() -> None:
 
 
 def test_who_answers_for_a_check_opens_it_and_is_recorded() -> None:
-    word = Override(check="lint", by="Ada", reason="the linter is broken", at="2026-01-01")
-    judgement = judge(WANTED, {**GREEN, "lint": None}, [RUN], [word])
+    judgement = judge(WANTED, {**GREEN, "lint": None}, [RUN], [word("lint")])
     assert judgement.shut_by == []
     assert judgement.as_json()["overrides"] == [
-        {"check": "lint", "by": "Ada", "reason": "the linter is broken", "at": "2026-01-01"}
+        {
+            "check": "lint",
+            "gate": "full",
+            "by": "Ada",
+            "reason": "the linter is broken",
+            "at": "2026-01-01",
+        }
     ]
     assert judgement.as_json()["open"]
 
 
 def test_an_override_of_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="--override 'unit' answers for nothing: what did not pass is lint"):
-        judge(WANTED, {**GREEN, "lint": None}, [RUN], [Override(check="unit", by="a", reason="b", at="")])
+        judge(WANTED, {**GREEN, "lint": None}, [RUN], [word("unit")])
 
 
 @pytest.mark.parametrize(("by", "reason"), [("", "why"), ("who", " ")])
 def test_an_override_without_name_or_reason_is_refused(by: str, reason: str) -> None:
     with pytest.raises(UsageError, match="says not who or why"):
-        judge(WANTED, {**GREEN, "lint": None}, [RUN], [Override(check="lint", by=by, reason=reason, at="")])
+        judge(WANTED, {**GREEN, "lint": None}, [RUN], [word("lint", by=by, reason=reason)])
 
 
 def test_a_shut_gate_names_each_check_with_its_remedy() -> None:
@@ -168,6 +212,15 @@ def test_a_shut_gate_names_each_check_with_its_remedy() -> None:
 )  # fmt: skip
 def test_a_run_is_read_as_it_was_written(run: Run) -> None:
     assert run_from_json(run_to_json(run), "x") == run  # type: ignore[arg-type]  # any place
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"exit_code": 0.9}, {"exit_code": False}, {"planned": float("inf")}, {"verdicts": {"passed": "3"}}],
+)
+def test_a_number_that_is_none_is_said(changed: dict[str, object]) -> None:
+    with pytest.raises(BadFileError, match="is no whole number"):
+        run_from_json({**run_to_json(RUN), **changed}, "summary.json")  # type: ignore[arg-type]  # any place
 
 
 def test_a_damaged_summary_is_said() -> None:

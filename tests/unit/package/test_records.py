@@ -50,8 +50,9 @@ def bench(tmp_path: Path) -> Bench:
     source = Source(commit=COMMIT, url="https://example.org/demo")
     project = Project(folder=tmp_path, name="demo", pyproject={"project": {"name": "demo"}}, source=source)
     made = Bench(project=project, settings=settings, dist=tmp_path / "dist", records=tmp_path / "records")
+    files = [one.as_json() for one in artifacts_in(made.dist)]
     for step in gates.MERGE_STEPS:
-        write_record(made.records, record(step))
+        write_record(made.records, record(step, files=files))
     return made
 
 
@@ -60,7 +61,8 @@ def summary(folder: Path, **identity: object) -> Path:
         "schema": "spyre-ci/summary/1", "exit_code": 0, "planned": 3, "verdicts": {"passed": 3},
         "identity": {
             "run": "r1", "run_id": 5, "url": "", "stage": 1, "percent": 5, "pytorch_sha": "cd" * 20,
-            "commit": COMMIT, "back_end": "torch_spyre 1.0", "image": IMAGE, **identity,
+            "commit": COMMIT, "back_end": "torch_spyre 1.0", "image": IMAGE,
+            **identity,
         },
     }  # fmt: skip
     folder.mkdir(exist_ok=True)
@@ -145,10 +147,31 @@ def test_a_release_cannot_be_edited_open(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_word_for_one_gate_is_none_for_another(bench: Bench) -> None:
-    word = gates.Override(check="image", by="Ada", reason="no card is free", at="now")
-    release.write_release(bench, release.Proof(overrides=[word]), "full", at=NOW)
-    assert passed(bench, "full").overrides == (word,)
+    words = tuple(
+        gates.Override(check=check, gate="full", by="Ada", reason="no card is free", at="now")
+        for check in ("run", "stage", "image", "device")
+    )
+    release.write_release(bench, release.Proof(overrides=words), "full", at=NOW)
+    assert passed(bench, "full").overrides == words
     assert passed(bench, "merge").overrides == ()
+
+
+def test_a_word_for_a_lenient_gate_does_not_open_a_strict_one(bench: Bench, tmp_path: Path) -> None:
+    (bench.records / "unit.json").unlink()
+    word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
+    proof = release.Proof(runs=[read_run(summary(tmp_path / "run"))], image=IMAGE, overrides=[word])
+    release.write_release(bench, proof, "merge", at=NOW)
+    assert passed(bench, "merge").overrides == (word,)
+    with pytest.raises(gates.GateError, match="unit: was not run"):
+        passed(bench, "full")
+
+
+def test_files_nobody_verified_are_no_release(bench: Bench) -> None:
+    make_wheel(bench.dist, files={"demo/__init__.py": "other"})
+    path = release.write_release(bench, release.Proof(), "merge", at=NOW)
+    assert not json.loads(path.read_text())["gates"]["open"]
+    with pytest.raises(gates.GateError, match=r"files: not as they were verified: demo-1\.0-py3"):
+        passed(bench, "merge")
 
 
 def test_an_image_is_named_by_digest(bench: Bench) -> None:
