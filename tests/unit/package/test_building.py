@@ -120,6 +120,17 @@ def test_another_environments_variables_are_not_handed_on(tmp_path: Path) -> Non
     assert made.variables["PIP_CERT"] == "/c"
 
 
+def test_what_builds_and_installs_sees_no_secret_of_the_job(tmp_path: Path) -> None:
+    names = [
+        "SPYRE_CI_INDEX_TOKEN", "SPYRE_CI_SIGNING_KEY", "GITHUB_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_RUNTIME_TOKEN", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT",
+        "GITHUB_STEP_SUMMARY", "GITHUB_STATE", "TWINE_PASSWORD", "TWINE_USERNAME",
+    ]  # fmt: skip
+    installs = {"PIP_INDEX_URL": "https://me:x@example.org/simple", "PIP_CERT": "/c", "PIP_NO_INDEX": "1"}
+    made = in_folder(tmp_path, {**dict.fromkeys(names, "x"), **installs, "PATH": "/bin"})
+    assert made.variables.keys() == {*installs, "PATH", "VIRTUAL_ENV", "PYTHONNOUSERSITE"}
+
+
 def test_a_pin_that_the_project_excludes_does_not_hold() -> None:
     pins = ["torch==2.13.0"]
     assert fitting(pins, ["torch", "numpy==1.0", "not a requirement ==="]) == ("torch==2.13.0",)
