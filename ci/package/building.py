@@ -115,7 +115,9 @@ def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
     """
     empty(wanted.work / "tree")
     tree = export(wanted.project, wanted.work / "tree" / "sources")
-    variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
+    variables: Mapping[str, str] = {}
+    if wanted.settings.version != "declared":
+        variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
     log = _Log(path=wanted.work / "build.log")
     log.path.unlink(missing_ok=True)
     environment = _environment(wanted)
