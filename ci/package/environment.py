@@ -188,8 +188,15 @@ def _version(python: str, *, named: bool) -> str:
     code = "import platform; print(platform.python_version())"
     try:
         said = run_command([python, "-I", "-c", code], timeout_s=60).strip()
-    except CommandError:
-        if named:
+    except (CommandError, OSError) as error:
+        if not named:
+            return ""
+        if isinstance(error, CommandError):
             raise
-        return ""
-    return re.sub(r"[^0-9.].*", "", said)
+        raise CommandError(
+            f"interpreter {python} does not run: {error.strerror}",
+            where="package.pythons",
+            remedy="install it anew, or name another one",
+        ) from error
+    found = re.match(r"[0-9]+\.[0-9]+\.[0-9]+", said)
+    return found[0] if found else ""

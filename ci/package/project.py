@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci.errors import BadFileError, MissingInputError
@@ -77,7 +78,7 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
 
     Raises:
         MissingInputError: there is no such folder, or no pyproject.toml in it.
-        BadFileError: pyproject.toml cannot be read or names no project.
+        BadFileError: pyproject.toml cannot be read, names no project, or a key of it is of a wrong kind.
         CommandError: git did not answer.
     """
     path = folder / PYPROJECT
@@ -88,6 +89,7 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
             remedy="name the folder of a project that pip can build",
         )
     content = _pyproject(path)
+    check_kinds(content, path)
     name = _name(content, path)
     return Project(
         folder=folder.resolve(), name=name, pyproject=content, source=read_source(folder, tag_prefix)
@@ -111,8 +113,50 @@ def _pyproject(path: Path) -> dict[str, Any]:
         raise BadFileError(f"is not TOML: {error}", where=path, remedy="mend it there") from error
 
 
+def check_kinds(content: Mapping[str, Any], path: Path) -> None:
+    """Refuse a pyproject.toml whose keys that are read here are of another kind than PEP 518 and 621 say.
+
+    Args:
+        content: what it says.
+        path: of it, for messages.
+
+    Raises:
+        BadFileError: a key holds something else; with its name.
+    """
+    project, system = (_table(content, key, path) for key in ("project", "build-system"))
+    _table(content, "tool", path)
+    for key in ("version", "requires-python"):
+        if not isinstance(project.get(key, ""), str):
+            raise _wrong(path, f"project.{key}", "text", project[key])
+    lists = {
+        "project.dependencies": project.get("dependencies", []),
+        "project.dynamic": project.get("dynamic", []),
+        "build-system.requires": system.get("requires", []),
+    }
+    for key, value in lists.items():
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise _wrong(path, key, "a list of texts", value)
+    try:
+        SpecifierSet(project.get("requires-python", ""))
+    except InvalidSpecifier as error:
+        raise _wrong(
+            path, "project.requires-python", "a specifier such as >=3.11", project["requires-python"]
+        ) from error
+
+
+def _table(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise _wrong(path, key, "a table", value)
+    return value
+
+
+def _wrong(path: Path, key: str, kind: str, seen: Any) -> BadFileError:
+    return BadFileError(f"{key} is not {kind} (seen: {seen!r})", where=path, remedy="mend it there")
+
+
 def _name(content: Mapping[str, Any], path: Path) -> str:
-    name = content.get("project", {}).get("name")
+    name = _table(content, "project", path).get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadFileError(
             f"[project] has no name that an index takes (seen: {name!r})",
