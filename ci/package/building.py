@@ -22,7 +22,7 @@ from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError
 from ci.package import compiling
 from ci.package.artifacts import Artifact, artifact
 from ci.package.environment import Environment, in_folder, make
-from ci.package.export import export
+from ci.package.export import empty, export
 from ci.package.project import Project
 from ci.package.reproducible import pack_again
 from ci.package.version_source import put_version
@@ -110,11 +110,14 @@ def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
 
     Raises:
         BuildError: the back end could not, with its last lines; or what it built is another version.
-        CommandError: requirements could not be installed, or it took too long.
+        CommandError: requirements could not be installed, it took too long, or an earlier build's files
+            cannot be removed.
     """
-    shutil.rmtree(wanted.work / "tree", ignore_errors=True)
+    empty(wanted.work / "tree")
     tree = export(wanted.project, wanted.work / "tree" / "sources")
-    variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
+    variables: Mapping[str, str] = {}
+    if wanted.settings.version != "declared":
+        variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
     log = _Log(path=wanted.work / "build.log")
     log.path.unlink(missing_ok=True)
     environment = _environment(wanted)

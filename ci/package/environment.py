@@ -18,6 +18,7 @@ from packaging.specifiers import SpecifierSet
 
 from ci.errors import CommandError
 from ci.process import run_command
+from ci.withheld import without_job_secrets
 
 _CREATE_TIMEOUT_S = 300
 INSTALL_TIMEOUT_S = 3600
@@ -90,7 +91,7 @@ def make(
 
     Args:
         folder: of it.
-        environ: whose variables its processes see, except those of other environments.
+        environ: whose variables its processes see, except those of other environments and the job's tokens.
         python: the interpreter.
         constraints: requirements that hold for whatever is installed.
 
@@ -107,8 +108,12 @@ def make(
 
 
 def in_folder(folder: Path, environ: Mapping[str, str], *, constraints: Sequence[str] = ()) -> Environment:
-    """The environment that is in a folder; arguments as those of `make`."""
-    variables = {key: value for key, value in environ.items() if key not in _OF_OTHERS}
+    """The environment that is in a folder; arguments as those of `make`.
+
+    What runs in it is the project's code and that of whoever it depends on, so it sees no token of the job.
+    """
+    seen = without_job_secrets(environ)
+    variables = {key: value for key, value in seen.items() if key not in _OF_OTHERS}
     variables["PATH"] = os.pathsep.join([str(folder / "bin"), environ.get("PATH", os.defpath)])
     variables |= {"VIRTUAL_ENV": str(folder), "PYTHONNOUSERSITE": "1"}
     return Environment(folder=folder, variables=variables, constraints=tuple(constraints))
@@ -183,8 +188,15 @@ def _version(python: str, *, named: bool) -> str:
     code = "import platform; print(platform.python_version())"
     try:
         said = run_command([python, "-I", "-c", code], timeout_s=60).strip()
-    except CommandError:
-        if named:
+    except (CommandError, OSError) as error:
+        if not named:
+            return ""
+        if isinstance(error, CommandError):
             raise
-        return ""
-    return re.sub(r"[^0-9.].*", "", said)
+        raise CommandError(
+            f"interpreter {python} does not run: {error.strerror}",
+            where="package.pythons",
+            remedy="install it anew, or name another one",
+        ) from error
+    found = re.match(r"[0-9]+\.[0-9]+\.[0-9]+", said)
+    return found[0] if found else ""

@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from ci.errors import BadFileError
+from ci.errors import BadFileError, CommandError, MissingInputError
+from ci.package.git import SUBMODULE, TIMEOUT_S, parts
 from ci.package.project import Project
 from ci.process import run_command
 
-_GIT_TIMEOUT_S = 600
-# Of a checkout without Git.
-_LEFT_OUT = {".git", ".hg", "__pycache__", ".nox", ".venv", "build", "dist", ".spyre-ci"}
+# Of a checkout without Git; packages of their own may have the names of those that only the top leaves out.
+_LEFT_OUT = {".git", ".hg", "__pycache__", ".nox", ".venv", ".spyre-ci"}
+_LEFT_OUT_AT_TOP = {"build", "dist"}
 # So that the copy's commit is the same for the same files.
 _NOBODY = {"NAME": "spyre-ci", "EMAIL": "spyre-ci@localhost"}
 
@@ -25,12 +26,14 @@ def export(project: Project, into: Path) -> Path:
 
     Args:
         project: the checkout.
-        into: a folder that is not there yet.
+        into: the folder; what an earlier export left there goes.
 
     Raises:
         BadFileError: a link leads out of the project.
-        CommandError: git did not answer.
+        MissingInputError: a submodule was not fetched.
+        CommandError: git did not answer, or what was left there cannot be removed.
     """
+    empty(into)
     files = _tracked(project.folder) if project.source.commit else _all(project.folder)
     for name in files:
         _copy(project.folder, into, name)
@@ -50,30 +53,62 @@ def set_times(tree: Path, seconds: int) -> None:
             os.utime(path, (seconds, seconds), follow_symlinks=False)
 
 
+def empty(folder: Path) -> None:
+    """Make a folder one with nothing in it.
+
+    Raises:
+        CommandError: what is there cannot be removed.
+    """
+    try:
+        if folder.is_symlink() or folder.is_file():
+            folder.unlink()
+        elif folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise CommandError(
+            f"what an earlier build left here cannot be removed: {error}",
+            where=folder,
+            remedy="delete the folder; it may be another user's",
+        ) from error
+
+
 def _tracked(folder: Path) -> list[str]:
     """Files of the commit that are still there, those of submodules and new ones that were added too."""
-    listed = run_command(
-        ["git", "-C", folder, "ls-files", "-z", "--cached", "--recurse-submodules", "--", "."],
-        timeout_s=_GIT_TIMEOUT_S,
-    )
-    names = dict.fromkeys(name for name in listed.split("\0") if name)
-    return sorted(name for name in names if os.path.lexists(folder / name))
+    found: list[str] = []
+    held = list(parts(folder))
+    fetched = {part.below for part in held}
+    for part in held:
+        for entry in part.entries:
+            name = f"{part.below}{entry.name}"
+            if entry.mode != SUBMODULE or not (folder / name).is_dir():
+                found.append(name)
+            elif f"{name}/" not in fetched:
+                raise MissingInputError(
+                    f"submodule {name!r} was not fetched, and nothing of it would be packaged",
+                    where=folder,
+                    remedy="fetch it: git submodule update --init --recursive (actions/checkout: "
+                    "submodules: recursive)",
+                )
+    return sorted(name for name in dict.fromkeys(found) if os.path.lexists(folder / name))
 
 
 def _all(folder: Path) -> list[str]:
     found = []
     for top, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
-        found += [str(Path(top, name).relative_to(folder)) for name in files]
+        left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if Path(top) == folder else set())
+        folders[:] = sorted(name for name in folders if name not in left_out)
+        links = [name for name in folders if Path(top, name).is_symlink()]
+        # A file `.git` is a submodule's.
+        named = [*links, *(name for name in files if name != ".git")]
+        found += [str(Path(top, name).relative_to(folder)) for name in named]
     return sorted(found)
 
 
 def _copy(folder: Path, into: Path, name: str) -> None:
     source, target = folder / name, into / name
-    if source.is_dir() and not source.is_symlink():
-        return  # a submodule that was not fetched
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_symlink() and not source.resolve().is_relative_to(folder):
+    if source.is_symlink() and not Path(os.path.realpath(source)).is_relative_to(folder):
         raise BadFileError(
             f"is a link that leads out of the project: {source.readlink()}",
             where=source,
@@ -83,7 +118,8 @@ def _copy(folder: Path, into: Path, name: str) -> None:
 
 
 def _commit(tree: Path, seconds: int) -> None:
-    moment = f"{seconds} +0000"
+    # Without the sign, Git takes small numbers for something else than seconds.
+    moment = f"@{seconds} +0000"
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env |= {f"GIT_{who}_{key}": value for who in ("AUTHOR", "COMMITTER") for key, value in _NOBODY.items()}
     env |= {"GIT_AUTHOR_DATE": moment, "GIT_COMMITTER_DATE": moment, "GIT_CONFIG_GLOBAL": os.devnull}
@@ -95,6 +131,6 @@ def _commit(tree: Path, seconds: int) -> None:
     for words in steps:
         run_command(
             ["git", "-C", tree, "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", *words],
-            timeout_s=_GIT_TIMEOUT_S,
+            timeout_s=TIMEOUT_S,
             env=env,
         )

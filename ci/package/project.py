@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,44 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from ci.addresses import without_credentials
-from ci.errors import BadFileError, CommandError, MissingInputError
-from ci.process import run_command
+from ci.errors import BadFileError, MissingInputError
+from ci.package.source import Source, read_source
+
+__all__ = ["PYPROJECT", "Project", "Source", "project_name", "read_project", "read_source"]
 
 PYPROJECT = "pyproject.toml"
-_GIT_TIMEOUT_S = 120
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where a project stands in its repository.
-
-    Attributes:
-        commit: its SHA; empty where there is no repository.
-        url: of the repository it was cloned from, without credentials; empty where there is none.
-        dirty: files, relative to the project, that differ from the commit.
-        untracked: files that are neither in the commit nor ignored.
-        tag: the release tag nearest before the commit; empty where there is none.
-        distance: commits since the tag, or since the first where there is none.
-        shallow: whether the clone lacks history, so that tag and distance may be wrong.
-        committed_at: seconds since the epoch.
-    """
-
-    commit: str
-    url: str = ""
-    dirty: tuple[str, ...] = ()
-    untracked: tuple[str, ...] = ()
-    tag: str = ""
-    distance: int = 0
-    shallow: bool = False
-    committed_at: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """As records name it."""
-        return {"commit": self.commit, "url": self.url, "dirty": list(self.dirty)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +78,7 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
 
     Raises:
         MissingInputError: there is no such folder, or no pyproject.toml in it.
-        BadFileError: pyproject.toml cannot be read or names no project.
+        BadFileError: pyproject.toml cannot be read, names no project, or a key of it is of a wrong kind.
         CommandError: git did not answer.
     """
     path = folder / PYPROJECT
@@ -118,6 +89,7 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
             remedy="name the folder of a project that pip can build",
         )
     content = _pyproject(path)
+    check_kinds(content, path)
     name = _name(content, path)
     return Project(
         folder=folder.resolve(), name=name, pyproject=content, source=read_source(folder, tag_prefix)
@@ -141,8 +113,50 @@ def _pyproject(path: Path) -> dict[str, Any]:
         raise BadFileError(f"is not TOML: {error}", where=path, remedy="mend it there") from error
 
 
+def check_kinds(content: Mapping[str, Any], path: Path) -> None:
+    """Refuse a pyproject.toml whose keys that are read here are of another kind than PEP 518 and 621 say.
+
+    Args:
+        content: what it says.
+        path: of it, for messages.
+
+    Raises:
+        BadFileError: a key holds something else; with its name.
+    """
+    project, system = (_table(content, key, path) for key in ("project", "build-system"))
+    _table(content, "tool", path)
+    for key in ("version", "requires-python"):
+        if not isinstance(project.get(key, ""), str):
+            raise _wrong(path, f"project.{key}", "text", project[key])
+    lists = {
+        "project.dependencies": project.get("dependencies", []),
+        "project.dynamic": project.get("dynamic", []),
+        "build-system.requires": system.get("requires", []),
+    }
+    for key, value in lists.items():
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise _wrong(path, key, "a list of texts", value)
+    try:
+        SpecifierSet(project.get("requires-python", ""))
+    except InvalidSpecifier as error:
+        raise _wrong(
+            path, "project.requires-python", "a specifier such as >=3.11", project["requires-python"]
+        ) from error
+
+
+def _table(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise _wrong(path, key, "a table", value)
+    return value
+
+
+def _wrong(path: Path, key: str, kind: str, seen: Any) -> BadFileError:
+    return BadFileError(f"{key} is not {kind} (seen: {seen!r})", where=path, remedy="mend it there")
+
+
 def _name(content: Mapping[str, Any], path: Path) -> str:
-    name = content.get("project", {}).get("name")
+    name = _table(content, "project", path).get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadFileError(
             f"[project] has no name that an index takes (seen: {name!r})",
@@ -150,69 +164,3 @@ def _name(content: Mapping[str, Any], path: Path) -> str:
             remedy='give it one of letters, digits, ".", "-" and "_"',
         )
     return name
-
-
-def read_source(folder: Path, tag_prefix: str = "v") -> Source:
-    """Where a folder stands in its repository; a `Source` without a commit where it is in none.
-
-    Raises:
-        CommandError: git did not answer.
-    """
-    if not any((parent / ".git").exists() for parent in [folder.resolve(), *folder.resolve().parents]):
-        return Source(commit="")
-    commit = _git(folder, "rev-parse", "--verify", "HEAD^{commit}").strip()
-    tag, distance = _nearest(folder, tag_prefix)
-    status = _git(folder, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--", ".")
-    changed, untracked = _changes(status)
-    return Source(
-        commit=commit,
-        url=without_credentials(_origin(folder)),
-        dirty=tuple(changed),
-        untracked=tuple(untracked),
-        tag=tag,
-        distance=distance,
-        shallow=_git(folder, "rev-parse", "--is-shallow-repository").strip() == "true",
-        committed_at=int(_git(folder, "log", "-1", "--format=%ct", "HEAD").strip()),
-    )
-
-
-def _nearest(folder: Path, prefix: str) -> tuple[str, int]:
-    """The release tag nearest before HEAD, and the commits since."""
-    try:
-        said = _git(folder, "describe", "--tags", "--long", "--match", f"{prefix}[0-9]*", "HEAD").strip()
-    except CommandError:
-        return "", int(_git(folder, "rev-list", "--count", "HEAD").strip())
-    tag, distance, _ = said.rsplit("-", 2)
-    return tag, int(distance)
-
-
-def _changes(status: str) -> tuple[list[str], list[str]]:
-    """Changed and untracked files of `git status --porcelain -z` (git-status(1))."""
-    changed: list[str] = []
-    untracked: list[str] = []
-    entries = iter(status.split("\0"))
-    for entry in entries:
-        if not entry:
-            continue
-        code, path = entry[:2], entry[3:]
-        (untracked if code == "??" else changed).append(path)
-        if code[0] in "RC":
-            next(entries, None)  # the name it had before
-    return changed, untracked
-
-
-def _origin(folder: Path) -> str:
-    try:
-        return _git(folder, "remote", "get-url", "origin").strip()
-    except CommandError:
-        return ""
-
-
-def _git(folder: Path, *words: str) -> str:
-    return run_command(
-        ["git", "-C", folder, *words],
-        timeout_s=_GIT_TIMEOUT_S,
-        # `git status` would write the index anew, and looking at a checkout changes nothing there.
-        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        remedy="check that git can read the checkout",
-    )

@@ -5,16 +5,74 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tomlkit
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from ci.errors import BadFileError, UsageError
 from ci.package.project import PYPROJECT, Project
+from ci.package.version_pattern import DEFAULT, Pattern
 
 _NAMES = {"__version__", "VERSION", "version"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A file with the version.
+
+    Attributes:
+        path: of it.
+        pattern: what finds the version; None: Python assigns it, or it is all there is.
+        whole: whether it is all there is.
+    """
+
+    path: Path
+    pattern: Pattern | None = None
+    whole: bool = False
+
+    def read(self) -> str:
+        """The version; raises BadFileError where there is none."""
+        if self.pattern is not None:
+            return self.pattern.read(self.path)
+        if self.whole:
+            return _whole(self.path)
+        return str(_assigned(self.path)[1][-1].value)
+
+    def write(self, version: Version) -> None:
+        """Another version in its place; raises BadFileError where there is none."""
+        if self.pattern is not None:
+            self.pattern.write(self.path, version)
+        elif self.whole:
+            self.path.write_text(f"{version}\n", encoding="utf-8")
+        else:
+            _replace_assigned(self.path, version)
+
+
+def read_version(tree: Path, project: Project, file: Path | None = None) -> str:
+    """The version that a project says it has, wherever it says so.
+
+    Args:
+        tree: its sources.
+        project: what they are of.
+        file: the file with the version, relative to the tree; None: as pyproject.toml says.
+
+    Raises:
+        UsageError: it is in none of its files.
+        BadFileError: it is not where pyproject.toml says.
+    """
+    if project.declared_version:
+        return project.declared_version
+    if (place := _place(tree, project, file)) is None:
+        raise UsageError(
+            "the project's version is in no file that is known of, and package.version is `declared`",
+            where=project.folder / PYPROJECT,
+            remedy="set package.version_file to the file with __version__, or package.version: git",
+        )
+    return place.read().strip()
 
 
 def put_version(
@@ -35,12 +93,8 @@ def put_version(
     if project.declared_version:
         _replace_declared(tree / PYPROJECT, version)
         return {}
-    if file is not None or (file := _module_of(tree, project)) is not None:
-        _replace_assigned(_inside(tree, file), version)
-        return {}
-    if (told := project.tool("setuptools", "dynamic", "version", "file")) is not None:
-        name = told[0] if isinstance(told, list) else told
-        _inside(tree, Path(name)).write_text(f"{version}\n", encoding="utf-8")
+    if (place := _place(tree, project, file)) is not None:
+        place.write(version)
         return {}
     if _asks_repository(project):
         name = re.sub(r"\W", "_", project.canonical).upper()
@@ -62,15 +116,50 @@ def _asks_repository(project: Project) -> bool:
     return isinstance(provider, str) and provider.endswith("setuptools_scm")
 
 
-def _module_of(tree: Path, project: Project) -> Path | None:
-    """The file that assigns the version, relative to the tree, as one of the build back ends names it."""
+def _place(tree: Path, project: Project, file: Path | None) -> _Place | None:
+    """Where the version is, as the settings or one of the build back ends name it."""
+    if file is not None:
+        path = _inside(tree, file)
+        return _Place(path=path, whole=path.suffix != ".py" and _is_version(path))
     attribute = project.tool("setuptools", "dynamic", "version", "attr")
     if isinstance(attribute, str):
-        return _file_of_module(tree, attribute.rpartition(".")[0], project)
-    for keys in (("hatch", "version", "path"), ("scikit-build", "metadata", "version", "input")):
-        if isinstance(path := project.tool(*keys), str):
-            return Path(path)
+        return _Place(path=_inside(tree, _file_of_module(tree, attribute.rpartition(".")[0], project)))
+    if (told := project.tool("setuptools", "dynamic", "version", "file")) is not None:
+        name = told[0] if isinstance(told, list) and told else told
+        return _Place(path=_inside(tree, Path(str(name))), whole=True)
+    if isinstance(path_of := project.tool("hatch", "version", "path"), str):
+        regex = project.tool("hatch", "version", "pattern")
+        wanted = Pattern(regex=regex, group="version") if isinstance(regex, str) else None
+        return _found(_inside(tree, Path(path_of)), wanted)
+    told = project.tool("scikit-build", "metadata", "version") or {}
+    if isinstance(told, dict) and isinstance(told.get("input"), str):
+        keys = ("regex", "result", "remove")
+        given = {key: told[key] for key in keys if isinstance(told.get(key), str)}
+        return _found(_inside(tree, Path(told["input"])), Pattern(**given) if given else None)
     return None
+
+
+def _found(path: Path, wanted: Pattern | None) -> _Place:
+    """A file in which the back end looks for what is wanted, or for its default."""
+    if wanted is None and path.suffix != ".py":
+        wanted = Pattern(regex=DEFAULT)
+    return _Place(path=path, pattern=wanted)
+
+
+def _whole(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFileError(
+            f"cannot be read: {error}", where=path, remedy="check where pyproject.toml says the version is"
+        ) from error
+
+
+def _is_version(path: Path) -> bool:
+    with suppress(OSError, UnicodeDecodeError, InvalidVersion):
+        Version(path.read_text(encoding="utf-8").strip())
+        return True
+    return False
 
 
 def _file_of_module(tree: Path, module: str, project: Project) -> Path:
@@ -96,8 +185,8 @@ def _replace_declared(path: Path, version: Version) -> None:
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
 
 
-def _replace_assigned(path: Path, version: Version) -> None:
-    """Give every `__version__ = "…"` (or VERSION, version) on a module's top level another value."""
+def _assigned(path: Path) -> tuple[str, list[ast.Constant]]:
+    """A module's text, and every `__version__ = "…"` (or VERSION, version) on its top level."""
     try:
         text = path.read_text(encoding="utf-8")
         found = [value for node in ast.parse(text).body if (value := _assigned_version(node)) is not None]
@@ -111,6 +200,12 @@ def _replace_assigned(path: Path, version: Version) -> None:
             where=path,
             remedy="assign one, or set package.version_file to the file that does",
         )
+    return text, found
+
+
+def _replace_assigned(path: Path, version: Version) -> None:
+    """Give every version that a module assigns another value."""
+    text, found = _assigned(path)
     lines = text.encode().splitlines(keepends=True)
     for value in reversed(found):
         end_line = value.end_lineno or value.lineno

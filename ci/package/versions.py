@@ -29,7 +29,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
             are not the same.
         UsageError: the clone is too shallow to tell.
     """
-    said = _version(declared, "the project's version") if declared else None
+    said = as_version(declared, "the project's version") if declared else None
     if not source.commit:
         if said is None:
             raise UsageError(
@@ -37,7 +37,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
                 remedy="build in a clone, or set package.version: declared",
             )
         return said
-    tagged = _version(source.tag.removeprefix(prefix), f"tag {source.tag}") if source.tag else None
+    tagged = as_version(source.tag.removeprefix(prefix), f"tag {source.tag}") if source.tag else None
     if tagged is not None and not source.distance and not source.dirty:
         if said is not None and said != tagged and not said.is_devrelease:
             raise BadFileError(
@@ -88,7 +88,12 @@ def _local(source: Source) -> str:
     return f"+g{source.commit[:SHA_DIGITS]}{'.dirty' if source.dirty else ''}"
 
 
-def _version(text: str, what: str) -> Version:
+def as_version(text: str, what: str) -> Version:
+    """A version that somebody wrote.
+
+    Raises:
+        BadFileError: it is none.
+    """
     try:
         return Version(text)
     except InvalidVersion as error:

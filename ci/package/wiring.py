@@ -15,7 +15,8 @@ from ci.config.package_model import Index, Package
 from ci.errors import BadFileError, MissingInputError, UsageError
 from ci.package.environment import fitting, torch_pin
 from ci.package.project import PYPROJECT, Project, project_name, read_project
-from ci.package.versions import version_to_build
+from ci.package.version_source import read_version
+from ci.package.versions import as_version, version_to_build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +158,16 @@ def settings_of(ctx: typer.Context, folder: Path) -> Settings:
 
 
 def version_of(bench: Bench, *, local: bool) -> str:
-    """The version that a build of the checkout has; see `version_to_build`."""
+    """The version that a build of the checkout has; see `version_to_build`.
+
+    Raises:
+        BadFileError: what the project says is no version, or is not where it says.
+        UsageError: it cannot be told.
+    """
     project, package = bench.project, bench.package
     if package.version == "declared":
-        return project.declared_version
+        said = read_version(project.folder, project, package.version_file)
+        return str(as_version(said, "the project's version"))
     return str(
         version_to_build(project.declared_version, project.source, prefix=package.tag_prefix, local=local)
     )

@@ -48,6 +48,22 @@ def test_a_tag_gives_its_version_and_takes_the_place_of_what_was_built(checkout:
     ]  # fmt: skip
 
 
+def test_a_declared_version_is_that_of_the_file_it_is_kept_in(checkout: Checkout) -> None:
+    dynamic = PYPROJECT.replace('version = "0.3.0"', 'dynamic = ["version"]')
+    dynamic += '[tool.setuptools.dynamic]\nversion = {attr = "demo.version.__version__"}\n'
+    settings = "package: {version: declared}\n"
+    checkout.commit(
+        {
+            "pyproject.toml": dynamic,
+            "demo/version.py": '__version__ = "1.2.3"\n',
+            "spyre-ci.yaml": settings,
+        }
+    )
+    said = checkout.package("build", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["version"] == "1.2.3"
+
+
 def test_a_build_that_differs_from_itself_is_named(checkout: Checkout) -> None:
     setup = (
         "import pathlib, time\nfrom setuptools import setup\n"

@@ -7,9 +7,12 @@ import os
 import tarfile
 from pathlib import Path
 
+import pytest
+
+from ci.errors import CommandError
 from ci.package.artifacts import artifact
 from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
-from ci.package.environment import fitting, in_folder, torch_pin
+from ci.package.environment import fitting, in_folder, interpreters, torch_pin
 from ci.package.export import set_times
 from ci.package.reproducible import differences, pack_again
 from tests.packages import make_sdist, make_wheel
@@ -118,6 +121,34 @@ def test_another_environments_variables_are_not_handed_on(tmp_path: Path) -> Non
     assert made.variables["PATH"] == f"{tmp_path}/bin:/bin"
     assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & made.variables.keys()
     assert made.variables["PIP_CERT"] == "/c"
+
+
+def test_what_builds_and_installs_sees_no_secret_of_the_job(tmp_path: Path) -> None:
+    names = [
+        "SPYRE_CI_INDEX_TOKEN", "SPYRE_CI_SIGNING_KEY", "GITHUB_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_RUNTIME_TOKEN", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT",
+        "GITHUB_STEP_SUMMARY", "GITHUB_STATE", "TWINE_PASSWORD", "TWINE_USERNAME",
+    ]  # fmt: skip
+    installs = {"PIP_INDEX_URL": "https://me:x@example.org/simple", "PIP_CERT": "/c", "PIP_NO_INDEX": "1"}
+    made = in_folder(tmp_path, {**dict.fromkeys(names, "x"), **installs, "PATH": "/bin"})
+    assert made.variables.keys() == {*installs, "PATH", "VIRTUAL_ENV", "PYTHONNOUSERSITE"}
+
+
+def test_an_interpreter_that_cannot_be_executed_is_passed_over_unless_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(words: list[str], **_: object) -> str:
+        if "bad" in words[0] or words[0].endswith("python3.12"):
+            raise OSError(8, "Exec format error", words[0])
+        return "gibberish" if words[0].endswith("python3.13") else "3.11.4\n"
+
+    monkeypatch.setattr("ci.package.environment.run_command", run)
+    for name in ("python3.11", "python3.12", "python3.13", "bad"):
+        tool(tmp_path / "bin", name)
+    environ = {"PATH": str(tmp_path / "bin")}
+    assert [short for _, short in interpreters(">=3.9", environ)] == ["3.11"]
+    with pytest.raises(CommandError, match=r"interpreter .*bad does not run: Exec format error"):
+        interpreters(">=3.9", environ, ["bad"])
 
 
 def test_a_pin_that_the_project_excludes_does_not_hold() -> None:

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from ci.errors import BadFileError, UsageError
 from ci.package.project import Project, Source
-from ci.package.version_source import put_version
+from ci.package.version_source import put_version, read_version
 
 NEW = Version("2.0.dev3+gabc")
 
@@ -113,3 +113,109 @@ def test_a_version_file_outside_the_project_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="outside the project"):
         put_version(inner, project(inner, '[project]\nname = "x"\n'), NEW, Path("../v.py"))
     assert (tmp_path / "v.py").read_text() == '__version__ = "1"\n'
+
+
+SKBUILD = """[project]
+name = "x"
+[tool.scikit-build.metadata.version]
+provider = "scikit_build_core.metadata.regex"
+"""
+HEADER = "input = \"v.h\"\nregex = '''#define X_VERSION \"(?P<value>[^\"]+)\"'''\n"
+CMAKE = "input = \"CMakeLists.txt\"\nregex = '''VERSION\\s+(?P<value>[0-9.]+)'''\n"
+PARTS = (
+    "input = \"v.h\"\nregex = '''(?s)MAJOR (?P<major>[0-9]+).*MINOR (?P<minor>[0-9]+)'''\n"
+    'result = "{major}.{minor}"\n'
+)
+
+
+def test_a_version_in_a_header_is_read_and_replaced_where_the_project_says(tmp_path: Path) -> None:
+    (tmp_path / "v.h").write_bytes(b'// 1.0\r\n#define X_VERSION "1.0"\r\n')
+    one = project(tmp_path, SKBUILD + HEADER)
+    assert read_version(tmp_path, one) == "1.0"
+    put_version(tmp_path, one, NEW)
+    assert (tmp_path / "v.h").read_bytes() == b'// 1.0\r\n#define X_VERSION "2.0.dev3+gabc"\r\n'
+
+
+def test_a_version_in_another_file_than_python_is_found_as_the_back_end_does(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text('VERSION = "v1.0"\n')
+    one = project(tmp_path, SKBUILD + 'input = "v.txt"\n')
+    assert read_version(tmp_path, one) == "1.0"
+    put_version(tmp_path, one, NEW)
+    assert read_version(tmp_path, one) == str(NEW)
+
+
+def test_hatchlings_pattern_holds(tmp_path: Path) -> None:
+    (tmp_path / "v.h").write_text("X_VERSION 1.0;\n")
+    tool = '[tool.hatch.version]\npath = "v.h"\npattern = "X_VERSION (?P<version>[^;]+)"\n'
+    text = f'[project]\nname = "x"\n{tool}'
+    put_version(tmp_path, project(tmp_path, text), NEW)
+    assert (tmp_path / "v.h").read_text() == "X_VERSION 2.0.dev3+gabc;\n"
+
+
+def test_cmake_is_given_numbers_alone(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("project(x VERSION 1.0)\n")
+    one = project(tmp_path, SKBUILD + CMAKE)
+    assert read_version(tmp_path, one) == "1.0"
+    with pytest.raises(UsageError, match="CMake takes numbers alone") as caught:
+        put_version(tmp_path, one, NEW)
+    assert "package.version: declared" in str(caught.value)
+    put_version(tmp_path, one, Version("2.1"))
+    assert (tmp_path / "CMakeLists.txt").read_text() == "project(x VERSION 2.1)\n"
+
+
+def test_a_version_of_several_parts_is_read_and_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "v.h").write_text("#define MAJOR 1\n#define MINOR 5\n")
+    one = project(tmp_path, SKBUILD + PARTS)
+    assert read_version(tmp_path, one) == "1.5"
+    with pytest.raises(UsageError, match="is made of several parts"):
+        put_version(tmp_path, one, NEW)
+    bad = project(tmp_path, SKBUILD + PARTS.replace("{minor}", "{patch}"))
+    with pytest.raises(BadFileError, match="cannot be made as result"):
+        read_version(tmp_path, bad)
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ('input = "gone.h"\n', "cannot be read"),
+        ('input = "v.h"\n', "no version is here that"),
+        ('input = "v.h"\nregex = "("\n', r"regex '\(' is none"),
+    ],
+)
+def test_a_version_that_is_not_where_the_project_says_is_asked_for(
+    tmp_path: Path, tool: str, said: str
+) -> None:
+    (tmp_path / "v.h").write_text("nothing\n")
+    for act in (lambda one: read_version(tmp_path, one), lambda one: put_version(tmp_path, one, NEW)):
+        with pytest.raises(BadFileError, match=said):
+            act(project(tmp_path, SKBUILD + tool))
+
+
+@pytest.mark.parametrize(
+    "dynamic", ['{attr = "torch_spyre.version.__version__"}', '{file = ["VERSION"]}', '{file = "VERSION"}']
+)
+def test_a_version_that_is_made_when_it_is_built_is_read_where_it_is_kept(
+    tmp_path: Path, dynamic: str
+) -> None:
+    (tmp_path / "VERSION").write_text("1.2.3\n")
+    (tmp_path / "torch_spyre").mkdir()
+    (tmp_path / "torch_spyre" / "version.py").write_text('__version__ = "1.2.3"\n')
+    text = f'[project]\nname = "x"\ndynamic = ["version"]\n[tool.setuptools.dynamic]\nversion = {dynamic}\n'
+    assert read_version(tmp_path, project(tmp_path, text)) == "1.2.3"
+
+
+def test_a_file_that_is_the_version_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "VERSION").write_text("1.2.3\n")
+    one = project(tmp_path, '[project]\nname = "x"\n')
+    assert read_version(tmp_path, one, Path("VERSION")) == "1.2.3"
+    put_version(tmp_path, one, NEW, Path("VERSION"))
+    assert (tmp_path / "VERSION").read_text() == f"{NEW}\n"
+
+
+def test_a_declared_version_nobody_finds_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="in no file that is known of") as caught:
+        read_version(tmp_path, project(tmp_path, '[project]\nname = "x"\n[tool.setuptools_scm]\n'))
+    assert "package.version: git" in str(caught.value)
+    text = '[project]\nname = "x"\n[tool.setuptools.dynamic]\nversion = {file = "GONE"}\n'
+    with pytest.raises(BadFileError, match="cannot be read"):
+        read_version(tmp_path, project(tmp_path, text))
