@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.errors import EXIT_TEST_FAILED, SpyreCiError
+
+# Names come from archives, pull requests and indexes: what ends a line or steers a terminal is not shown as
+# it is, nor marks that turn the reading direction, nor what no encoding has.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\uffff]"
+)
+# What GitHub's runner takes for a command: this at the beginning of a line, whatever of no width is before
+# it, and its older form anywhere.
+_COMMAND = re.compile(r"\W*?::")
+_OLD = "##["
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +41,7 @@ class Finding:
     @property
     def line(self) -> str:
         """For people."""
-        return f"{'ok  ' if self.passed else 'FAIL'} {self.check}: {self.seen}"
+        return escaped(f"{'ok  ' if self.passed else 'FAIL'} {self.check}: {self.seen}")
 
 
 class VerificationError(SpyreCiError):
@@ -42,6 +53,18 @@ class VerificationError(SpyreCiError):
 def judged(check: str, seen: str, *, holds: bool, remedy: str) -> Finding:
     """A finding whose remedy counts where the check does not hold."""
     return Finding(check=check, seen=seen, remedy="" if holds else remedy)
+
+
+def escaped(text: str) -> str:
+    r"""The text on one line, with an escape such as `\x1b` for what is no part of a name or a sentence."""
+    text = _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return text.replace(_OLD, "# #[")
+
+
+def _begin(text: str) -> str:
+    """`escaped` for what a line begins with."""
+    text = escaped(text)
+    return f"| {text}" if _COMMAND.match(text) else text
 
 
 def refuse_failed(subject: str, findings: Sequence[Finding]) -> None:
@@ -57,6 +80,8 @@ def refuse_failed(subject: str, findings: Sequence[Finding]) -> None:
     failed = [one for one in findings if not one.passed]
     if not failed:
         return
-    lines = "".join(f"\n  {one.check}: {one.seen}\n    remedy: {one.remedy}" for one in failed)
+    lines = "".join(
+        f"\n  {_begin(f'{one.check}: {one.seen}')}\n    remedy: {escaped(one.remedy)}" for one in failed
+    )
     counted = f"{len(failed)} of {len(findings)} checks failed"
     raise VerificationError(f"{counted}{lines}", where=subject, remedy="mend each, then build it again")

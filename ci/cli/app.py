@@ -23,7 +23,9 @@ from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
 from ci.image.cli import app as image_app
+from ci.live.github import defused
 from ci.package.cli import app as package_app
+from ci.report.text import plain
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
@@ -82,7 +84,7 @@ def run(arguments: list[str]) -> int:
         with interrupts.raised() as heard:
             code = app(arguments, prog_name="spyre-ci", standalone_mode=False)
     except SpyreCiError as error:
-        typer.echo(f"spyre-ci: {error}", err=True)
+        _tell(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort) as error:
         return _aborted(error)
@@ -90,13 +92,18 @@ def run(arguments: list[str]) -> int:
         if (usage := _usage_error(error)) is not None:
             return usage
         if isinstance(error, OSError) and (told := file_system_error(error)) is not None:
-            typer.echo(f"spyre-ci: {told}", err=True)
+            _tell(told)
             return told.exit_code
         typer.echo(_bug_report(), err=True)
         return EXIT_BUG
     if heard:  # typer makes an exit code of it and says nothing
         typer.echo("spyre-ci: interrupted", err=True)
     return code if isinstance(code, int) else 0
+
+
+def _tell(error: SpyreCiError) -> None:
+    """Show an error; what it quotes of files, tests and servers commands neither a terminal nor a CI."""
+    typer.echo("\n".join(map(defused, f"spyre-ci: {plain(str(error))}".splitlines())), err=True)
 
 
 def _aborted(error: BaseException) -> int:

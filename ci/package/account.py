@@ -31,12 +31,15 @@ class Account:
     Attributes:
         artifacts: all of them, in the order they are uploaded in.
         states: by file name: there before, uploaded by this command, or absent.
-        unsure: files an upload was begun of, and the index could not be asked since.
+        unsure: files an upload was begun of, and the index could not be asked since, or does not show them
+            yet.
+        proved: whether the index gave every file with its bytes, and what could be was installed.
     """
 
     artifacts: Sequence[Artifact]
     states: dict[str, State] = field(default_factory=dict)
     unsure: set[str] = field(default_factory=set)
+    proved: bool = False
 
     def state(self, one: Artifact) -> State:
         """What became of a file."""
@@ -69,11 +72,21 @@ class Account:
 
     def as_json(self) -> dict[str, Any]:
         """For machines, and the record."""
+        states = {one.filename: self._known(one) for one in self.artifacts}
         return {
-            "complete": self.complete,
-            "files": [{**one.as_json(), "state": self.state(one)} for one in self.artifacts],
-            "state": {state: self.names(state) for state in ("uploaded", "there", "absent")},
+            # Twine's word and a page are not what users get.
+            "complete": self.complete and self.proved,
+            "proved": self.proved,
+            "files": [{**one.as_json(), "state": states[one.filename]} for one in self.artifacts],
+            "state": {
+                state: [name for name, known in states.items() if known == state]
+                for state in ("uploaded", "there", "absent", "unsure")
+            },
         }
+
+    def _known(self, one: Artifact) -> str:
+        state = self.state(one)
+        return "unsure" if state == "absent" and one.filename in self.unsure else state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import stat
-import tarfile
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
@@ -24,9 +21,10 @@ from packaging.utils import (
 from packaging.version import Version
 
 from ci.errors import BadFileError, MissingInputError
+from ci.package.archive import Entry, Member, damage, walk
 
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError)
 _CHUNK = 1 << 20
+_INFO = ".dist-info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,25 +62,6 @@ class Artifact:
     def as_json(self) -> dict[str, object]:
         """As records name it."""
         return {"name": self.filename, "sha256": self.sha256, "size": self.size}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A file in an archive.
-
-    Attributes:
-        name: its path there.
-        size: in bytes, unpacked.
-        mode: its Unix rights; 0 where the archive does not say.
-        link: where it leads; empty for what is no link.
-        special: whether it is a device, a pipe or the like.
-    """
-
-    name: str
-    size: int
-    mode: int
-    link: str = ""
-    special: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +146,10 @@ def contents_of(one: Artifact) -> Contents:
     """What is in an artifact.
 
     Raises:
-        BadFileError: it is damaged, or has no metadata.
+        BadFileError: it is damaged, has no metadata, or is larger than anything that is published.
     """
-    try:
+    with damage(one.path):
         return _wheel(one) if one.kind == "wheel" else _sdist(one)
-    except _BROKEN as error:
-        raise BadFileError(f"is damaged: {error}", where=one.path, remedy="build it again") from error
 
 
 def needs_of(artifacts: Sequence[Artifact]) -> list[str]:
@@ -187,101 +164,76 @@ def needs_of(artifacts: Sequence[Artifact]) -> list[str]:
 
 
 def digests_of(one: Artifact) -> Mapping[str, str]:
-    """The SHA-256 of every file in an artifact, by its path there.
+    """The SHA-256 of every file in an artifact, in hex, by its path there; of what is there twice, the last.
 
     Raises:
         BadFileError: it is damaged.
     """
-    try:
-        return {name: hashlib.sha256(data).hexdigest() for name, data in _files(one)}
-    except _BROKEN as error:
-        raise BadFileError(f"is damaged: {error}", where=one.path, remedy="build it again") from error
-
-
-def _files(one: Artifact) -> Iterator[tuple[str, bytes]]:
-    if one.kind == "wheel":
-        with zipfile.ZipFile(one.path) as archive:
-            for info in archive.infolist():
-                if not info.is_dir():
-                    yield info.filename, archive.read(info)
-        return
-    with tarfile.open(one.path) as packed:
-        for entry in packed:
-            if stream := packed.extractfile(entry) if entry.isfile() else None:
-                yield entry.name, stream.read()
+    return {
+        entry.member.name: _digest(entry)
+        for entry in walk(one.path, one.kind)
+        if not (entry.member.link or entry.member.special)
+    }
 
 
 def read_member(one: Artifact, name: str) -> bytes:
-    """The bytes of a file in an artifact.
+    """The bytes of a text in an artifact.
 
     Raises:
-        BadFileError: it is damaged, or has no such file.
+        BadFileError: it is damaged, has no such file, or that is larger than any text.
     """
-    try:
-        if one.kind == "wheel":
-            with zipfile.ZipFile(one.path) as archive:
-                return archive.read(name)
-        with tarfile.open(one.path) as packed:
-            stream = packed.extractfile(name)
-            return stream.read() if stream else b""
-    except (*_BROKEN, KeyError) as error:
-        raise BadFileError(f"{name} cannot be read from it: {error}", where=one.path) from error
+    for entry in walk(one.path, one.kind):
+        if entry.member.name == name:
+            return entry.whole()
+    raise BadFileError(f"has no {name}", where=one.path, remedy="build it again")
+
+
+def _digest(entry: Entry) -> str:
+    digest = hashlib.sha256()
+    for chunk in entry.chunks():
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _wheel(one: Artifact) -> Contents:
-    with zipfile.ZipFile(one.path) as archive:
-        infos = archive.infolist()
-        folder = _dist_info(one, [info.filename for info in infos])
-        text, wheel = archive.read(f"{folder}/METADATA"), archive.read(f"{folder}/WHEEL")
-        members = tuple(_zipped(info, archive) for info in infos if not info.is_dir())
-    return Contents(members=members, metadata=_parsed(text), metadata_text=text, wheel=_parsed(wheel))
+    members, texts = [], {}
+    for entry in walk(one.path, "wheel"):
+        folder, _, name = entry.member.name.partition("/")
+        members.append(entry.member)
+        # A package may bring another one's below its own folder.
+        if folder.endswith(_INFO) and name in {"METADATA", "WHEEL"}:
+            texts[folder, name] = entry.whole()
+    folder = _dist_info(one, {folder for folder, _ in texts})
+    missing = [name for name in ("METADATA", "WHEEL") if (folder, name) not in texts]
+    if missing:
+        raise ValueError(f"has no {missing[0]} in {folder}")
+    text = texts[folder, "METADATA"]
+    wheel = _parsed(texts[folder, "WHEEL"])
+    return Contents(members=tuple(members), metadata=_parsed(text), metadata_text=text, wheel=wheel)
 
 
-def _dist_info(one: Artifact, names: list[str]) -> str:
+def _dist_info(one: Artifact, folders: set[str]) -> str:
     """The folder of a wheel's metadata."""
-    folders = {
-        name.partition("/")[0] for name in names if name.endswith((".dist-info/METADATA", ".dist-info/WHEEL"))
-    }
     if len(folders) != 1:
-        raise ValueError(f"has {len(folders)} folders *.dist-info with METADATA and WHEEL")
+        raise ValueError(f"has {len(folders)} folders *{_INFO} with METADATA and WHEEL")
     folder = folders.pop()
-    distribution = folder.removesuffix(".dist-info").rpartition("-")[0]
+    distribution = folder.removesuffix(_INFO).rpartition("-")[0]
     if canonicalize_name(distribution) != one.name:
-        raise ValueError(f"holds {folder}, which is another project's")
+        raise ValueError(f"holds {folder!r}, which is another project's")
     return folder
 
 
-def _zipped(info: zipfile.ZipInfo, archive: zipfile.ZipFile) -> Member:
-    mode = info.external_attr >> 16
-    is_link = stat.S_ISLNK(mode)
-    return Member(
-        name=info.filename,
-        size=info.file_size,
-        mode=stat.S_IMODE(mode),
-        link=archive.read(info).decode(errors="replace") if is_link else "",
-    )
-
-
 def _sdist(one: Artifact) -> Contents:
-    with tarfile.open(one.path) as packed:
-        infos = packed.getmembers()
-        top = infos[0].name.partition("/")[0] if infos else ""
-        stream = packed.extractfile(f"{top}/PKG-INFO") if f"{top}/PKG-INFO" in packed.getnames() else None
-        if stream is None:
-            raise ValueError("has no PKG-INFO")
-        text = stream.read()
-    members = tuple(
-        Member(
-            name=info.name,
-            size=info.size,
-            mode=info.mode,
-            link=info.linkname if info.issym() or info.islnk() else "",
-            special=not (info.isfile() or info.isdir() or info.issym() or info.islnk()),
-        )
-        for info in infos
-        if not info.isdir()
-    )
-    return Contents(members=members, metadata=_parsed(text), metadata_text=text)
+    members: list[Member] = []
+    text = None
+    for entry in walk(one.path, "sdist"):
+        members.append(entry.member)
+        top = members[0].name.partition("/")[0]
+        if entry.member.name == f"{top}/PKG-INFO":
+            text = entry.whole()
+    if text is None:
+        raise ValueError("has no PKG-INFO")
+    return Contents(members=tuple(members), metadata=_parsed(text), metadata_text=text)
 
 
 def _parsed(text: bytes) -> Message:

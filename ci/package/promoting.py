@@ -16,13 +16,25 @@ from ci.package.artifacts import Artifact, artifact
 from ci.package.asking import Asker, fetch
 from ci.package.listing import Listed, OtherBytesError, key_of, of_version
 from ci.package.publishing import KIND, note_path
-from test_selection.files import load_json, read_json
+from test_selection.files import read_json
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NotOnStageError(SpyreCiError):
     """A file that is to be promoted is not on the stage."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+class NotProvedError(SpyreCiError):
+    """What is published on a stage was not shown to be what users get."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+class YankedError(SpyreCiError):
+    """A file that is to be promoted is yanked on the stage."""
 
     exit_code = EXIT_TEST_FAILED
 
@@ -52,14 +64,24 @@ def from_note(records: Path, stage: str) -> Known:
     Raises:
         MissingInputError: nothing is noted of it.
         BadFileError: the note is damaged, or says that not everything was published.
+        NotProvedError: nobody saw that the stage gives what was published, and that it works.
     """
     path = note_path(records, stage)
     content = read_json(path, KIND)
-    if content.get("complete") is not True:
+    state = content.get("state")
+    is_there = isinstance(state, dict) and not state.get("absent") and not state.get("unsure")
+    if content.get("complete") is not True and not is_there:
         raise BadFileError(
             f"not everything of {content.get('version')} was published on {stage}",
             where=path,
             remedy=f"finish that first: spyre-ci package publish --index {stage}",
+        )
+    if content.get("complete") is not True or content.get("proved") is not True:
+        raise NotProvedError(
+            f"nobody saw that {stage} gives {content.get('version')} as it was published, and that it works",
+            where=path,
+            remedy=f"publish it there again, which looks and uploads nothing twice: spyre-ci package publish "
+            f"--index {stage}",
         )
     return known_of(content, path)
 
@@ -69,9 +91,10 @@ def from_release(path: Path) -> Known:
 
     Raises:
         MissingInputError: there is no such file.
-        BadFileError: it does not name project, version and files with their hashes.
+        BadFileError: it is not one that `package release` wrote, or does not name project, version and files
+            with their hashes.
     """
-    return known_of(load_json(path, "release"), path)
+    return known_of(read_json(path, "release"), path)
 
 
 def known_of(content: Any, path: Path) -> Known:
@@ -122,11 +145,13 @@ def fetched(asker: Asker, known: Known, folder: Path) -> list[Artifact]:
     Raises:
         NotOnStageError: the stage does not have one of them.
         OtherBytesError: it has other bytes.
+        YankedError: it is yanked there.
         IndexAwayError: it does not answer.
     """
     listed = of_version(asker.listed(known.project), known.project, known.version)
     by_name = {one.filename: one for one in listed}
     _refuse_missing(asker, known, listed)
+    _refuse_yanked(asker, [by_name[name] for name in sorted(known.files)])
     for name, digest in known.files.items():
         seen = by_name[name]
         if seen.sha256 and seen.sha256 != digest:
@@ -149,6 +174,16 @@ def _refuse_missing(asker: Asker, known: Known, listed: Sequence[Listed]) -> Non
             f"{', '.join(missing)}",
             where=f"{asker.name} ({asker.index.simple})",
             remedy=f"publish there first: spyre-ci package publish --index {asker.name}",
+        )
+
+
+def _refuse_yanked(asker: Asker, files: Sequence[Listed]) -> None:
+    yanked = [f"{one.filename}{one.yanked and f' ({one.yanked})'}" for one in files if one.yanked is not None]
+    if yanked:
+        raise YankedError(
+            f"{', '.join(yanked)} {_are(yanked)} yanked: somebody said that nobody is to install it",
+            where=f"{asker.name} ({asker.index.simple})",
+            remedy="raise the version; where it was yanked by mistake, take that back on the stage",
         )
 
 

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask everything, and upload nothing.")]
 
 
+def say(line: str) -> None:
+    """A line for people, which says what files and indexes are called and commands no CI."""
+    from ci.package.text import harmless_line  # noqa: PLC0415
+    from ci.package.wiring import echo  # noqa: PLC0415
+
+    for part in line.splitlines():
+        echo(harmless_line(part))
+
+
 def gate_of(ground: Ground) -> Gate:
     """What is asked before anything is uploaded; raises where it is shut.
 
@@ -34,12 +43,11 @@ def gate_of(ground: Ground) -> Gate:
         ground: what gates are judged on.
     """
     from ci.package.release import pass_gate  # noqa: PLC0415
-    from ci.package.wiring import echo  # noqa: PLC0415
 
     def ask(name: str, index: Index, artifacts: Sequence[Artifact]) -> None:
         for one in pass_gate(ground, name, index.gate, artifacts).overrides:
-            echo(f"passed over by {one.by}: {one.check} ({one.reason})")
-        echo(f"the gate of {name} is open: {index.gate}")
+            say(f"passed over by {one.by}: {one.check} ({one.reason})")
+        say(f"the gate of {name} is open: {index.gate}")
 
     return ask
 
@@ -118,7 +126,7 @@ def promote(  # noqa: PLR0917  # typer makes options of them
         from ci.package.environment import fitting, torch_pin  # noqa: PLC0415
         from ci.package.publishing import Release  # noqa: PLC0415
         from ci.package.release import Ground  # noqa: PLC0415
-        from ci.package.wiring import echo, index_of  # noqa: PLC0415
+        from ci.package.wiring import index_of  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     source = index_of(settings.model.package, stage, where="--from")
@@ -134,7 +142,7 @@ def promote(  # noqa: PLR0917  # typer makes options of them
     asker, named = Asker(name=stage, index=source), settings.model.package.constraints
     with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:
         artifacts = promoting.fetched(asker, known, Path(below))
-        echo(f"{stage} has the {len(artifacts)} files of {known.version}, byte for byte")
+        say(f"{stage} has the {len(artifacts)} files of {known.version}, byte for byte")
         refuse_failed(f"for {target}", [*fitness.taken_by(artifacts, target, index)])
         publisher = _publisher(
             settings, target, index, checkout=Path.cwd(), records=folder, gate=gate,
@@ -158,7 +166,6 @@ def _publisher(
     from ci.package.asking import Asker  # noqa: PLC0415
     from ci.package.credentials import find_credentials  # noqa: PLC0415
     from ci.package.publishing import Publisher  # noqa: PLC0415
-    from ci.package.wiring import echo  # noqa: PLC0415
 
     return Publisher(
         asker=Asker(name=name, index=index),
@@ -169,7 +176,7 @@ def _publisher(
         constraints=constraints,
         timeout_s=settings.model.package.publish_timeout_s,
         now=time.time,
-        say=echo,
+        say=say,
     )
 
 
@@ -177,6 +184,9 @@ def _tell(done: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done, indent=2))
         return
+    from ci.package.text import harmless_line  # noqa: PLC0415
+
     names = ", ".join(one["name"] for one in done["files"])
-    said = "would be on" if done["dry_run"] and not done["complete"] else "is on"
-    typer.echo(f"{done['project']} {done['version']} {said} {done['index']}: {names}")
+    said = "would be on" if done["dry_run"] and done["state"]["absent"] else "is on"
+    line = f"{done['project']} {done['version']} {said} {done['index']}: {names}"
+    typer.echo(harmless_line(line))

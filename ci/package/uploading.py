@@ -70,7 +70,8 @@ class Uploader:
             timeout_s=self.timeout_s,
         )
         decision = self._look(one, account, said)
-        account.unsure.discard(one.filename)
+        if decision.there or decision.taken or not _doubtful(said):
+            account.unsure.discard(one.filename)
         refuse_taken(decision, f"{self.asker.name}, where somebody else uploads, too; {account.line}")
         if decision.there or said.code == 0:
             # What twine says it took and the page does not show yet is waited for, when all is uploaded.
@@ -111,8 +112,9 @@ class Uploader:
         except (IndexAwayError, SettingsError):
             pass
         else:
-            account.unsure.discard(one.filename)
+            # A page that does not show it yet says nothing: it is a copy that comes later.
             if found.there:
+                account.unsure.discard(one.filename)
                 account.states[one.filename] = "uploaded"
         self.say(f"interrupted: {account.line}; the same command continues")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import csv
 import fnmatch
-import hashlib
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from ci.findings import Finding, judged
-from ci.package.artifacts import Artifact, Contents, Member, read_member
+from ci.findings import Finding, escaped, judged
+from ci.package.archive import Member
+from ci.package.artifacts import Artifact, Contents, digests_of, read_member
 
 # Left behind by tools and editors, or secret; by name, wherever it is.
 FORBIDDEN = (
@@ -23,7 +23,9 @@ FORBIDDEN_FOLDERS = {
     ".git", ".hg", ".svn", ".nox", ".tox", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache",
     ".ruff_cache", ".idea", ".vscode", ".spyre-ci", "node_modules",
 }  # fmt: skip
-_METADATA = re.compile(r".*\.(dist-info|data)")
+_MODULE = re.compile(r"([^./]+)(\.[^/]+)?\.(py|so|pyd)")
+_LIBRARY = re.compile(r"[^/]+\.so(\.\d+)*")
+_PLACES = ("site-packages/", "dist-packages/")
 _SHOWN = 5
 
 
@@ -43,16 +45,40 @@ def check_contents(
     """
     found = [_paths(one, contents.members), _forbidden(one, contents.members, forbidden)]
     if one.kind == "wheel":
-        found += [_toplevel(contents.members, toplevel), _record(one, contents.members)]
+        found += [_toplevel(one, contents.members, toplevel), _record(one, contents.members)]
     return found
 
 
 def installed_at_top(members: Sequence[Member]) -> set[str]:
-    """What a wheel installs at the top level, as it is imported."""
-    names = {member.name.partition("/")[0] for member in members}
-    return {
-        re.sub(r"\.(py|so|pyd|.*\.so|.*\.pyd)$", "", name) for name in names if not _METADATA.fullmatch(name)
-    }
+    """What can be imported of what a wheel installs at the top level."""
+    return {name for path in _installed(members) if (name := _imported(path))}
+
+
+def _installed(members: Sequence[Member]) -> set[str]:
+    """Where a wheel's files are put, below site-packages; see the binary distribution format, "Spread"."""
+    names = [member.name for member in members]
+    stem = next((name for name in names if re.fullmatch(r"[^/]*\.dist-info/WHEEL", name)), "")
+    stem = stem.removesuffix(".dist-info/WHEEL")
+    found = set()
+    for name in names:
+        folder, _, rest = name.partition("/")
+        scheme, _, inner = rest.partition("/")
+        if folder == f"{stem}.data":
+            if scheme in {"purelib", "platlib"}:
+                found.add(inner)
+            # Below the prefix, where the packages are as well.
+            found.update(inner.partition(place)[2] for place in _PLACES if place in inner)
+        elif folder != f"{stem}.dist-info":
+            found.add(name)
+    return found
+
+
+def _imported(path: str) -> str:
+    """The name that a file at its place is imported by, or a part of; empty: none."""
+    first, inner, _ = path.partition("/")
+    module = _MODULE.fullmatch(first)
+    name = first if inner else module[1] if module else ""
+    return name if name.isidentifier() else ""
 
 
 def _paths(one: Artifact, members: Sequence[Member]) -> Finding:
@@ -68,9 +94,16 @@ def _paths(one: Artifact, members: Sequence[Member]) -> Finding:
 def _wrong_paths(one: Artifact, members: Sequence[Member]) -> Iterator[str]:
     top = one.filename.removesuffix(".tar.gz")
     seen: dict[str, str] = {}
+    exact: set[str] = set()
     for member in members:
         name, parts = member.name, PurePosixPath(member.name).parts
-        if name.startswith("/") or ".." in parts or "\\" in name:
+        is_there = name in exact
+        exact.add(name)
+        if not parts or escaped(name) != name:
+            yield f"{escaped(name) or 'nothing'} is no name for a file"
+        elif is_there:
+            yield f"{name} is there twice"
+        elif name.startswith("/") or ".." in parts or "\\" in name:
             yield f"{name} leads out of it"
         elif one.kind == "sdist" and parts[0] != top:
             yield f"{name} is not below {top}/"
@@ -111,8 +144,10 @@ def _is_forbidden(path: PurePosixPath, more: Sequence[str]) -> bool:
     )
 
 
-def _toplevel(members: Sequence[Member], allowed: Sequence[str]) -> Finding:
-    found = installed_at_top(members)
+def _toplevel(one: Artifact, members: Sequence[Member], allowed: Sequence[str]) -> Finding:
+    installed = _installed(members)
+    brought = _libraries(one, installed)
+    found = {_imported(path) or path.partition("/")[0] for path in installed if path not in brought}
     stray = sorted(found - set(allowed))
     seen = f"also installs {_some(stray)}" if stray else ", ".join(sorted(found)) or "installs nothing"
     return judged(
@@ -122,6 +157,13 @@ def _toplevel(members: Sequence[Member], allowed: Sequence[str]) -> Finding:
         remedy=f"package {', '.join(allowed)} alone ([tool.setuptools.packages.find]), or name what belongs "
         "there in package.toplevel",
     )
+
+
+def _libraries(one: Artifact, installed: set[str]) -> set[str]:
+    """The shared libraries that auditwheel put into a wheel; a folder with anything else is none of its."""
+    folder = f"{one.filename.partition('-')[0]}.libs/"
+    found = {path for path in installed if path.startswith(folder)}
+    return found if all(_LIBRARY.fullmatch(path.removeprefix(folder)) for path in found) else set()
 
 
 def _record(one: Artifact, members: Sequence[Member]) -> Finding:
@@ -136,28 +178,35 @@ def _record(one: Artifact, members: Sequence[Member]) -> Finding:
 
 def _wrong_records(one: Artifact, members: Sequence[Member]) -> Iterator[str]:
     """What RECORD says otherwise than the files are (binary distribution format)."""
-    listing = next((member.name for member in members if member.name.endswith(".dist-info/RECORD")), None)
+    # A package may bring another one's below its own folder.
+    wanted = re.compile(r"[^/]*\.dist-info/RECORD")
+    listing = next((member.name for member in members if wanted.fullmatch(member.name)), None)
     if listing is None:
         yield "there is none"
         return
     lines = read_member(one, listing).decode(errors="replace").splitlines()
-    told = {row[0]: row[1] for row in csv.reader(lines) if len(row) > 1}
+    try:
+        told = {row[0]: row[1] for row in csv.reader(lines) if len(row) > 1}
+    except csv.Error as error:
+        yield f"it cannot be read: {error}"
+        return
     unsigned = {listing, f"{listing}.jws", f"{listing}.p7s"}
-    names = {member.name for member in members}
-    yield from (f"{name} is not in the wheel" for name in told if name not in names)
-    for member in members:
-        if member.name in unsigned:
+    digests = digests_of(one)
+    yield from (f"{name} is not in the wheel" for name in told if name not in digests)
+    for name, digest in digests.items():
+        if name in unsigned:
             continue
-        if member.name not in told:
-            yield f"{member.name} is not in it"
-        elif told[member.name] != _digest(read_member(one, member.name)):
-            yield f"{member.name} has another hash"
+        if name not in told:
+            yield f"{name} is not in it"
+        elif told[name] != _digest(digest):
+            yield f"{name} has another hash"
 
 
-def _digest(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+def _digest(digest: str) -> str:
+    """A SHA-256 as RECORD writes it."""
+    return "sha256=" + base64.urlsafe_b64encode(bytes.fromhex(digest)).rstrip(b"=").decode()
 
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(map(escaped, names[:_SHOWN])) + more

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from ci.cli.app import EXIT_BUG, run
-from ci.errors import EXIT_INTERRUPTED
+from ci.errors import EXIT_INTERRUPTED, UsageError
 
 Verb = Callable[[Callable[[], None]], None]
 
@@ -64,3 +64,11 @@ def test_whoever_leaves_a_prompt_interrupts(verb: Verb, monkeypatch: pytest.Monk
     monkeypatch.setitem(typer.prompt.__globals__, "visible_prompt_func", leave)
     verb(ask)
     assert run([]) == EXIT_INTERRUPTED
+
+
+def test_an_error_shows_what_it_quotes_and_does_nothing(
+    verb: Verb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb(raising(UsageError("a\n::error::x\r\x1b[2J", where="::add-mask::f", remedy="##[group]r")))
+    assert run([]) == 2
+    assert capsys.readouterr().err == ("spyre-ci: ::add-mask::f: a\n| ::error::x\n  remedy: # #[group]r\n")

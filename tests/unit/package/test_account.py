@@ -43,10 +43,27 @@ def test_what_nobody_knows_of_is_neither() -> None:
 
 def test_the_note_says_what_became_of_each_file() -> None:
     told = note(account(a="there", b="uploaded"), about={"index": "stage"}, installed=[], when="now")
-    assert told["state"] == {"uploaded": ["b"], "there": ["a"], "absent": ["c"]}
+    assert told["state"] == {"uploaded": ["b"], "there": ["a"], "absent": ["c"], "unsure": []}
     assert told["complete"] is False
     assert told["files"][1] == {"name": "b", "sha256": "b" * 64, "size": 1, "state": "uploaded"}
     assert (told["index"], told["when"]) == ("stage", "now")
+
+
+def test_the_note_says_what_nobody_knows() -> None:
+    half = account(a="uploaded")
+    half.unsure.add("b")
+    told = note(half, about={}, installed=[], when="now")
+    assert told["state"] == {"uploaded": ["a"], "there": [], "absent": ["c"], "unsure": ["b"]}
+    assert [one["state"] for one in told["files"]] == ["uploaded", "unsure", "absent"]
+
+
+def test_a_release_is_complete_once_it_was_shown_to_be() -> None:
+    whole = account(a="there", b="uploaded", c="uploaded")
+    told = note(whole, about={}, installed=[], when="now")
+    assert (told["complete"], told["proved"]) == (False, False)
+    whole.proved = True
+    told = note(whole, about={}, installed=["a"], when="now")
+    assert (told["complete"], told["proved"]) == (True, True)
 
 
 def error(**said: object) -> Exception:

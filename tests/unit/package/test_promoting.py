@@ -1,12 +1,24 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci.config.package_model import Index
 from ci.errors import BadFileError, UsageError
-from ci.package.promoting import from_note, known_of, refuse_other
+from ci.package.asking import Asker
+from ci.package.listing import Listed
+from ci.package.promoting import (
+    NotProvedError,
+    YankedError,
+    fetched,
+    from_note,
+    from_release,
+    known_of,
+    refuse_other,
+)
 from test_selection.files import write_json
 
 NAME = "spyre_demo-1.0-py3-none-any.whl"
@@ -60,6 +72,49 @@ def test_what_is_half_published_is_not_promoted(tmp_path: Path) -> None:
         from_note(tmp_path, "stage")
     assert "not everything of 1.0 was published on stage" in str(caught.value)
     assert "spyre-ci package publish --index stage" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"complete": True},
+        {"complete": True, "proved": False},
+        {"complete": False, "proved": False, "state": {"uploaded": [NAME], "absent": [], "unsure": []}},
+    ],
+)
+def test_what_nobody_saw_to_work_on_the_stage_is_not_promoted(tmp_path: Path, said: dict[str, Any]) -> None:
+    write_json(tmp_path / "published-stage.json", "package-published", {**GOOD, **said})
+    with pytest.raises(NotProvedError) as caught:
+        from_note(tmp_path, "stage")
+    assert caught.value.exit_code == 1
+    assert "nobody saw that stage gives 1.0 as it was published" in str(caught.value)
+    assert "uploads nothing twice: spyre-ci package publish --index stage" in str(caught.value)
+
+
+def test_what_was_shown_to_work_is(tmp_path: Path) -> None:
+    note = {**GOOD, "complete": True, "proved": True}
+    write_json(tmp_path / "published-stage.json", "package-published", note)
+    assert from_note(tmp_path, "stage").files == {NAME: "a" * 64}
+
+
+def test_a_file_that_is_yanked_on_the_stage_is_not_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Index(upload="https://index/", simple="https://index/simple")
+    there = Listed(filename=NAME, url="https://index/x", sha256="a" * 64, yanked="broken on cards")
+    monkeypatch.setattr(Asker, "listed", lambda *_: [there])
+    with pytest.raises(YankedError) as caught:
+        fetched(Asker(name="stage", index=index), known_of(GOOD, Path("release.json")), tmp_path)
+    assert caught.value.exit_code == 1
+    assert f"{NAME} (broken on cards) is yanked" in str(caught.value)
+    assert "take that back on the stage" in str(caught.value)
+
+
+def test_a_file_made_by_hand_is_no_release_json(tmp_path: Path) -> None:
+    path = tmp_path / "release.json"
+    path.write_text(json.dumps(GOOD))
+    with pytest.raises(BadFileError, match="schema"):
+        from_release(path)
 
 
 def test_another_release_than_the_one_asked_for_is_refused() -> None:

@@ -243,7 +243,7 @@ def test_a_damaged_file_is_said(tmp_path: Path, name: str) -> None:
 def test_another_projects_metadata_is_damage(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, name="other")
     wheel = wheel.rename(tmp_path / "demo-1.0-py3-none-any.whl")
-    with pytest.raises(BadFileError, match=r"holds other-1\.0\.dist-info, which is another project's"):
+    with pytest.raises(BadFileError, match=r"holds 'other-1\.0\.dist-info', which is another project's"):
         contents_of(artifact(wheel))
 
 

@@ -36,7 +36,7 @@ def both(tmp_path: Path, before: tuple[Front, str], production: str, served: Pat
     shutil.copytree(made.dist, served, dirs_exist_ok=True)
     files = [artifact(served / name).as_json() for name in (WHEEL, SDIST)]
     about = {"project": "spyre-demo", "version": "1.0", "commit": made.git("rev-parse", "HEAD")}
-    note = {**about, "complete": True, "files": files}
+    note = {**about, "complete": True, "proved": True, "files": files}
     write_json(made.records / "published-stage.json", "package-published", note)
     return made
 

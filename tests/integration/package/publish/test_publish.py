@@ -26,7 +26,7 @@ def test_what_was_verified_is_published_compared_installed_and_noted(
     done = checkout.publish("--json")
     assert done.exit_code == 0, done.output
     assert names(served) == {WHEEL, SDIST}
-    assert done.json["state"] == {"uploaded": [WHEEL, SDIST], "there": [], "absent": []}
+    assert done.json["state"] == {"uploaded": [WHEEL, SDIST], "there": [], "absent": [], "unsure": []}
     assert done.json["installed"] == [WHEEL]
     assert done.json["commit"] == checkout.git("rev-parse", "HEAD")
     assert {one["name"]: one["sha256"] for one in done.json["files"]} == {
