@@ -113,6 +113,7 @@ def _installing(bench: Bench, artifacts: Sequence[Artifact], say: Callable[[str]
     wheels = [contents_of(one).members for one in artifacts if one.kind == "wheel"]
     trial = Trial(
         project=bench.project,
+        settings=bench.package,
         packages=sorted({name for members in wheels for name in inside.installed_at_top(members)}),
         smoke=bench.package.smoke,
         requirements=bench.package.smoke_requirements,
