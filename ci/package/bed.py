@@ -15,6 +15,7 @@ from pathlib import Path
 import ci
 import test_selection
 from ci.errors import EXIT_INCOMPLETE, BadFileError, CommandError, UsageError
+from ci.package.compiling import constrained
 from ci.package.environment import Environment, in_folder, make
 from ci.package.export import export
 from ci.package.needs import extra_of, group_of
@@ -92,7 +93,7 @@ def lay(
     tree = work / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     export(project, tree)
-    visible = _constrained(without_job_secrets(environ), work, constraints)
+    visible = constrained(without_job_secrets(environ), work, constraints)
     folder = work / "env"
     if keep and (folder / "bin" / "python").exists():
         environment = in_folder(folder, visible, constraints=constraints)
@@ -107,15 +108,6 @@ def lay(
             remedy="see pip's last lines; `spyre-ci package build` says more of a build that fails",
         ) from error
     return Bed(environment=environment, tree=tree.resolve())
-
-
-def _constrained(environ: Mapping[str, str], work: Path, constraints: Sequence[str]) -> dict[str, str]:
-    """Constraints for builds in isolation, too, which a command's own do not reach; the user's stay."""
-    path = work / "constraints.txt"
-    path.write_text("".join(f"{line}\n" for line in constraints), encoding="utf-8")
-    # pip before 25.3 reads the first for builds, later ones the second.
-    names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")
-    return {**{name: str(path) for name in names if constraints}, **environ}
 
 
 def take_sources_away(bed: Bed, project: Project, keep: Sequence[str], say: Callable[[str], None]) -> None:

@@ -31,8 +31,6 @@ from ci.resources import compile_jobs
 
 _REPAIR_TIMEOUT_S = 900
 _GIB = 2**30
-# Of a project that is in no repository: zip archives know no earlier time.
-_FIRST_TIME = 315532800
 
 
 class BuildError(CommandError):
@@ -66,8 +64,7 @@ class Wanted:
     @property
     def moment(self) -> int:
         """The time of everything in the archives, in seconds since the epoch (SOURCE_DATE_EPOCH)."""
-        told = self.environ.get("SOURCE_DATE_EPOCH", "")
-        return int(told) if told.isdecimal() else max(self.project.source.committed_at, _FIRST_TIME)
+        return compiling.moment(self.environ, self.project.source.committed_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

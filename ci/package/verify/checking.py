@@ -123,6 +123,7 @@ def _installing(
     wheels = [contents_of(one).members for one in artifacts if one.kind == "wheel"]
     trial = Trial(
         project=bench.project,
+        settings=bench.package,
         packages=sorted({name for members in wheels for name in inside.installed_at_top(members)}),
         smoke=bench.package.smoke,
         requirements=bench.package.smoke_requirements,

@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.config.package_model import Package
 from ci.errors import CommandError, MissingInputError
 from ci.findings import Finding
+from ci.package import compiling
 from ci.package.artifacts import Artifact
 from ci.package.environment import Environment, passing
 from ci.package.project import Project
+from ci.resources import compile_jobs
 
+_GIB = 2**30
 _TRY_TIMEOUT_S = 900
 _TAGS = (
     "import json; from pip._vendor.packaging.tags import sys_tags; print(json.dumps([*map(str, sys_tags())]))"
@@ -37,6 +41,7 @@ class Trial:
 
     Attributes:
         project: of theirs.
+        settings: of packaging.
         packages: what is imported.
         smoke: tests, by path in the project.
         requirements: what the smoke tests need.
@@ -46,6 +51,7 @@ class Trial:
     """
 
     project: Project
+    settings: Package
     packages: Sequence[str]
     smoke: Sequence[str]
     requirements: Sequence[str]
@@ -70,6 +76,8 @@ class Tried:
 def try_artifact(one: Artifact, trial: Trial, python: str, short: str) -> Tried:
     """Install an artifact, import what it brings and run the smoke tests.
 
+    Of an sdist pip builds a wheel, which is given what `build` gives its own.
+
     Args:
         one: the artifact.
         trial: how.
@@ -79,16 +87,35 @@ def try_artifact(one: Artifact, trial: Trial, python: str, short: str) -> Tried:
     check = f"{one.kind} on Python {short}"
     trial.say(f"installing {one.filename} with Python {short}")
     try:
-        with passing(trial.environ, python=python, constraints=trial.constraints) as environment:
+        with (
+            tempfile.TemporaryDirectory(prefix="spyre-ci-given-") as folder,
+            passing(given(trial, Path(folder)), python=python, constraints=trial.constraints) as environment,
+        ):
             if one.kind == "wheel" and not _runs_on(one, environment):
                 return Tried(finding=Finding(check=check, seen="not for this machine: not tried here"))
-            environment.install([one.path])
+            environment.install([one.path], timeout_s=trial.settings.build_timeout_s)
             installed = tuple(environment.freeze())
             seen = _tried(environment, trial)
     except CommandError as error:
         remedy = "install it by hand in a new virtual environment to see all of it"
         return Tried(finding=Finding(check=check, seen=_in_a_line(error), remedy=remedy))
     return Tried(finding=Finding(check=check, seen=seen), installed=installed)
+
+
+def given(trial: Trial, folder: Path) -> dict[str, str]:
+    """The variables of a trial: the user's, and those of a build.
+
+    Args:
+        trial: how artifacts are tried.
+        folder: one for as long as the trial takes.
+    """
+    jobs = compile_jobs(trial.settings.memory_gib_per_job * _GIB)
+    environ = compiling.constrained(trial.environ, folder, trial.constraints)
+    environ |= compiling.jobs_environment(trial.environ, jobs)
+    environ["SOURCE_DATE_EPOCH"] = str(compiling.moment(trial.environ, trial.project.source.committed_at))
+    if trial.settings.ccache == "auto":
+        environ |= compiling.cache_environment(environ, folder)
+    return environ
 
 
 def _runs_on(one: Artifact, environment: Environment) -> bool:
