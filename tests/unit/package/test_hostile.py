@@ -19,6 +19,7 @@ from ci.package.archive import Member
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member
 from ci.package.reproducible import pack_again
 from ci.package.verify.contents import check_contents, installed_at_top
+from ci.package.verify.tools import ignored
 from tests.packages import make_sdist, make_wheel
 
 MODULE = {"demo/__init__.py": "x"}
@@ -75,6 +76,11 @@ def test_libraries_that_auditwheel_brings_belong_to_the_wheel(tmp_path: Path) ->
     wheel = make_wheel(tmp_path, files=files)
     assert failed(wheel) == {}
     assert installed_at_top(contents_of(artifact(wheel)).members) == {"demo"}
+
+
+def test_no_tool_is_asked_whether_those_are_modules(tmp_path: Path) -> None:
+    assert ignored(artifact(make_wheel(tmp_path))) == "W009"
+    assert ignored(artifact(make_wheel(tmp_path, files={**MODULE, "demo.libs/libz.so": "x"}))) == "W004,W009"
 
 
 @pytest.mark.parametrize("name", ["demo.libs/evil.py", "demo.libs/x/libz.so", "other.libs/libz.so"])
