@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from ci.errors import BadFileError
 from ci.findings import Finding, VerificationError, escaped, refuse_failed
@@ -19,6 +20,7 @@ from ci.package.archive import Member
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member
 from ci.package.reproducible import pack_again
 from ci.package.verify.contents import check_contents, installed_at_top
+from ci.package.verify.metadata import check_metadata
 from ci.package.verify.tools import ignored
 from tests.packages import make_sdist, make_wheel
 
@@ -232,6 +234,13 @@ def test_large_members_are_hashed_piece_by_piece(tmp_path: Path, monkeypatch: py
     assert failed(wheel) == {}
     assert max(asked) == 1 << 20
     assert min(asked) > 0
+
+
+@pytest.mark.parametrize("field", ["Classifier", "Requires-Dist", "License-File", "Name"])
+def test_metadata_of_letters_that_no_header_has_is_judged(tmp_path: Path, field: str) -> None:
+    one = artifact(make_wheel(tmp_path, fields={"License-Expression": None, field: "Ünicode ="}))
+    found = check_metadata(one, contents_of(one), project="demo", version=Version("1.0"))
+    assert not all(check.passed for check in found)
 
 
 def test_a_text_that_is_not_there_is_said(tmp_path: Path) -> None:
