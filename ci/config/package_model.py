@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -29,6 +30,15 @@ def _index_url(text: str) -> str:
         raise ValueError("holds a query, a fragment or credentials")
     if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("must be https: who can change files on their way can publish for everybody")
+    return text
+
+
+def _index_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", text):
+        raise ValueError(
+            "is no name for an index: variables such as SPYRE_CI__PACKAGE__INDEXES__MY_STAGE__UPLOAD hold "
+            "it, so it is of a-z, 0-9 and single underscores between them"
+        )
     return text
 
 
@@ -191,7 +201,7 @@ class Package(Section):
     )
     lint: Lint = Field(default_factory=Lint)
     tests: PackageTests = Field(default_factory=PackageTests)
-    indexes: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")], Index] = Field(
+    indexes: dict[Annotated[str, AfterValidator(_index_name)], Index] = Field(
         default_factory=dict, description="package indexes by name, besides pypi and testpypi"
     )
 

@@ -28,6 +28,12 @@ ATTEMPTS = 3
 PAUSE_S = 1.0
 _CHUNK = 1 << 16
 _HTML = re.compile(rb"<(!doctype|html|body|a)\b", re.IGNORECASE)
+_HEADING = re.compile(rb"<(?:title|h1)\b[^>]{0,200}>[^<]{0,200}\blinks for\b", re.IGNORECASE)
+# What of a page nobody reads: its head, comments, scripts.
+_UNSEEN = re.compile(rb"<!--.*?-->|<(head|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+# Pages that say nothing are short, and a search in one has to end.
+_EMPTY_BYTES = 1 << 14
+_TAG = re.compile(rb"<[^<>]*>")
 _PAGE_MIB = 64
 _DOWNLOAD_S = 3600
 _MISSING, _LOGIN = 404, (401, 403)
@@ -146,7 +152,14 @@ class Asker:
             where = answer.url
         try:
             page = _parsed(project, body, kind, where)
-        except (ValueError, KeyError, TypeError, UnsupportedRepoVersionError) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            UnsupportedRepoVersionError,
+        ) as error:
             raise self._away(f"what it says of {project} is no page of a simple API: {error}") from error
         return [
             Listed(
@@ -216,7 +229,24 @@ def _parsed(project: str, body: bytes, kind: str, url: str) -> ProjectPage:
         return ProjectPage.from_json_data(json.loads(body), base_url=url)
     if not _HTML.search(body):
         raise ValueError("it is not HTML")
-    return ProjectPage.from_html(canonicalize_name(project), body, base_url=url)
+    page = ProjectPage.from_html(canonicalize_name(project), body, base_url=url)
+    if not _is_of_an_index(page, body):
+        raise ValueError("it names no file, and does not say that it is a page of an index")
+    return page
+
+
+def _is_of_an_index(page: ProjectPage, body: bytes) -> bool:
+    """Whether a page is an index's: of a login or an error nobody may read that nothing is published.
+
+    An index says so (PEP 629), or shows files, or heads a page without any as all indexes do ("Links for …"),
+    or says nothing at all, which is all that PEP 503 asks for.
+    """
+    if page.repository_version is not None or any(one.package_type for one in page.packages):
+        return True
+    if _HEADING.search(body):
+        return True
+    is_short = len(body) <= _EMPTY_BYTES
+    return is_short and not (page.packages or _TAG.sub(b" ", _UNSEEN.sub(b" ", body)).strip())
 
 
 def _past_proxies(url: str) -> dict[str, str]:

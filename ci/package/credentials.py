@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ci.addresses import is_loopback
 from ci.config import Settings
@@ -14,11 +15,12 @@ from ci.config.explain import variable_of
 from ci.config.package_model import PYPI, TESTPYPI, Index
 from ci.config.secret import checked_token, read_secret
 from ci.errors import SettingsError
+from ci.provider import in_log
+from ci.withheld import without_job_secrets
 
 TOKEN_VARIABLE = "SPYRE_CI_INDEX_TOKEN"  # noqa: S105  # the variable's name, not a secret
 # GitHub gives them to a job with `permissions: id-token: write`.
 ASKING = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
-_TWINE = "TWINE_"
 _CERTIFICATES = "TWINE_CERT"
 
 
@@ -40,8 +42,13 @@ class Credentials:
         return f"a token of {self.user}" if self.token else "trusted publishing, as this GitHub job"
 
     def hidden_in(self, text: str) -> str:
-        """The text, without the token should it be in it."""
-        return text.replace(self.token, "***") if self.token else text
+        """The text, without the token should it be in it, as it is or as a header or an address has it."""
+        if not self.token:
+            return text
+        header = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
+        for secret in (header, header.rstrip("="), self.token, quote(self.token, safe="")):
+            text = text.replace(secret, "***")
+        return text
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r})"
@@ -77,24 +84,27 @@ def find_credentials(
         token = checked_token(read_secret(file, "token"), str(file))
     else:
         raise _missing(name, f", or name a file with the token in package.indexes.{name}.token_file")
-    check_recipient(settings, name, index, checkout=checkout)
+    check_recipient(settings, name, index, environ, checkout=checkout)
     return Credentials(user=index.user, token=token)
 
 
-def check_recipient(settings: Settings, name: str, index: Index, *, checkout: Path) -> None:
-    """A token is sent only where whoever keeps tokens said, or to this machine.
+def check_recipient(
+    settings: Settings, name: str, index: Index, environ: Mapping[str, str], *, checkout: Path
+) -> None:
+    """A token is sent only where whoever keeps tokens said, or to this machine where no CI runs.
 
-    Whoever may change a committed file would be told the token, or what any other file holds. PyPI's address
-    is not one of the settings; a settings file from elsewhere, named by --config, is no pull request's.
+    Whoever may change a committed file would be told the token, or what any other file holds; in a CI a
+    process of a pull request's could listen on this machine, too. PyPI's address is not one of the settings;
+    a settings file from elsewhere, named by --config, is no pull request's.
 
     Raises:
         SettingsError: the address is that of a settings file in the checkout.
     """
-    if name in {PYPI, TESTPYPI} or is_loopback(urlsplit(index.upload).hostname or ""):
+    is_here = is_loopback(urlsplit(index.upload).hostname or "") and not in_log(environ)
+    if name in {PYPI, TESTPYPI} or is_here:
         return
     key = f"package.indexes.{name}.upload"
-    committed = settings.path is None or settings.path.resolve().is_relative_to(_repository(checkout))
-    if settings.origins.get(key, "file") == "file" and committed:
+    if settings.origins.get(key, "file") == "file" and _is_committed(settings.path, checkout):
         raise SettingsError(
             f"the token is not sent to {index.upload}: the address is that of the settings file, which a "
             "pull request can change",
@@ -112,6 +122,7 @@ def twine_environ(environ: Mapping[str, str], credentials: Credentials, url: str
         url: where to.
     """
     made = without_secrets(environ)
+    # Of the job's secrets twine is given the one that it needs.
     made |= {"COLUMNS": "1000", "LINES": "50", "NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
     # Else a token of the user's own key ring would win over trusted publishing, and over none at all.
     made["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
@@ -126,9 +137,8 @@ def twine_environ(environ: Mapping[str, str], credentials: Credentials, url: str
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what may upload: for what needs none, such as a package that is tried."""
-    gone = {TOKEN_VARIABLE, *ASKING}
-    return {key: one for key, one in environ.items() if key not in gone and not key.startswith(_TWINE)}
+    """The environment without the job's secrets: for what needs none, such as a package that is tried."""
+    return without_job_secrets(environ)
 
 
 def past_proxies(environ: Mapping[str, str], url: str) -> dict[str, str]:
@@ -141,9 +151,26 @@ def past_proxies(environ: Mapping[str, str], url: str) -> dict[str, str]:
     return {**environ, "no_proxy": value, "NO_PROXY": value}
 
 
-def _repository(checkout: Path) -> Path:
-    """The repository a checkout is in, or itself."""
-    here = checkout.resolve()
+def _is_committed(path: Path | None, checkout: Path) -> bool:
+    """Whether a pull request can change what a settings file says.
+
+    A link in the checkout is the pull request's, wherever it leads; and so is a file there, whatever leads
+    to it.
+    """
+    if path is None:
+        return True
+    places = {path.resolve(), path.parent.resolve() / path.name, _as_named(path)}
+    roots = {_repository(checkout.resolve()), _repository(_as_named(checkout))}
+    return any(place.is_relative_to(root) for place in places for root in roots)
+
+
+def _as_named(path: Path) -> Path:
+    """A path made absolute, with no link followed."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _repository(here: Path) -> Path:
+    """The repository a folder is in, or itself; the path is absolute."""
     return next((one for one in (here, *here.parents) if os.path.lexists(one / ".git")), here)
 
 

@@ -17,6 +17,7 @@ from ci.package.asking import Asker, IndexAwayError, fetch
 from ci.package.credentials import past_proxies, without_secrets
 from ci.package.environment import Environment, passing
 from ci.package.listing import Listed, OtherBytesError, decide, key_of, refuse_taken
+from ci.package.text import without_index_secrets
 
 _LONGEST_PAUSE_S = 30.0
 _DOWNLOAD_S = 3600
@@ -120,7 +121,8 @@ class Prover:
                 env.install([taken])
                 self._import(env, one)
         except CommandError as error:
-            raise self._unfinished(f"pip could not install it: {error.what}") from error
+            said = without_index_secrets(error.what, environ)
+            raise self._unfinished(f"pip could not install it: {said}") from error
         self.say(f"{one.filename} was installed from {self.asker.name} and imported")
         return [one.filename]
 

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote, unquote
+
+from ci.addresses import without_secrets
 from ci.live.github import defused
 from ci.report.text import clip, one_line, plain
 
+_INDEXES = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+)
+# Shorter ones are parts of words.
+_LEAST = 3
 _MOST = 500
 _MOST_OF_A_LINE = 4000
 
@@ -17,3 +32,28 @@ def harmless(text: str) -> str:
 def harmless_line(text: str) -> str:
     """A line of somebody's output, with its blanks, that says what it says, and does nothing."""
     return defused(clip(plain(text), _MOST_OF_A_LINE))
+
+
+def without_index_secrets(text: str, environ: Mapping[str, str]) -> str:
+    """What pip said, without credentials of the indexes that its environment names, nor parts of them.
+
+    Of an address whose password is not escaped, pip takes a part for the host or the port, and says it.
+
+    Args:
+        text: what it said.
+        environ: what it saw.
+    """
+    found = {secret for name in _INDEXES for secret in _secrets_of(environ.get(name, ""))}
+    for secret in sorted(found, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return without_secrets(text)
+
+
+def _secrets_of(addresses: str) -> Iterator[str]:
+    for address in re.split(r"\s+(?=\S+://)", addresses):
+        credentials, _, _ = address.partition("://")[2].rpartition("@")
+        user, _, password = credentials.partition(":")
+        # A user name without a password is a token.
+        whole = password or user
+        parts = [credentials, whole, unquote(whole), quote(whole, safe=""), *re.split(r"[/?#@:]", whole)]
+        yield from (part for part in parts if len(part) >= _LEAST)

@@ -80,7 +80,7 @@ def _license(one: Artifact, contents: Contents) -> Finding:
     metadata = contents.metadata
     stated = str(metadata.get("License-Expression") or metadata.get("License") or "")
     stated = stated or next(
-        (row for row in metadata.get_all("Classifier", []) if row.startswith("License ::")), ""
+        (row for row in map(str, metadata.get_all("Classifier", [])) if row.startswith("License ::")), ""
     )
     files = [str(name) for name in metadata.get_all("License-File", [])]
     missing = [name for name in files if not _has_license(one, contents, name)]
@@ -103,7 +103,7 @@ def _has_license(one: Artifact, contents: Contents, name: str) -> bool:
 
 
 def _requirements(one: Artifact, metadata: Message) -> Finding:
-    wrong = list(_wrong_requirements(metadata.get_all("Requires-Dist", [])))
+    wrong = list(_wrong_requirements([str(line) for line in metadata.get_all("Requires-Dist", [])]))
     return judged(
         f"{one.kind} requirements",
         "; ".join(wrong) or f"{len(metadata.get_all('Requires-Dist', []))} requirements",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci.errors import CommandError
 from ci.findings import Finding
+from ci.package.archive import walk
 from ci.package.artifacts import Artifact
 from ci.package.project import PYPROJECT, Project
 from ci.process import run_command
@@ -30,14 +31,24 @@ def check_twine(one: Artifact, environ: Mapping[str, str]) -> Finding:
 def check_wheel_contents(one: Artifact, project: Project, environ: Mapping[str, str]) -> Finding:
     """What check-wheel-contents finds; the project's own settings of it win."""
     own = project.tool("check-wheel-contents") is not None
-    # What may be at the top level is a check of ours, and a stricter one than W009.
-    words = ["--config", project.folder / PYPROJECT] if own else ["--no-config", "--ignore", "W009"]
+    words = ["--config", project.folder / PYPROJECT] if own else ["--no-config", "--ignore", ignored(one)]
     return _asked(
         "wheel check-wheel-contents",
         ["check_wheel_contents", *words, one.path],
         environ,
         remedy="mend it, or let [tool.check-wheel-contents] ignore what is meant so",
     )
+
+
+def ignored(wheel: Artifact) -> str:
+    """Codes of check-wheel-contents that are not asked of a wheel.
+
+    What may be at the top level is a check of ours, and a stricter one than W009. W004 takes each library
+    that auditwheel brought for a module.
+    """
+    brought = f"{wheel.filename.partition('-')[0]}.libs/"
+    has = any(entry.member.name.startswith(brought) for entry in walk(wheel.path, "wheel"))
+    return "W004,W009" if has else "W009"
 
 
 def check_pyproject(project: Project, environ: Mapping[str, str]) -> Finding:

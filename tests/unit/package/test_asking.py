@@ -21,6 +21,10 @@ HTML = b"""<!DOCTYPE html><html><body>
 <a href="../../files/x#sha256=aa" data-yanked="">spyre_demo-1.0.tar.gz</a>
 <a href="../../files/y#md5=bb">spyre_demo-1.1.tar.gz</a></body></html>"""
 
+PORTAL = b"""<!DOCTYPE html><html><head><title>Welcome</title></head><body>
+<a href="/login">Log in</a> to use this network</body></html>"""
+DEEP = b"[" * 100_000
+
 
 class Answer:
     """What requests gives, as far as it is looked at."""
@@ -75,6 +79,18 @@ def test_a_project_that_the_index_does_not_know_has_no_files(monkeypatch: pytest
     assert asker(monkeypatch, Answer(404)).listed("spyre-demo") == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'<html><head><meta name="pypi:repository-version" content="1.3"></head><body>none</body></html>',
+        b"<html><head><title>root/dev: links for x</title></head><body><h1>Links for x</h1></body></html>",
+        b"<html><head><title>x</title><style>a {}</style></head><body> <!-- none --></body></html>",
+    ],
+)
+def test_a_page_of_an_index_without_files_has_none(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    assert asker(monkeypatch, Answer(body=body)).listed("spyre-demo") == []
+
+
 def test_a_fault_that_passes_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     one = asker(monkeypatch, Answer(503), requests.ConnectionError("reset"), Answer())
     assert len(one.listed("spyre-demo")) == 2
@@ -85,6 +101,10 @@ def test_a_fault_that_passes_is_not_told(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (Answer(500), "it answered 500"),
         (Answer(body=b"welcome"), "what it says of spyre-demo is no page of a simple API: it is not HTML"),
+        (Answer(body=PORTAL), "it names no file, and does not say that it is a page of an index"),
+        (Answer(body=b"<html><body>Service unavailable</body></html>"), "it names no file"),
+        (Answer(body=b"<html>" + b"<!-- " * (1 << 14)), "it names no file"),
+        (Answer(body=DEEP, kind="application/json"), "is no page of a simple API"),
         (Answer(body=b"[]", kind="application/json"), "is no page of a simple API"),
         (Answer(body=b"{", kind="application/json"), "is no page of a simple API"),
         (requests.ReadTimeout("x"), "it did not answer within 30 s"),

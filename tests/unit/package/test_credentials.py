@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,6 +61,19 @@ def test_a_token_is_in_no_text_of_it(checkout: Path) -> None:
     assert SECRET not in f"{made!r} {made}"
     assert made.hidden_in(f"user:{SECRET}") == "user:***"
     assert Credentials(user="x").hidden_in("text") == "text"
+    header = base64.b64encode(f"__token__:{SECRET}".encode()).decode()
+    assert made.hidden_in(f"Authorization: Basic {header} x") == "Authorization: Basic *** x"
+    assert Credentials(user="me", token="a/b+c").hidden_in("https://me:a%2Fb%2Bc@x") == "https://me:***@x"
+
+
+def test_twine_and_what_is_tried_see_no_other_secret_of_the_job() -> None:
+    others = {"SPYRE_CI_HUD_TOKEN": "h", "GITHUB_TOKEN": "g", "AWS_SECRET_ACCESS_KEY": "a", "GITHUB_ENV": "e"}
+    environ = {**others, **JOB, "GITHUB_ACTIONS": "true"}
+    made = twine_environ(environ, Credentials(user="__token__"), "https://upload.pypi.org/legacy/")
+    assert not others.keys() & made.keys()
+    assert made["GITHUB_ACTIONS"] == "true"
+    assert JOB.items() <= made.items()
+    assert without_secrets(environ) == {"GITHUB_ACTIONS": "true"}
 
 
 def test_a_token_goes_to_this_machine_from_the_environment_or_a_file(checkout: Path) -> None:
@@ -104,6 +118,35 @@ def test_an_address_of_a_settings_file_from_elsewhere_gets_it(checkout: Path, tm
     assert found("stage", GIVEN, checkout, path=path).token == SECRET
     with pytest.raises(SettingsError):
         found("stage", GIVEN, checkout, path=checkout / "spyre-ci.yaml")
+
+
+@pytest.mark.parametrize(
+    "ci", [{"CI": "true"}, {"GITHUB_ACTIONS": "true"}, {"JENKINS_URL": "https://jenkins/"}]
+)
+def test_in_a_ci_this_machine_is_no_address_of_ours_either(checkout: Path, ci: dict[str, str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        found("here", {**GIVEN, **ci}, checkout)
+    assert "the token is not sent to http://127.0.0.1:3141/" in str(caught.value)
+    address = {"SPYRE_CI__PACKAGE__INDEXES__HERE__UPLOAD": "http://127.0.0.1:3141/"}
+    assert found("here", {**GIVEN, **ci, **address}, checkout).token == SECRET
+
+
+def test_a_committed_link_to_a_settings_file_elsewhere_is_a_pull_requests(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "spyre-ci.yaml").unlink()
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "ours.yaml").write_text(FILE)
+    (checkout / "spyre-ci.yaml").symlink_to(tmp_path / "away" / "ours.yaml")
+    (checkout / "conf").symlink_to(tmp_path / "away")
+    for path in (None, checkout / "spyre-ci.yaml", checkout / "conf" / "ours.yaml"):
+        with pytest.raises(SettingsError, match="which a pull request can change"):
+            found("stage", GIVEN, checkout, path=path)
+
+
+def test_a_file_beside_the_checkout_is_not(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text(FILE)
+    assert found("stage", GIVEN, checkout, path=checkout / ".." / "ours.yaml").token == SECRET
 
 
 def test_a_github_job_is_trusted_by_pypi_alone(checkout: Path) -> None:

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from ci.errors import BadFileError
 from ci.findings import Finding, VerificationError, escaped, refuse_failed
@@ -19,6 +20,8 @@ from ci.package.archive import Member
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member
 from ci.package.reproducible import pack_again
 from ci.package.verify.contents import check_contents, installed_at_top
+from ci.package.verify.metadata import check_metadata
+from ci.package.verify.tools import ignored
 from tests.packages import make_sdist, make_wheel
 
 MODULE = {"demo/__init__.py": "x"}
@@ -75,6 +78,11 @@ def test_libraries_that_auditwheel_brings_belong_to_the_wheel(tmp_path: Path) ->
     wheel = make_wheel(tmp_path, files=files)
     assert failed(wheel) == {}
     assert installed_at_top(contents_of(artifact(wheel)).members) == {"demo"}
+
+
+def test_no_tool_is_asked_whether_those_are_modules(tmp_path: Path) -> None:
+    assert ignored(artifact(make_wheel(tmp_path))) == "W009"
+    assert ignored(artifact(make_wheel(tmp_path, files={**MODULE, "demo.libs/libz.so": "x"}))) == "W004,W009"
 
 
 @pytest.mark.parametrize("name", ["demo.libs/evil.py", "demo.libs/x/libz.so", "other.libs/libz.so"])
@@ -226,6 +234,13 @@ def test_large_members_are_hashed_piece_by_piece(tmp_path: Path, monkeypatch: py
     assert failed(wheel) == {}
     assert max(asked) == 1 << 20
     assert min(asked) > 0
+
+
+@pytest.mark.parametrize("field", ["Classifier", "Requires-Dist", "License-File", "Name"])
+def test_metadata_of_letters_that_no_header_has_is_judged(tmp_path: Path, field: str) -> None:
+    one = artifact(make_wheel(tmp_path, fields={"License-Expression": None, field: "Ünicode ="}))
+    found = check_metadata(one, contents_of(one), project="demo", version=Version("1.0"))
+    assert not all(check.passed for check in found)
 
 
 def test_a_text_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -170,7 +170,9 @@ class Checkout:
         return [sys.executable, *start, *words]
 
     def env(self, **environ: str) -> dict[str, str]:
-        known = {key: one for key, one in os.environ.items() if key != "SPYRE_CI_INDEX_TOKEN"}
+        # In a CI a token goes to no server of this machine that a settings file names.
+        own = {"SPYRE_CI_INDEX_TOKEN", "CI", "GITHUB_ACTIONS", "JENKINS_URL"}
+        known = {key: one for key, one in os.environ.items() if key not in own}
         return {**known, "PYTHONPATH": str(ROOT), **self.environ, **environ}
 
     def spyre_ci(
