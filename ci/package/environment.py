@@ -17,6 +17,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
 from ci.errors import CommandError
+from ci.package.text import without_index_secrets
 from ci.process import run_command
 from ci.withheld import without_job_secrets
 
@@ -57,7 +58,7 @@ class Environment:
             file.flush()
             words: list[str | Path] = [self.python, "-m", "pip", "install", "--no-input", "--quiet"]
             words += ["--disable-pip-version-check", "--constraint", file.name, *arguments]
-            run_command(words, timeout_s=timeout_s, env=self.variables, cwd=self.folder)
+            self._told(words, timeout_s, self.folder)
 
     def run(self, arguments: Sequence[str | Path], *, timeout_s: float, cwd: Path | None = None) -> str:
         """What Python prints.
@@ -70,9 +71,15 @@ class Environment:
         Raises:
             CommandError: it ended with another code than 0.
         """
-        return run_command(
-            [self.python, *arguments], timeout_s=timeout_s, env=self.variables, cwd=cwd or self.folder
-        )
+        return self._told([self.python, *arguments], timeout_s, cwd or self.folder)
+
+    def _told(self, words: Sequence[str | Path], timeout_s: float, cwd: Path) -> str:
+        """What a command prints; where it fails, nothing that lets anybody into an index."""
+        try:
+            return run_command(words, timeout_s=timeout_s, env=self.variables, cwd=cwd)
+        except CommandError as error:
+            said = without_index_secrets(error.what, self.variables)
+            raise CommandError(said, where=error.where, remedy=error.remedy) from None
 
     def freeze(self) -> list[str]:
         """What is installed, a requirement a line, as pip names it."""

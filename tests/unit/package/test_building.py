@@ -13,6 +13,7 @@ import pytest
 
 from ci.config.package_model import Package
 from ci.errors import CommandError
+from ci.package import environment
 from ci.package.artifacts import artifact
 from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
 from ci.package.environment import fitting, in_folder, interpreters, torch_pin
@@ -215,3 +216,17 @@ def test_installing_an_sdist_has_the_time_of_a_build(tmp_path: Path, monkeypatch
     )  # fmt: skip
     try_artifact(artifact(make_sdist(tmp_path)), trial, "python3", "3.11")
     assert times == [77]
+
+
+def test_an_index_s_password_is_in_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> str:
+        raise CommandError(
+            "ended with code 1: pip\n  | no port 's3cr/et' in https://me:s3cr/et@index.example/"
+        )
+
+    monkeypatch.setattr(environment, "run_command", fail)
+    made = in_folder(tmp_path, {"PATH": "/bin", "PIP_INDEX_URL": "https://me:s3cr/et@index.example/"})
+    for call in (lambda: made.install(["x"]), lambda: made.run(["-V"], timeout_s=1)):
+        with pytest.raises(CommandError, match="ended with code 1: pip") as caught:
+            call()
+        assert "s3cr" not in str(caught.value)
