@@ -9,8 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ci.addresses import is_loopback
-from ci.config.section import REPOSITORY, Seconds, Section
+from ci.config.section import REPOSITORY, Seconds, Section, check_https
 
 AUDIENCE = "pytorch-cross-repo-ci-relay"
 
@@ -25,14 +24,7 @@ def _split(text: str) -> SplitResult:
 
 def _key_url(text: str) -> str:
     """An https URL without query, fragment or credentials; http where this machine is asked."""
-    parts = _split(text)
-    host = parts.hostname or ""
-    if parts.scheme not in {"http", "https"} or not host:
-        raise ValueError("is no https URL")
-    if parts.query or parts.fragment or parts.username is not None or parts.password is not None:
-        raise ValueError("holds a query, a fragment or credentials")
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ValueError("must be https: who can change keys on their way can write for everybody")
+    check_https(_split(text), "who can change keys on their way can write for everybody")
     return text
 
 

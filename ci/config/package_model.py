@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from ci.addresses import is_loopback
-from ci.config.section import Seconds, Section
+from ci.config.section import Seconds, Section, check_https
 
 PYPI, TESTPYPI = "pypi", "testpypi"
 Gate = Literal["none", "merge", "full"]
@@ -22,14 +21,7 @@ AT_RUN_TIME = [
 
 def _index_url(text: str) -> str:
     """An https URL without query, fragment or credentials; http where this machine is asked."""
-    parts = urlsplit(text)
-    host = parts.hostname or ""
-    if parts.scheme not in {"http", "https"} or not host:
-        raise ValueError("is no https URL")
-    if parts.query or parts.fragment or parts.username is not None or parts.password is not None:
-        raise ValueError("holds a query, a fragment or credentials")
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ValueError("must be https: who can change files on their way can publish for everybody")
+    check_https(urlsplit(text), "who can change files on their way can publish for everybody")
     return text
 
 

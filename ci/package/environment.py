@@ -130,7 +130,7 @@ def in_folder(folder: Path, environ: Mapping[str, str], *, constraints: Sequence
 def passing(environ: Mapping[str, str], **options: str | Path | Sequence[str]) -> Iterator[Environment]:
     """An environment for the length of a block; see `make`."""
     with tempfile.TemporaryDirectory(prefix="spyre-ci-env-") as folder:
-        yield make(Path(folder, "env"), environ, **options)  # type: ignore[arg-type]
+        yield make(Path(folder, "env"), environ, **options)  # type: ignore[arg-type]  # those of `make`, as its own signature checks
 
 
 def torch_pin() -> list[str]:

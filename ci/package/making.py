@@ -12,7 +12,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 from packaging.version import Version
 
-from ci.config.package_model import Index
 from ci.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
 from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
@@ -80,7 +79,7 @@ def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Calla
         RunInUseError: another build of the project is under way.
         BuildError: the project cannot be built.
     """
-    local = index is None or index_named(bench, index).local_versions
+    local = index is None or index_of(bench.package, index).local_versions
     version = version_of(bench, local=local)
     if not version:
         raise UsageError(
@@ -136,15 +135,6 @@ def refuse_differences(made: Made) -> None:
         where=made.bench.dist,
         remedy="find what of time, path or order gets into them; a pure package must not differ",
     )
-
-
-def index_named(bench: Bench, name: str) -> Index:
-    """An index of the settings.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    return index_of(bench.package, name)
 
 
 def _again(bench: Bench, version: str, built: Built, say: Callable[[str], None]) -> dict[str, list[str]]:

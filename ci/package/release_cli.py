@@ -36,14 +36,13 @@ def release(  # noqa: PLR0917  # typer makes options of them
         from ci.package import gates  # noqa: PLC0415
         from ci.package.artifacts import artifacts_in  # noqa: PLC0415
         from ci.package.evidence import read_run  # noqa: PLC0415
-        from ci.package.making import index_named  # noqa: PLC0415
         from ci.package.release import Proof, ground_of, judge_on, write_release  # noqa: PLC0415
-        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+        from ci.package.wiring import bench_of, echo, index_of  # noqa: PLC0415
 
     now = datetime.now(UTC)
     bench = bench_of(ctx, folder, dist=dist, records=records)
     at = now.isoformat(timespec="seconds")
-    gate = index_named(bench, index).gate
+    gate = index_of(bench.package, index).gate
     proof = Proof(
         runs=[read_run(one) for one in run or ()],
         image=image,

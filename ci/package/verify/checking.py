@@ -16,12 +16,11 @@ from ci.errors import CommandError
 from ci.findings import Finding
 from ci.package.artifacts import Artifact, artifacts_in, contents_of
 from ci.package.environment import interpreters
-from ci.package.making import index_named
 from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
 from ci.package.verify import contents as inside
 from ci.package.verify import metadata, tags, tools
 from ci.package.verify.installed import Trial, Tried, try_artifact
-from ci.package.wiring import Bench
+from ci.package.wiring import Bench, index_of
 
 # Of a project that names no index: what PyPI takes.
 _MAX_MIB = 100.0
@@ -72,7 +71,7 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
         MissingInputError: nothing was built.
         BadFileError: a file is damaged.
     """
-    chosen = index_named(bench, index) if index is not None else None
+    chosen = index_of(bench.package, index) if index is not None else None
     artifacts = artifacts_in(bench.dist)
     forget_record(bench.records, VERIFY)
     found: list[Finding] = []
