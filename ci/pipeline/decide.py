@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from ci.config.model import SettingsModel
@@ -52,7 +53,7 @@ def decide(
         event: what began the pipeline.
         change: what it touches.
         model: the settings.
-        never_docs: files that decide what runs, so that no glob makes documents of them.
+        never_docs: names of files that decide what runs, so that no glob makes documents of them.
 
     Raises:
         UsageError: a stage the roll-out does not have.
@@ -100,7 +101,9 @@ def _code(change: Touched, docs: Sequence[str], never_docs: Sequence[str]) -> Ve
         return Verdict(runs=True, why=f"what changed is not known: {change.why}")
     globs = [compile_glob(one) for one in docs]
     code = [
-        name for name in change.files if name in never_docs or not any(one.fullmatch(name) for one in globs)
+        name
+        for name in change.files
+        if PurePosixPath(name).name in never_docs or not any(one.fullmatch(name) for one in globs)
     ]
     if not code:
         return Verdict(runs=False, why=f"only documents change ({len(change.files):,})")
