@@ -2,7 +2,8 @@
 pipelineJob('spyre/poller') {
     description('Polls the repositories of jenkins/webhooks.yaml that have a key poll.')
     parameters {
-        stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of the agent')
+        stringParam('BUILDER', 'spyre-poller', 'label of one agent, as what was started is noted there')
+        stringParam('STATE', '/var/lib/spyre-ci/polls.json', 'where it is noted, outside of any workspace')
         stringParam('NOTIFY', '', 'address of who is told when it fails; empty: nobody')
     }
     properties {

@@ -7,8 +7,9 @@ new JsonSlurper().parseText(readFileFromWorkspace('jenkins/jobs/components.json'
         description("Pull requests of ${one.repository} to ${one.branch}; the result is the status ${one.context}.")
         parameters {
             stringParam('PULL_REQUEST', '', 'its number')
-            stringParam('COMMIT', '', 'SHA of its head, which gets the status')
-            stringParam('BASE', one.branch, 'the branch it wants to go to')
+            stringParam('HEAD_SHA', '', 'its head, which gets the status')
+            stringParam('BRANCH', one.branch, 'the branch it wants to go to')
+            stringParam('IDEMPOTENCY_KEY', '', 'by it the poller knows a build that it started')
             stringParam('COMPONENT', one.component, 'name in images/stack.yaml')
             stringParam('REPOSITORY', one.repository, 'owner/name')
             stringParam('CLONE_URL', one.clone, 'where it is cloned from')
@@ -27,7 +28,7 @@ new JsonSlurper().parseText(readFileFromWorkspace('jenkins/jobs/components.json'
                         genericVariables {
                             [
                                 ACTION: '$.action', PULL_REQUEST: '$.pull_request.number',
-                                COMMIT: '$.pull_request.head.sha', BASE: '$.pull_request.base.ref',
+                                HEAD_SHA: '$.pull_request.head.sha', BRANCH: '$.pull_request.base.ref',
                                 REPOSITORY: '$.repository.full_name',
                                 AUTHOR: '$.pull_request.author_association',
                             ].each { name, path ->
@@ -50,7 +51,7 @@ new JsonSlurper().parseText(readFileFromWorkspace('jenkins/jobs/components.json'
                         causeString('pull request $PULL_REQUEST of $REPOSITORY')
                         printContributedVariables(false)
                         printPostContent(false)
-                        regexpFilterText('$x_github_event $ACTION $REPOSITORY $BASE $AUTHOR')
+                        regexpFilterText('$x_github_event $ACTION $REPOSITORY $BRANCH $AUTHOR')
                         // Cards and the company's network are for people who have contributed before.
                         regexpFilterExpression('^pull_request (opened|reopened|synchronize) ' +
                             one.repository.replace('.', '\\.') + ' ' + one.branch.replace('.', '\\.') +

@@ -3,7 +3,7 @@
 job('spyre/seed') {
     description('Makes the jobs of this folder from jenkins/jobs.')
     parameters {
-        stringParam('TOOLKIT_URL', TOOLKIT_URL, "where this toolkit is cloned from")
+        stringParam('TOOLKIT_URL', TOOLKIT_URL, 'where this toolkit is cloned from')
         stringParam('TOOLKIT_BRANCH', TOOLKIT_BRANCH, 'the branch whose jobs, steps and Jenkinsfiles hold')
         stringParam('TOOLKIT_CREDENTIALS', TOOLKIT_CREDENTIALS, 'id of credentials for that; empty: none')
     }

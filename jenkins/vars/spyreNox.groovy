@@ -3,8 +3,8 @@ String call(Map given) {
     Map told = spyreArguments('spyreNox', [
         session: null, arguments: [], environment: [:], secrets: [:], image: '', returnStdout: false,
     ], given)
-    List<String> words = told.arguments.collect { word -> word.toString() }
-    if (words.any { word -> word.isEmpty() || word.contains('\n') }) {
+    List<String> words = told.arguments*.toString()
+    if (words.any { word -> !word || word.contains('\n') }) {
         error("spyreNox: an argument of ${told.session} is empty or has more than one line")
     }
     List<String> variables = told.environment.collect { name, value -> "${name}=${value}" }
@@ -23,8 +23,7 @@ String call(Map given) {
                     set -f
                     IFS=$(printf '\\nx')
                     IFS=${IFS%x}
-                    exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS
-                '''.stripIndent())
+                    exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'''.stripIndent())
             }
         }
     }

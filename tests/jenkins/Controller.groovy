@@ -10,7 +10,7 @@ class Controller {
     final Map scenario
     final File scratch
     final Recorder recorder
-    final Steps steps
+    Steps steps
     final Map<String, PipelineScript> library = [:]
     final Map<String, String> globalEnv
     final List<Map<String, String>> envs = []
@@ -18,6 +18,7 @@ class Controller {
     final List<String> branches = []
     String result = 'SUCCESS'
     int agentCount
+    // Whether somebody stopped the build: branches that would run at that moment never begin here.
     boolean stopping
 
     Controller(Map scenario, Recorder recorder) {
@@ -25,7 +26,6 @@ class Controller {
         this.recorder = recorder
         scratch = new File(scenario.scratch as String)
         globalEnv = new LinkedHashMap<String, String>(scenario.env as Map)
-        steps = new Steps(this)
     }
 
     /** A step, a step of the shared library, or `pipeline`. */
@@ -75,7 +75,6 @@ class Controller {
 
     /** Runs a body in a new agent's empty workspace. */
     Object onAgent(String label, Closure body) {
-        stopped()
         agentCount += 1
         String name = "agent-${agentCount}"
         File workspace = new File(scratch, "agents/${name}/workspace")
@@ -128,7 +127,6 @@ class Controller {
 
     /** Does what the scenario wants of a step here: the fault's kind, or null. */
     String fault(String step, Map told) {
-        stopped()
         Map found = (scenario.faults as List<Map>).find { one ->
             one.times > 0 && (one.step ?: 'sh') == step &&
                 (!one.branch || branches.any { it ==~ one.branch }) &&
@@ -151,18 +149,9 @@ class Controller {
                 throw new AgentLost("${step}: ${agents.last().name} went away")
             case 'abort':
                 stopping = true
-                stopped()
-                return
+                throw new Interrupted('Aborted by somebody')
             case 'hang': throw new Interrupted('Timeout has been exceeded')
             default: throw new Refused("a scenario has no fault ${kind}")
-        }
-    }
-
-    /** Whoever stops a build stops each of its branches, once. */
-    void stopped() {
-        if (stopping) {
-            stopping = branches.size() > 1
-            throw new Interrupted('Aborted by somebody')
         }
     }
 

@@ -108,10 +108,9 @@ class Declarative {
     private void runParallel(Map stage) {
         List<Throwable> troubles = []
         stage.parallel.each { Map one ->
-            Throwable trouble = runStage(one)
+            Throwable trouble = controller.stopping ? new Interrupted('Aborted by somebody') : runStage(one)
             troubles += trouble ? [trouble] : []
         }
-        controller.stopping = false
         if (troubles) {
             throw troubles.find { it instanceof Interrupted } ?: troubles.first()
         }

@@ -1,4 +1,4 @@
-import groovy.json.JsonSlurperClassic
+import groovy.json.JsonSlurper
 import java.util.concurrent.TimeUnit
 
 /** The steps themselves: with files and processes where they have any, noted in each case. */
@@ -8,7 +8,7 @@ class Steps {
     static final int SH_MINUTES = 8
 
     private final Controller controller
-    private final Set<String> locked = [] as Set
+    private int lines
 
     Steps(Controller controller) {
         this.controller = controller
@@ -48,7 +48,8 @@ class Steps {
     }
 
     private Map execute(String script, Map<String, String> environment) {
-        File file = File.createTempFile('script', '.sh', controller.scratch)
+        lines += 1
+        File file = new File(controller.scratch, "line-${lines}.sh")
         file.text = script
         File out = new File(file.path + '.out')
         File err = new File(file.path + '.err')
@@ -66,8 +67,7 @@ class Steps {
     }
 
     Object echoStep(Map told) {
-        controller.stopped()
-        controller.record(step: 'echo', message: told.message.toString())
+        controller.record(step: 'echo', message: told.message)
     }
 
     Object errorStep(Map told) {
@@ -118,7 +118,7 @@ class Steps {
     Object withEnvStep(Map told) {
         Map<String, String> more = [:]
         told.overrides.each { one ->
-            String text = one.toString()
+            String text = one
             if (!text.contains('=')) {
                 throw new Refused("withEnv: ${text} has no =")
             }
@@ -194,15 +194,12 @@ class Steps {
         if (told.label && quantity < 1) {
             throw new Refused("lock(label: '${told.label}') without a quantity locks all there are")
         }
-        controller.stopped()
         String name = told.label ?: told.resource
         controller.record(step: 'lock', label: name, quantity: quantity)
-        locked << name
         Map more = told.variable ? [(told.variable): (1..quantity).collect { "${name}-${it}" }.join(',')] : [:]
         try {
             return controller.withEnvironment(more, told.body as Closure)
         } finally {
-            locked.remove(name)
             controller.record(step: 'unlock', label: name, quantity: quantity)
         }
     }
@@ -232,8 +229,6 @@ class Steps {
                 troubles += trouble ? [trouble] : []
             }
         }
-        // Whoever stopped the build stopped all of it.
-        controller.stopping = false
         Throwable worst = troubles.find { it instanceof Interrupted } ?: troubles.find()
         if (worst) {
             throw worst
@@ -246,6 +241,9 @@ class Steps {
         controller.record(step: 'branch', state: 'begin', name: name)
         Throwable trouble = null
         try {
+            if (controller.stopping) {
+                throw new Interrupted('Aborted by somebody')
+            }
             body()
         } catch (StepFailed | AgentLost | Interrupted one) {
             trouble = one
@@ -336,7 +334,14 @@ class Steps {
         if (!told.returnPojo) {
             throw new Refused('readJSON without returnPojo gives objects that no branch can keep')
         }
-        new JsonSlurperClassic().parseText(text)
+        ordered(new JsonSlurper().parseText(text))
+    }
+
+    private static Object ordered(Object value) {
+        if (value instanceof Map) {
+            return value.collectEntries { key, one -> [(key): ordered(one)] }
+        }
+        value instanceof List ? value.collect { one -> ordered(one) } : value
     }
 
     private File readable(String name) {
