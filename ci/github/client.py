@@ -1,0 +1,317 @@
+"""The client: every request to GitHub's API goes through here, by PyGithub's requester.
+
+PyGithub signs, builds addresses and keeps the connection. Waiting and trying again is ours: it is bounded,
+needs no clock to be tested, and never sends twice what may have been done already.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+import requests
+from github import Auth, Github
+from urllib3.exceptions import NewConnectionError
+
+from ci.addresses import is_loopback, shown, without_secrets
+from ci.errors import SettingsError, UsageError
+from ci.github.answers import Reply, content_of, error_of, is_limited, limit_wait_s
+from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubError
+from test_selection.files import atomic_writer
+
+Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
+PUBLIC_API = "https://api.github.com"
+# What a job's own token of GitHub Actions is known as; it may not ask who it is.
+ACTIONS_LOGIN = "github-actions[bot]"
+PER_PAGE = 100
+TRIES = 4
+FIRST_WAIT_S = 1.0
+CHUNK = 1 << 16
+_REPOSITORY_PARTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """The outside world of a client: time and chance.
+
+    Attributes:
+        monotonic: seconds, for how long something takes.
+        now: seconds since the epoch, as GitHub tells the end of a limit.
+        sleep: waits so many seconds.
+        rng: a number from 0 to 1, so that many clients do not come back at the same moment.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], object] = time.sleep
+    rng: Callable[[], float] = field(default_factory=lambda: random.SystemRandom().random)
+
+
+class _NoAnswerError(Exception):
+    """No whole answer came; `taken` says whether it may have been done all the same."""
+
+    def __init__(self, said: str, *, taken: bool) -> None:
+        super().__init__(said)
+        self.taken = taken
+
+
+class Client:
+    """GitHub's API, as one token sees it.
+
+    Args:
+        api: its address, such as https://api.github.com or https://github.example.com/api/v3.
+        token: what shows who asks.
+        effects: time and chance.
+        timeout_s: of a request, between two bytes.
+        patience_s: how long one call may wait in all, for limits and for GitHub to get well.
+
+    Raises:
+        SettingsError: the address is none, or whoever listens on the way could read the token.
+    """
+
+    def __init__(
+        self,
+        *,
+        api: str,
+        token: str,
+        effects: Effects | None = None,
+        timeout_s: int = 30,
+        patience_s: float = 90,
+    ) -> None:
+        host = _host_of(api)
+        self.api = api.rstrip("/")
+        self._token = token
+        self._effects = effects or Effects()
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+        # GitHub asks for a second between writes; nobody has such a limit on this machine.
+        pace = 0.0 if is_loopback(host) else 1.0
+        self._github = Github(
+            auth=Auth.Token(token),
+            base_url=self.api,
+            timeout=timeout_s,
+            user_agent="spyre-ci",
+            retry=None,
+            seconds_between_requests=pace / 4,
+            seconds_between_writes=pace,
+            lazy=True,
+        )
+        self._login: str | None = None
+
+    def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
+        """What is there.
+
+        Raises:
+            GitHubError: see `ci.github.errors`.
+        """
+        return content_of(self._ask("GET", _with(path, query)), what=f"GET {path}")
+
+    def pages(
+        self,
+        path: str,
+        query: Mapping[str, str | int] | None = None,
+        *,
+        key: str | None = None,
+        most: int = 1000,
+    ) -> list[dict[str, Any]]:
+        """A list, page by page; what in it is no object is left out.
+
+        Args:
+            path: of the list.
+            query: what narrows it.
+            key: under which an answer holds the list; None where it is the list.
+            most: after so many the rest is left.
+
+        Raises:
+            GitHubError: see `ci.github.errors`.
+        """
+        found: list[dict[str, Any]] = []
+        for number in range(1, most // PER_PAGE + 2):
+            asked = _with(path, {**(query or {}), "per_page": PER_PAGE, "page": number})
+            reply = self._ask("GET", asked)
+            content = content_of(reply, what=f"GET {path}")
+            rows = content.get(key) if key is not None and isinstance(content, dict) else content
+            if not isinstance(rows, list):
+                raise GitHubAwayError(
+                    f"the answer to GET {path} is no list", remedy="check the API's address"
+                )
+            found += [row for row in rows if isinstance(row, dict)]
+            if not reply.has_next or len(found) >= most:
+                break
+        return found[:most]
+
+    def send(self, method: Method, path: str, body: Any = None, *, again: bool | None = None) -> Any:
+        """Change something.
+
+        Args:
+            method: POST, PATCH, PUT or DELETE.
+            path: of what is changed.
+            body: sent as JSON.
+            again: whether it may be sent twice, where nobody knows if the first was taken; by default what
+                HTTP says: POST may not.
+
+        Raises:
+            GitHubError: see `ci.github.errors`.
+        """
+        reply = self._ask(method, path, body, again=method != "POST" if again is None else again)
+        return content_of(reply, what=f"{method} {path}")
+
+    def login(self) -> str:
+        """Who the token is, as its comments say."""
+        if self._login is None:
+            try:
+                told = self.get("/user")
+            except GitHubDeniedError as error:
+                if "not accessible by integration" not in error.what:
+                    raise
+                self._login = ACTIONS_LOGIN
+            else:
+                self._login = str(told.get("login", "")) if isinstance(told, dict) else ""
+        return self._login
+
+    def download(self, path: str, into: Path, *, most_bytes: int) -> int:
+        """Write what GitHub leads to from `path` into a file, and return its size.
+
+        The token is not shown to whoever stores it.
+
+        Raises:
+            GitHubError: it is not there, is bigger than `most_bytes`, or did not come whole.
+        """
+        reply = self._ask("GET", path, follows=True)
+        where = reply.headers.get("location", "")
+        try:
+            safe = urlsplit(where).scheme == "https" or is_loopback(urlsplit(where).hostname or "")
+        except ValueError:
+            safe = False
+        if not safe:
+            raise GitHubAwayError(
+                f"GET {path} leads to no address that can be trusted: {shown(where)!r}", remedy="do it again"
+            )
+        return _fetch(where, into, what=f"GET {path}", most_bytes=most_bytes, timeout_s=self._timeout_s)
+
+    def _ask(
+        self, method: Method, path: str, body: Any = None, *, again: bool = True, follows: bool = False
+    ) -> Reply:
+        """An answer that is ok, or with `follows` leads elsewhere; tried again while that makes sense."""
+        what = f"{method} {urlsplit(path).path}"
+        end = self._effects.monotonic() + self._patience_s
+        tries = 0
+        while True:
+            tries += 1
+            reply, failure = self._try(method, path, body, what)
+            if reply is not None and (reply.ok or (follows and reply.status == 302)):  # noqa: PLR2004  # HTTP's
+                return reply
+            wait_s = self._wait_s(reply, failure, tries, again=again)
+            if wait_s is None or self._effects.monotonic() + wait_s > end:
+                raise _error_of(reply, failure, what, wait_s)
+            self._effects.sleep(wait_s)
+
+    def _try(
+        self, method: Method, path: str, body: Any, what: str
+    ) -> tuple[Reply | None, _NoAnswerError | None]:
+        try:
+            status, headers, text = self._github.requester.requestJson(method, path, input=body)
+        except (requests.RequestException, OSError, RuntimeError) as error:
+            said = without_secrets(str(error)).replace(self._token, "***")
+            return None, _NoAnswerError(f"{what}: {said}"[:500], taken=not _never_connected(error))
+        told = {name.lower(): str(value) for name, value in headers.items()}
+        return Reply(status=status, headers=told, text=text.replace(self._token, "***")), None
+
+    def _wait_s(
+        self, reply: Reply | None, failure: _NoAnswerError | None, tries: int, *, again: bool
+    ) -> float | None:
+        """Seconds to wait before the next try; None where another makes no sense."""
+        if reply is not None and is_limited(reply):
+            return limit_wait_s(reply, now_s=self._effects.now())
+        bad = failure is not None or (reply is not None and reply.status >= 500)  # noqa: PLR2004  # HTTP's
+        untouched = failure is not None and not failure.taken
+        if not bad or tries >= TRIES or not (again or untouched):
+            return None
+        return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
+
+
+def in_repository(repository: str, *parts: str | int) -> str:
+    """The path of something of a repository, such as `/repos/o/r/issues/7/comments`.
+
+    Raises:
+        UsageError: the repository is no owner/name.
+    """
+    names = repository.split("/")
+    if len(names) != _REPOSITORY_PARTS or not all(names) or {".", ".."} & set(names):
+        raise UsageError(f"{repository!r} is no repository", remedy="give owner/name")
+    return "/repos/" + "/".join(quote(str(part), safe="") for part in (*names, *parts))
+
+
+def _with(path: str, query: Mapping[str, str | int] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _host_of(api: str) -> str:
+    try:
+        parts = urlsplit(api)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host or parts.username or parts.query or parts.scheme not in {"http", "https"}:
+        raise SettingsError(
+            f"{shown(api)!r} is no address of GitHub's API", remedy=f"give one such as {PUBLIC_API}"
+        )
+    if parts.scheme != "https" and not is_loopback(host):
+        raise SettingsError(
+            f"{shown(api)!r} is plain http, and whoever listens on the way could read the token",
+            remedy="give an https address",
+        )
+    return host
+
+
+def _error_of(
+    reply: Reply | None, failure: _NoAnswerError | None, what: str, wait_s: float | None
+) -> GitHubError:
+    if reply is None:
+        doubt = " (it may have been done all the same)" if failure is not None and failure.taken else ""
+        return GitHubAwayError(
+            f"GitHub gives no answer{doubt}: {failure}", remedy="check the network and do it again"
+        )
+    if is_limited(reply) and wait_s is not None:
+        return GitHubAwayError(
+            f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}", remedy="do it again after that"
+        )
+    return error_of(reply, what=what)
+
+
+def _never_connected(error: Exception) -> bool:
+    """Whether nobody was there, so that nothing can have been done."""
+    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError):
+        return True
+    cause = error.args[0] if error.args else None
+    return isinstance(getattr(cause, "reason", cause), NewConnectionError)
+
+
+def _fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float) -> int:
+    size = 0
+    try:
+        with (
+            requests.Session() as session,
+            session.get(url, stream=True, timeout=timeout_s, allow_redirects=False) as response,
+            atomic_writer(into) as file,
+        ):
+            if response.status_code != 200:  # noqa: PLR2004  # HTTP's own number
+                raise GitHubAwayError(
+                    f"{what}: its store answers with {response.status_code}", remedy="do it again"
+                )
+            for chunk in response.iter_content(CHUNK):
+                size += len(chunk)
+                if size > most_bytes:
+                    raise GitHubAwayError(
+                        f"{what}: has more than {most_bytes:,} bytes", remedy="nothing of it is used"
+                    )
+                file.write(chunk)
+    except requests.RequestException as error:
+        said = without_secrets(str(error))[:200]
+        raise GitHubAwayError(f"{what}: did not come whole: {said}", remedy="do it again") from error
+    return size

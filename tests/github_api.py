@@ -1,0 +1,764 @@
+"""A stand-in of GitHub's API: real HTTP on loopback, with state, and faults on demand.
+
+    with GitHubApi() as api:
+        api.repositories["o/r"] = Repository(pulls={7: pull(7, sha="a" * 40)})
+        api.fail("secondary", retry_after=1)
+        client = Client(api=api.url, token=api.token)
+
+Status codes, messages and headers are those that docs.github.com tells of; what it has no route for is 404.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
+
+TOKEN = "ghs_made_up_for_tests"
+LOGIN = "github-actions[bot]"
+MAX_BODY = 65_536
+NOW = "2026-11-22T12:00:00Z"
+Kind = Literal["status", "primary", "secondary", "hang", "cut", "drop"]
+
+
+@dataclass(kw_only=True)
+class Repository:
+    """What a repository holds; by id or number."""
+
+    comments: dict[int, dict[str, Any]] = field(default_factory=dict)
+    reactions: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    pulls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    jobs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    artifacts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    blobs: dict[int, bytes] = field(default_factory=dict)
+    statuses: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    hooks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    commits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    labels: dict[int, list[str]] = field(default_factory=dict)
+    permissions: dict[str, str] = field(default_factory=dict)
+    # Whoever's token is not among them gets 403 for what writes; None: everybody may.
+    writers: set[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A request as it came."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Any
+    headers: Mapping[str, str]
+
+
+@dataclass(kw_only=True)
+class Fault:
+    """What happens to the next requests that fit."""
+
+    kind: Kind
+    method: str
+    path: str
+    times: int
+    status: int
+    retry_after: int | None
+    reset: int | None
+    message: str
+    taken: bool
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What is answered; bytes go out as they are."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A request on its way to a route."""
+
+    api: GitHubApi
+    login: str
+    names: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+
+    @property
+    def repository(self) -> Repository:
+        return self.api.repositories[f"{self.names['owner']}/{self.names['repo']}"]
+
+    def number(self, name: str) -> int:
+        return int(self.names[name])
+
+    def page(self, rows: list[Any], key: str | None = None) -> Answer:
+        """One page of a list, with the links GitHub sends."""
+        size = min(int(self.query.get("per_page", 30)), 100)
+        number = int(self.query.get("page", 1))
+        part = rows[(number - 1) * size : number * size]
+        more = number * size < len(rows)
+        link = {"link": f'<{self.api.url}/next?page={number + 1}>; rel="next"'} if more else {}
+        body: Any = part if key is None else {"total_count": len(rows), key: part}
+        return Answer(body=body, headers=link)
+
+
+Route = Callable[[Ask], Answer]
+_ROUTES: list[tuple[str, re.Pattern[str], Route]] = []
+_REPO = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
+
+
+def route(method: str, pattern: str) -> Callable[[Route], Route]:
+    """Register a route; `{name}` stands for a part of the path."""
+    # A branch may have slashes in its name.
+    made = re.sub(r"\{ref\}", r"(?P<ref>.+)", pattern)
+    made = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", made)
+
+    def register(function: Route) -> Route:
+        _ROUTES.append((method, re.compile(made), function))
+        return function
+
+    return register
+
+
+def error(status: int, message: str, *errors: Mapping[str, Any]) -> Answer:
+    body: dict[str, Any] = {"message": message, "documentation_url": "https://docs.github.com/rest"}
+    if errors:
+        body["errors"] = list(errors)
+    return Answer(status=status, body=body | {"status": str(status)})
+
+
+NOT_FOUND = error(404, "Not Found")
+
+
+def one_of(rows: Mapping[Any, Any], key: Any) -> Answer:
+    return Answer(body=rows[key]) if key in rows else NOT_FOUND
+
+
+class GitHubApi:
+    """The server; a context manager. Everything it holds may be set and read while it runs."""
+
+    def __init__(self, *, prefix: str = "") -> None:
+        self.prefix = prefix
+        self.repositories: dict[str, Repository] = {}
+        # Who a token is; None: a job's own token, which may not ask who it is.
+        self.tokens: dict[str, str | None] = {TOKEN: None}
+        self.token = TOKEN
+        self.faults: list[Fault] = []
+        self.seen: list[Seen] = []
+        self.remaining = 4_990
+        self.ids = count(1_001)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.api = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def url(self) -> str:
+        """The API's address, such as GITHUB_API_URL has it."""
+        return f"http://{self.host}{self.prefix}"
+
+    def fail(
+        self,
+        kind: Kind = "status",
+        *,
+        method: str = "",
+        path: str = "",
+        times: int = 1,
+        status: int = 500,
+        retry_after: int | None = None,
+        reset: int | None = None,
+        message: str = "Server Error",
+        taken: bool = False,
+        seconds: float = 5,
+    ) -> None:
+        """Let the next requests fail that fit.
+
+        Args:
+            kind: `status` answers with `status` and `message`; `primary` and `secondary` are rate limits;
+                `hang` says nothing for `seconds`, `cut` breaks off within the answer, `drop` before it.
+            method: of the requests; empty: any.
+            path: a pattern somewhere in their path.
+            times: how many requests.
+            status: of `status`.
+            retry_after: header of a limit.
+            reset: seconds since the epoch when a primary limit ends.
+            message: of `status`.
+            taken: whether what was asked for is done all the same.
+            seconds: of `hang`.
+        """
+        self.faults.append(
+            Fault(
+                kind=kind, method=method, path=path, times=times, status=status, retry_after=retry_after,
+                reset=reset, message=message, taken=taken, seconds=seconds,
+            )
+        )  # fmt: skip
+
+    def asked(self, method: str, pattern: str) -> list[Seen]:
+        """The requests of a method whose path holds a pattern, in the order they came."""
+        return [one for one in self.seen if one.method == method and re.search(pattern, one.path)]
+
+    def take_fault(self, seen: Seen) -> Fault | None:
+        with self._lock:
+            for one in self.faults:
+                if one.times > 0 and one.method in {"", seen.method} and re.search(one.path, seen.path):
+                    one.times -= 1
+                    return one
+        return None
+
+    def answer(self, seen: Seen) -> Answer:
+        """What is answered where nothing fails."""
+        path = seen.path.removeprefix(self.prefix)
+        if path.startswith("/_store/"):
+            return self._stored(seen, path)
+        token = re.sub(r"^(token|Bearer) ", "", seen.headers.get("authorization", ""), flags=re.IGNORECASE)
+        if token not in self.tokens:
+            return error(401, "Bad credentials")
+        login = self.tokens[token]
+        if path == "/user":
+            return Answer(body={"login": login, "type": "User"}) if login else not_for_integrations()
+        for method, pattern, function in _ROUTES:
+            match = pattern.fullmatch(path)
+            if method == seen.method and match is not None:
+                ask = Ask(
+                    api=self, login=login or LOGIN, names=match.groupdict(), query=seen.query, body=seen.body
+                )
+                with self._lock:
+                    return self._routed(ask, function, method)
+        return NOT_FOUND
+
+    def _routed(self, ask: Ask, function: Route, method: str) -> Answer:
+        names = ask.names
+        if "repo" in names and f"{names['owner']}/{names['repo']}" not in self.repositories:
+            return NOT_FOUND
+        writers = ask.repository.writers if "repo" in names else None
+        if method != "GET" and writers is not None and ask.login not in writers:
+            return not_for_integrations()
+        return function(ask)
+
+    def _stored(self, seen: Seen, path: str) -> Answer:
+        """What stands for the store of artifacts, which is another host and must see no token."""
+        if "authorization" in seen.headers:
+            return Answer(status=403, body=b"who shows a token here gives it away")
+        _, _, owner, repo, number = path.split("/")
+        blob = self.repositories[f"{owner}/{repo}"].blobs.get(int(number))
+        return NOT_FOUND if blob is None else Answer(body=blob)
+
+
+def not_for_integrations() -> Answer:
+    return error(403, "Resource not accessible by integration")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    api: GitHubApi
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = 20
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's own name
+        pass
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815  # named by http.server
+
+    def _serve(self) -> None:
+        api, seen = self.server.api, self._read()
+        api.seen.append(seen)
+        fault = api.take_fault(seen)
+        if fault is None:
+            self._write(api.answer(seen))
+            return
+        if fault.taken:
+            api.answer(seen)
+        if fault.kind == "hang":
+            api._stop.wait(fault.seconds)
+        if fault.kind in {"hang", "cut", "drop"}:
+            self._break_off(begun=fault.kind == "cut")
+        else:
+            self._write(_limit(fault) if fault.kind != "status" else error(fault.status, fault.message))
+
+    def _read(self) -> Seen:
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = urlsplit(self.path)
+        try:
+            body = json.loads(raw) if raw else None
+        except ValueError:
+            body = raw
+        return Seen(
+            method=self.command,
+            path=parts.path,
+            query=dict(parse_qsl(parts.query)),
+            body=body,
+            headers={name.lower(): value for name, value in self.headers.items()},
+        )
+
+    def _write(self, answer: Answer) -> None:
+        data = answer.body if isinstance(answer.body, bytes) else b""
+        if not isinstance(answer.body, bytes) and answer.status != 204 and answer.body is not None:
+            data = json.dumps(answer.body).encode()
+        tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
+        same = self.command == "GET" and self.headers.get("If-None-Match") == tag
+        self.send_response(304 if same else answer.status)
+        headers = {
+            "x-ratelimit-limit": "5000",
+            "x-ratelimit-remaining": str(self.server.api.remaining),
+            "x-ratelimit-reset": str(int(time.time()) + 3600),
+            "content-type": "application/json; charset=utf-8",
+            "etag": tag,
+            **answer.headers,
+            "content-length": "0" if same else str(len(data)),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b"" if same else data)
+
+    def _break_off(self, *, begun: bool) -> None:
+        if begun:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{")
+            self.wfile.flush()
+        # A reset, as of a machine that went away, and no clean end.
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
+
+
+def _limit(fault: Fault) -> Answer:
+    after = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
+    if fault.kind == "primary":
+        reset = int(time.time()) + 3600 if fault.reset is None else fault.reset
+        told = error(403, "API rate limit exceeded for installation ID 1.")
+        headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(reset), **after}
+        return Answer(status=403, body=told.body, headers=headers)
+    words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+    told = error(403, words)
+    return Answer(status=403, body=told.body, headers=after)
+
+
+# --- what tests put in ---
+
+
+def pull(
+    number: int,
+    *,
+    sha: str = "a" * 40,
+    ref: str = "feature",
+    head: str = "o/r",
+    author: str = "author",
+    base: str = "main",
+    state: str = "open",
+    association: str = "CONTRIBUTOR",
+) -> dict[str, Any]:
+    """A pull request, as far as somebody reads it."""
+    owner, _, name = head.partition("/")
+    return {
+        "number": number,
+        "state": state,
+        "user": {"login": author, "type": "User"},
+        "author_association": association,
+        "head": {
+            "sha": sha,
+            "ref": ref,
+            "label": f"{owner}:{ref}",
+            "repo": {"full_name": head, "name": name, "owner": {"login": owner}},
+        },
+        "base": {"ref": base, "sha": "b" * 40},
+        "labels": [],
+        "updated_at": NOW,
+    }
+
+
+def workflow_run(
+    number: int,
+    *,
+    sha: str = "a" * 40,
+    event: str = "pull_request",
+    path: str = ".github/workflows/pull-request.yml",
+    status: str = "completed",
+    conclusion: str | None = "success",
+    branch: str = "feature",
+    head: str = "o/r",
+    attempt: int = 1,
+    created_at: str = NOW,
+    run_number: int | None = None,
+    name: str = "pull request",
+) -> dict[str, Any]:
+    """A run of a workflow, as far as somebody reads it."""
+    return {
+        "id": number,
+        "run_number": number if run_number is None else run_number,
+        "run_attempt": attempt,
+        "name": name,
+        "workflow_id": int(hashlib.sha256(path.encode()).hexdigest()[:6], 16),
+        "path": path,
+        "event": event,
+        "status": status,
+        "conclusion": conclusion,
+        "head_sha": sha,
+        "head_branch": branch,
+        "head_repository": {"full_name": head},
+        "created_at": created_at,
+        "updated_at": created_at,
+        "html_url": f"https://github.com/o/r/actions/runs/{number}",
+        "pull_requests": [],
+    }
+
+
+def artifact(number: int, name: str, *, run: int, size: int = 0, expired: bool = False) -> dict[str, Any]:
+    """An artifact of a run; its zip is in `blobs` under the same number."""
+    return {
+        "id": number,
+        "name": name,
+        "size_in_bytes": size,
+        "expired": expired,
+        "created_at": NOW,
+        "workflow_run": {"id": run},
+    }
+
+
+# --- routes ---
+
+
+@route("GET", _REPO + "/issues/{number}/comments")
+def _list_comments(ask: Ask) -> Answer:
+    of = ask.number("number")
+    return ask.page([one for one in ask.repository.comments.values() if one["issue"] == of])
+
+
+@route("POST", _REPO + "/issues/{number}/comments")
+def _create_comment(ask: Ask) -> Answer:
+    if wrong := _wrong_body(ask.body):
+        return wrong
+    number = next(ask.api.ids)
+    ask.repository.comments[number] = {
+        "id": number,
+        "issue": ask.number("number"),
+        "body": ask.body["body"],
+        "user": {"login": ask.login, "type": "Bot" if ask.login.endswith("[bot]") else "User"},
+        "author_association": "NONE",
+        "html_url": f"https://github.com/o/r/pull/{ask.number('number')}#issuecomment-{number}",
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Answer(status=201, body=ask.repository.comments[number])
+
+
+@route("GET", _REPO + "/issues/comments/{id}")
+def _get_comment(ask: Ask) -> Answer:
+    return one_of(ask.repository.comments, ask.number("id"))
+
+
+@route("PATCH", _REPO + "/issues/comments/{id}")
+def _edit_comment(ask: Ask) -> Answer:
+    found = ask.repository.comments.get(ask.number("id"))
+    if found is None:
+        return NOT_FOUND
+    if wrong := _wrong_body(ask.body):
+        return wrong
+    if found["user"]["login"] != ask.login:
+        return not_for_integrations()
+    found["body"] = ask.body["body"]
+    return Answer(body=found)
+
+
+@route("DELETE", _REPO + "/issues/comments/{id}")
+def _delete_comment(ask: Ask) -> Answer:
+    gone = ask.repository.comments.pop(ask.number("id"), None)
+    return NOT_FOUND if gone is None else Answer(status=204)
+
+
+@route("POST", _REPO + "/issues/comments/{id}/reactions")
+def _react(ask: Ask) -> Answer:
+    number = ask.number("id")
+    if number not in ask.repository.comments:
+        return NOT_FOUND
+    known = {"+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"}
+    content = ask.body.get("content") if isinstance(ask.body, dict) else None
+    if content not in known:
+        return error(
+            422, "Validation Failed", {"resource": "Reaction", "code": "invalid", "field": "content"}
+        )
+    rows = ask.repository.reactions.setdefault(number, [])
+    for one in rows:
+        if (one["content"], one["user"]["login"]) == (content, ask.login):
+            return Answer(status=200, body=one)
+    rows.append({"id": next(ask.api.ids), "content": content, "user": {"login": ask.login}})
+    return Answer(status=201, body=rows[-1])
+
+
+def _wrong_body(body: Any) -> Answer | None:
+    text = body.get("body") if isinstance(body, dict) else None
+    found = {"resource": "IssueComment", "code": "custom", "field": "body"}
+    if not isinstance(text, str) or not text.strip():
+        return error(422, "Validation Failed", found | {"code": "missing_field"})
+    if len(text) > MAX_BODY:
+        return error(
+            422,
+            "Validation Failed",
+            found | {"message": f"body is too long (maximum is {MAX_BODY} characters)"},
+        )
+    return None
+
+
+@route("GET", _REPO + "/pulls")
+def _list_pulls(ask: Ask) -> Answer:
+    query = ask.query
+    state = query.get("state", "open")
+    rows = [
+        one
+        for one in ask.repository.pulls.values()
+        if state in {"all", one["state"]}
+        and query.get("head", one["head"]["label"]) == one["head"]["label"]
+        and query.get("base", one["base"]["ref"]) == one["base"]["ref"]
+    ]
+    return ask.page(sorted(rows, key=lambda one: -int(one["number"])))
+
+
+@route("GET", _REPO + "/pulls/{number}")
+def _get_pull(ask: Ask) -> Answer:
+    return one_of(ask.repository.pulls, ask.number("number"))
+
+
+@route("GET", _REPO + "/commits/{sha}/pulls")
+def _pulls_of_commit(ask: Ask) -> Answer:
+    return ask.page([one for one in ask.repository.pulls.values() if one["head"]["sha"] == ask.names["sha"]])
+
+
+@route("GET", _REPO + "/commits/{sha}")
+def _get_commit(ask: Ask) -> Answer:
+    return one_of(ask.repository.commits, ask.names["sha"])
+
+
+@route("GET", _REPO + "/branches")
+def _list_branches(ask: Ask) -> Answer:
+    return ask.page([{"name": name, "commit": {"sha": sha}} for name, sha in ask.repository.branches.items()])
+
+
+@route("GET", _REPO + "/branches/{ref}")
+def _get_branch(ask: Ask) -> Answer:
+    name = ask.names["ref"]
+    sha = ask.repository.branches.get(name)
+    return NOT_FOUND if sha is None else Answer(body={"name": name, "commit": {"sha": sha}})
+
+
+@route("GET", _REPO + "/collaborators/{login}/permission")
+def _permission(ask: Ask) -> Answer:
+    found = ask.repository.permissions.get(ask.names["login"])
+    return NOT_FOUND if found is None else Answer(body={"permission": found})
+
+
+@route("GET", _REPO + "/actions/runs")
+def _list_runs(ask: Ask) -> Answer:
+    return ask.page(_runs(ask), "workflow_runs")
+
+
+@route("GET", _REPO + "/actions/workflows/{file}/runs")
+def _list_runs_of(ask: Ask) -> Answer:
+    path = f".github/workflows/{ask.names['file']}"
+    return ask.page([one for one in _runs(ask) if one["path"] == path], "workflow_runs")
+
+
+def _runs(ask: Ask) -> list[dict[str, Any]]:
+    query = ask.query
+    rows = [
+        one
+        for one in ask.repository.runs.values()
+        if query.get("head_sha", one["head_sha"]) == one["head_sha"]
+        and query.get("event", one["event"]) == one["event"]
+        and query.get("branch", one["head_branch"]) == one["head_branch"]
+        and query.get("status", one["status"]) in {one["status"], one["conclusion"]}
+    ]
+    return sorted(rows, key=lambda one: (one["created_at"], one["id"]), reverse=True)
+
+
+@route("GET", _REPO + "/actions/runs/{id}")
+def _get_run(ask: Ask) -> Answer:
+    return one_of(ask.repository.runs, ask.number("id"))
+
+
+@route("GET", _REPO + "/actions/runs/{id}/jobs")
+def _list_jobs(ask: Ask) -> Answer:
+    return ask.page(ask.repository.jobs.get(ask.number("id"), []), "jobs")
+
+
+@route("POST", _REPO + "/actions/runs/{id}/rerun-failed-jobs")
+def _rerun_failed(ask: Ask) -> Answer:
+    return _rerun(ask)
+
+
+@route("POST", _REPO + "/actions/runs/{id}/rerun")
+def _rerun_all(ask: Ask) -> Answer:
+    return _rerun(ask)
+
+
+def _rerun(ask: Ask) -> Answer:
+    run = ask.repository.runs.get(ask.number("id"))
+    if run is None:
+        return NOT_FOUND
+    if run["status"] != "completed":
+        return error(403, "This workflow is already running")
+    run.update(run_attempt=run["run_attempt"] + 1, status="queued", conclusion=None)
+    return Answer(status=201, body={})
+
+
+@route("GET", _REPO + "/actions/runs/{id}/artifacts")
+def _list_artifacts(ask: Ask) -> Answer:
+    of = ask.number("id")
+    rows = [one for one in ask.repository.artifacts.values() if one["workflow_run"]["id"] == of]
+    wanted = ask.query.get("name")
+    return ask.page([one for one in rows if wanted in {None, one["name"]}], "artifacts")
+
+
+@route("GET", _REPO + "/actions/artifacts/{id}/zip")
+def _download(ask: Ask) -> Answer:
+    found = ask.repository.artifacts.get(ask.number("id"))
+    if found is None:
+        return NOT_FOUND
+    if found["expired"]:
+        return error(410, "Artifact has expired")
+    names = ask.names
+    where = f"http://{ask.api.host}/_store/{names['owner']}/{names['repo']}/{found['id']}"
+    return Answer(status=302, headers={"location": where})
+
+
+@route("POST", _REPO + "/statuses/{sha}")
+def _create_status(ask: Ask) -> Answer:
+    body = ask.body if isinstance(ask.body, dict) else {}
+    resource = {"resource": "Status", "code": "custom"}
+    if not re.fullmatch(r"[0-9a-f]{40}", ask.names["sha"]):
+        return error(422, f"No commit found for SHA: {ask.names['sha']}")
+    if body.get("state") not in {"error", "failure", "pending", "success"}:
+        return error(
+            422,
+            "Validation Failed",
+            resource | {"field": "state", "message": "state is not included in the list"},
+        )
+    if len(body.get("description") or "") > 140:
+        message = "description is too long (maximum is 140 characters)"
+        return error(422, "Validation Failed", resource | {"field": "description", "message": message})
+    made = {"id": next(ask.api.ids), **body, "creator": {"login": ask.login}}
+    ask.repository.statuses.setdefault(ask.names["sha"], []).insert(0, made)
+    return Answer(status=201, body=made)
+
+
+@route("GET", _REPO + "/commits/{sha}/statuses")
+def _list_statuses(ask: Ask) -> Answer:
+    return ask.page(ask.repository.statuses.get(ask.names["sha"], []))
+
+
+@route("GET", _REPO + "/hooks")
+def _list_hooks(ask: Ask) -> Answer:
+    return ask.page([_shown_hook(one) for one in ask.repository.hooks.values()])
+
+
+@route("POST", _REPO + "/hooks")
+def _create_hook(ask: Ask) -> Answer:
+    body = ask.body if isinstance(ask.body, dict) else {}
+    if wrong := _wrong_hook(ask, body, None):
+        return wrong
+    number = next(ask.api.ids)
+    ask.repository.hooks[number] = {
+        "id": number,
+        "type": "Repository",
+        "name": "web",
+        "active": body.get("active", True),
+        "events": list(body.get("events") or ["push"]),
+        "config": {"content_type": "form", "insecure_ssl": "0", **body["config"]},
+        "created_at": NOW,
+        "updated_at": NOW,
+        "last_response": {"code": None, "status": "unused", "message": None},
+    }
+    return Answer(status=201, body=_shown_hook(ask.repository.hooks[number]))
+
+
+@route("GET", _REPO + "/hooks/{id}")
+def _get_hook(ask: Ask) -> Answer:
+    found = ask.repository.hooks.get(ask.number("id"))
+    return NOT_FOUND if found is None else Answer(body=_shown_hook(found))
+
+
+@route("PATCH", _REPO + "/hooks/{id}")
+def _edit_hook(ask: Ask) -> Answer:
+    found = ask.repository.hooks.get(ask.number("id"))
+    body = ask.body if isinstance(ask.body, dict) else {}
+    if found is None:
+        return NOT_FOUND
+    if "config" in body and (wrong := _wrong_hook(ask, body, found["id"])):
+        return wrong
+    found.update({key: body[key] for key in ("active", "events", "config") if key in body})
+    return Answer(body=_shown_hook(found))
+
+
+@route("DELETE", _REPO + "/hooks/{id}")
+def _delete_hook(ask: Ask) -> Answer:
+    gone = ask.repository.hooks.pop(ask.number("id"), None)
+    return NOT_FOUND if gone is None else Answer(status=204)
+
+
+@route("POST", _REPO + "/hooks/{id}/pings")
+def _ping_hook(ask: Ask) -> Answer:
+    return Answer(status=204) if ask.number("id") in ask.repository.hooks else NOT_FOUND
+
+
+def _wrong_hook(ask: Ask, body: Mapping[str, Any], own: int | None) -> Answer | None:
+    config = body.get("config")
+    hook = {"resource": "Hook", "code": "custom"}
+    if not isinstance(config, dict) or not str(config.get("url", "")).startswith(("http://", "https://")):
+        return error(
+            422, "Validation Failed", hook | {"field": "url", "message": "url is missing or not a URL"}
+        )
+    for one in ask.repository.hooks.values():
+        same = one["config"]["url"] == config["url"]
+        if one["id"] != own and same and set(one["events"]) & set(body.get("events", one["events"])):
+            return error(
+                422, "Validation Failed", hook | {"message": "Hook already exists on this repository"}
+            )
+    return None
+
+
+def _shown_hook(hook: Mapping[str, Any]) -> dict[str, Any]:
+    """A hook as it is told: GitHub never gives its secret back."""
+    config = dict(hook["config"])
+    if config.get("secret"):
+        config["secret"] = "********"
+    return {**hook, "config": config}
