@@ -37,10 +37,3 @@ def test_a_workflow_grants_and_trusts_little(path: Path) -> None:
         if "uses" in step:
             assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"])
     assert "pull_request_target" not in text
-
-
-def test_jenkins_calls_the_session_of_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = re.findall(r"sh '([^']+)'", (ROOT / "jenkins" / "Jenkinsfile").read_text(encoding="utf-8"))
-    assert commands
-    assert all(command in readme for command in commands)
