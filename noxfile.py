@@ -81,6 +81,13 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def begin(session: nox.Session) -> None:
+    """Tell PyTorch's relay that the run it asked for begins: `-- runs/ci`."""
+    install(session, "-e", ".")
+    spyre_ci(session, "hud", "begin", *session.posargs)
+
+
+@nox.session(default=False)
 def shards(session: nox.Session) -> None:
     """Run shards of a plan on this host: `-- --run-dir runs/ci --shard 0-3`."""
     install(session, "-e", ".[torch]")

@@ -64,6 +64,8 @@ def decide(
     row = _row(model, tested)
     code = _code(change, model.pipeline.docs, never_docs)
     jobs = {"lint": Verdict(runs=True, why=ALWAYS), **dict.fromkeys(CODE_JOBS, code)}
+    if not model.package.tests.emulated:
+        jobs["emulated"] = Verdict(runs=False, why="package.tests.emulated does not ask for them")
     cards = _on_cards(event, model, asks=asked is not None)
     if asked is not None:
         wanted = Verdict(runs=True, why=f"a label asks for stage {asked}")
