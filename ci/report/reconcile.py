@@ -15,7 +15,7 @@ from ci.report.quarantine_note import QuarantineNote
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
 from ci.report.text import counted, one_line
 from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
-from ci.runner.journal import Journal
+from ci.runner.journal import Journal, run_attempt_of
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"
@@ -310,17 +310,25 @@ def _told_unsure(unsure: Mapping[str, str]) -> list[str]:
 def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
     """Every test's tries over all journals: by their number, by attempt, and within one by time.
 
-    A test can be told of by several shards, where one took over work from another.
+    A test can be told of by several shards, where one took over work from another. What a CI ran again comes
+    after all that it is run again for, so that a retry of before is not the last word.
     """
-    found: dict[str, list[tuple[int, int, float, Try]]] = {}
+    found: dict[str, list[tuple[int, int, int, float, Try]]] = {}
     for one in replays:
         for name, tries in one.tries.items():
             found.setdefault(name, []).extend(
-                (attempt.number, one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
+                (
+                    run_attempt_of(one.attempt),
+                    attempt.number,
+                    one.attempt,
+                    attempt.started_at or 0.0,
+                    attempt,
+                )
+                for attempt in tries
             )
     for rows in found.values():
-        rows.sort(key=lambda row: row[:3])
-    return {name: [row[3] for row in rows] for name, rows in found.items()}
+        rows.sort(key=lambda row: row[:4])
+    return {name: [row[4] for row in rows] for name, rows in found.items()}
 
 
 def _places(plan: Plan) -> Iterable[_Place]:

@@ -191,14 +191,31 @@ def test_sessions_plan_run_and_report_on_three_machines(
     # What goes from job to job is small.
     assert sum(path.stat().st_size for path in planned.rglob("*")) < 300_000
     for leg in legs[: 1 if lost else 2]:
-        machine = Path(shutil.copytree(project.folder, tmp_path / f"leg-{leg['leg']}"))
-        shutil.rmtree(machine / "runs")
-        (machine / "runs/ci").mkdir(parents=True)
-        for name in HANDED:
-            shutil.copy(planned / name, machine / "runs/ci")
-        nox(machine, "shards", "--run-dir", "runs/ci", "--shard", leg["shards"], "--cards", "1")
-        shutil.copytree(machine / "runs/ci/journal", planned / "journal", dirs_exist_ok=True)
+        run_leg(project, tmp_path, leg)
     said = nox(project.folder, "report", "--run-dir", "runs/ci", CODE="3" if lost else "0")
     summary = json.loads((planned / "summary.json").read_text())
     assert summary["planned"] == int(told["tests"]) == sum(summary["verdicts"].values())
     assert bool(summary["verdicts"].get("not_run")) is lost, said
+    if not lost:
+        return
+    # Run again as GitHub does it: both legs here, of which one has been heard of before.
+    again = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2"}
+    for leg in legs:
+        run_leg(project, tmp_path, leg, **again)
+    nox(project.folder, "report", "--run-dir", "runs/ci")
+    summary = json.loads((planned / "summary.json").read_text())
+    assert {name for name, count in summary["verdicts"].items() if count} <= {"passed", "xfailed", "skipped"}
+    journals = {path.name for path in (planned / "journal").iterdir()}
+    assert journals == {"0-1.jsonl", "0-101.jsonl", "1-101.jsonl"}
+
+
+def run_leg(project: Repository, tmp_path: Path, leg: dict[str, Any], **environ: str) -> None:
+    """A leg on a machine of its own, which hands its journals over."""
+    planned, machine = project.folder / "runs/ci", tmp_path / f"leg-{leg['leg']}"
+    shutil.rmtree(machine, ignore_errors=True)
+    (machine / "runs/ci").mkdir(parents=True)
+    shutil.copy(project.folder / "spyre-ci.yaml", machine)
+    for name in HANDED:
+        shutil.copy(planned / name, machine / "runs/ci")
+    nox(machine, "shards", "--run-dir", "runs/ci", "--shard", leg["shards"], "--cards", "1", **environ)
+    shutil.copytree(machine / "runs/ci/journal", planned / "journal", dirs_exist_ok=True)
