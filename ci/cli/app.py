@@ -26,6 +26,7 @@ from ci.image.cli import app as image_app
 from ci.live.github import defused
 from ci.package.cli import app as package_app
 from ci.report.text import plain
+from ci.webhooks.cli import app as webhooks_app
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
@@ -71,6 +72,7 @@ app.add_typer(hud_app, name="hud")
 app.add_typer(image_app, name="image")
 package_app.command()(device)
 app.add_typer(package_app, name="package")
+app.add_typer(webhooks_app, name="webhooks")
 app.add_typer(history.app, name="history")
 app.command()(flakes)
 app.add_typer(quarantine.app, name="quarantine")
