@@ -5,54 +5,48 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ci.errors import CommandError
+from ci.errors import UsageError
 from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
+from ci.webhooks.flags import File, Json, Names, Prune, extra
+from ci.webhooks.poll_cli import poll
 
 if TYPE_CHECKING:
     from ci.webhooks.model import Repository
     from ci.webhooks.setting_up import Compared, SetUp
 
-app = typer.Typer(help="Webhooks of a list of repositories, and polling where none can reach Jenkins.")
-
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[REPOSITORY]...", help="Only these; default: all of the file.")
-]
-File = Annotated[Path, typer.Option("--file", help="The file of webhooks.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Prune = Annotated[
-    bool,
-    typer.Option("--prune", help="Delete duplicates, and hooks on our hosts that the file does not name."),
-]
+app = typer.Typer(
+    help="Webhooks of a list of repositories, and polling where none can reach Jenkins.", no_args_is_help=True
+)
 
 
 @app.command()
-def show(names: Names = None, file: File = DEFAULT_FILE, as_json: Json = False) -> None:
+def show(file: File = DEFAULT_FILE, only: Names = None, as_json: Json = False) -> None:
     """Say which webhooks each repository has."""
-    from ci.webhooks import text  # noqa: PLC0415  # with PyGithub, an extra
+    task, repositories = _task(file, only)
+    from ci.webhooks import setting_up, text  # noqa: PLC0415  # with PyGithub, an extra
 
-    task, repositories = _task(file, names)
-    _compare(task, repositories, lines=text.seen_lines, as_json=as_json)
+    _tell(setting_up.look(task, repositories), text.seen_lines, as_json=as_json)
 
 
 @app.command()
-def check(names: Names = None, file: File = DEFAULT_FILE, as_json: Json = False) -> None:
+def check(file: File = DEFAULT_FILE, only: Names = None, as_json: Json = False) -> None:
     """Compare them with the file; ends with 1 where something differs."""
-    from ci.webhooks import text  # noqa: PLC0415  # as above
+    task, repositories = _task(file, only)
+    from ci.webhooks import setting_up, text  # noqa: PLC0415  # as above
 
-    task, repositories = _task(file, names)
-    _compare(task, repositories, lines=text.change_lines, as_json=as_json, differing=True)
+    _tell(setting_up.compare(task, repositories), text.change_lines, as_json=as_json, differing=True)
 
 
 @app.command()
 def apply(  # noqa: PLR0917  # typer makes options of them
-    names: Names = None,
     file: File = DEFAULT_FILE,
+    only: Names = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     prune: Prune = False,
     rotate: Annotated[
@@ -64,11 +58,11 @@ def apply(  # noqa: PLR0917  # typer makes options of them
     as_json: Json = False,
 ) -> None:
     """Show what differs, then make it as the file has it."""
+    task, repositories = _task(file, only, prune=prune, rotate=rotate, ping=ping)
     from ci.webhooks import text  # noqa: PLC0415  # as above
     from ci.webhooks.setting_up import apply as set_up  # noqa: PLC0415
     from ci.webhooks.setting_up import compare, exit_code  # noqa: PLC0415
 
-    task, repositories = _task(file, names, prune=prune, rotate=rotate, ping=ping)
     compared = compare(task, repositories)
     if not as_json:
         _print(text.change_lines, compared)
@@ -80,18 +74,16 @@ def apply(  # noqa: PLR0917  # typer makes options of them
     raise typer.Exit(exit_code(compared))
 
 
-def _compare(
-    task: SetUp,
-    repositories: Iterable[Repository],
-    *,
+def _tell(
+    compared: Sequence[Compared],
     lines: Callable[[Compared], Iterator[str]],
+    *,
     as_json: bool,
     differing: bool = False,
 ) -> None:
     from ci.webhooks import text  # noqa: PLC0415  # as above
-    from ci.webhooks.setting_up import compare, exit_code  # noqa: PLC0415
+    from ci.webhooks.setting_up import exit_code  # noqa: PLC0415
 
-    compared = compare(task, repositories)
     if as_json:
         typer.echo(json.dumps({"repositories": [text.as_json(one) for one in compared]}, indent=1))
     else:
@@ -100,19 +92,19 @@ def _compare(
 
 
 def _task(
-    file: Path, names: list[str] | None, *, prune: bool = False, rotate: bool = False, ping: bool = False
+    file: Path, only: list[str] | None, *, prune: bool = False, rotate: bool = False, ping: bool = False
 ) -> tuple[SetUp, tuple[Repository, ...]]:
     """What is asked for, of the file and the environment."""
     found = read_webhooks(file)
-    repositories = chosen(found, names or (), file)
-    try:
+    repositories = tuple(one for one in chosen(found, only or (), file) if one.hooks is not None)
+    if not repositories:
+        raise UsageError(
+            "no repository of it has `hooks`", where=file, remedy="give one `hooks`, or [] for none"
+        )
+    with extra():
         from ci.webhooks.hubs import Hubs  # noqa: PLC0415  # as above
         from ci.webhooks.setting_up import SetUp  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            f"webhooks want a library that is not installed: {error.name}",
-            remedy="install it: pip install 'spyre-ci[github]'",
-        ) from error
+
     task = SetUp(
         found=found,
         hubs=Hubs(found, os.environ),
@@ -129,3 +121,6 @@ def _print(lines: Callable[[Compared], Iterator[str]], compared: Iterable[Compar
     for one in compared:
         for line in lines(one):
             typer.echo(line)
+
+
+app.command()(poll)

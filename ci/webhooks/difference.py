@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from ci.webhooks.model import Hook
 
@@ -95,9 +95,17 @@ def identity(url: str) -> str:
     return urlunsplit((scheme, netloc, parts.path.rstrip("/"), parts.query, ""))
 
 
+def with_token(hook: Hook, token: str) -> Hook:
+    """A hook with a token in its URL, by which Jenkins finds a job; GitHub can send it no other way."""
+    return hook.model_copy(update={"url": f"{hook.url}?token={quote(token, safe='')}"})
+
+
 def host_of(url: str) -> str:
     """The host and port that a URL leads to; empty where it leads nowhere."""
-    return urlsplit(identity(url)).netloc if "://" in url else ""
+    try:
+        return urlsplit(identity(url)).netloc
+    except ValueError:
+        return ""
 
 
 def difference(
@@ -112,7 +120,7 @@ def difference(
     """What becomes of each hook that is wished or there: those of the file first, in its order.
 
     Args:
-        wished: the hooks of the file.
+        wished: the hooks of the file, each with its whole URL.
         seen: those of the repository.
         hosts: ours; hooks that lead there and are not in the file are told. Others are nobody's business.
         keep: URLs of hooks that are left alone although they lead to our hosts.
@@ -128,7 +136,8 @@ def difference(
         changes += _becomes(hook, twins, prune=prune, rotate=rotate)
     kept = {identity(url) for url in keep}
     for key, others in there.items():
-        if key not in kept and host_of(key) in hosts:
+        # Whatever token stands behind it.
+        if key.partition("?")[0] not in kept and host_of(key) in hosts:
             changes += [_unwanted(one, "the file does not name it", prune=prune) for one in others]
     return tuple(changes)
 

@@ -81,10 +81,10 @@ def _check_names(found: Webhooks, one: Repository, index: int, document: Documen
     place: list[str | int] = ["repositories", index]
     if one.host != GITHUB and one.host not in found.hosts:
         raise _unknown(document, [*place, "host"], "host", one.host, [GITHUB, *found.hosts])
-    for number, hook in enumerate(one.hooks):
+    for number, hook in enumerate(one.hooks or ()):
         if hook not in found.hooks:
             raise _unknown(document, [*place, "hooks", number], "hook", hook, found.hooks)
-        if hook in one.hooks[:number]:
+        if hook in (one.hooks or ())[:number]:
             raise _error(
                 document, [*place, "hooks", number], f"the hook {hook!r} stands twice", "keep one of them"
             )

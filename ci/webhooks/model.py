@@ -27,6 +27,12 @@ def _checked_base(address: str) -> str:
     return _checked_https(address).rstrip("/")
 
 
+def _checked_job(path: str) -> str:
+    if any(part.strip() in {"", ".", ".."} for part in path.split("/")):
+        raise ValueError("is no path of a job: give folders and job, such as spyre/pull-request")
+    return path
+
+
 # A prefix of our own: no change of this file sends another variable of a job to whoever it names.
 SecretName = Annotated[str, StringConstraints(pattern=r"^SPYRE_CI_WEBHOOK_[A-Z0-9_]{1,80}$")]
 TokenName = Annotated[str, StringConstraints(pattern=r"^SPYRE_CI_GITHUB_TOKEN(_[A-Z0-9_]{1,80})?$")]
@@ -36,7 +42,9 @@ Base = Annotated[str, AfterValidator(_checked_base)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,60}$")]
 Event = Annotated[str, StringConstraints(pattern=r"^([a-z][a-z_]{0,60}|\*)$")]
 # Names of folders and of the job, as in Jenkins: no `job/` between them, nothing a URL would read anew.
-JobPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+( ?[A-Za-z0-9_./-])*$")]
+JobPath = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_. /-]{1,300}$"), AfterValidator(_checked_job)
+]
 # A branch's name, or a pattern of names: * for anything, ? for one character.
 Pattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.*?/+@#=-]{1,200}$")]
 
@@ -60,6 +68,11 @@ class Hook(Section):
     )
     secret: SecretName = Field(
         description="environment variable with the secret that signs events: SPYRE_CI_WEBHOOK_…"
+    )
+    token: SecretName | None = Field(
+        default=None,
+        description="environment variable with a token that is added to the URL as ?token=, by which the "
+        "Generic Webhook Trigger of Jenkins finds its job: SPYRE_CI_WEBHOOK_…",
     )
     content_type: Literal["json", "form"] = Field(default="json", description="json or form")
     ssl_verification: bool = Field(default=True, description="whether GitHub checks the certificate")
@@ -120,8 +133,10 @@ class Repository(Section):
 
     repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] = Field(description="owner/name")
     host: Name = Field(default=GITHUB, description="one of `hosts`; github.com is always there")
-    hooks: tuple[Name, ...] = Field(
-        default=(), max_length=20, description="names of `hooks`; GitHub takes at most 20 of an event"
+    hooks: tuple[Name, ...] | None = Field(
+        default=None,
+        max_length=20,
+        description="names of `hooks`; without the key nobody looks at its webhooks, and [] wants none",
     )
     poll: Poll | None = Field(default=None, description="what is polled, where webhooks cannot reach Jenkins")
 
@@ -164,4 +179,4 @@ class Webhooks(Section):
 
     def hooks_of(self, repository: Repository) -> tuple[Hook, ...]:
         """The hooks of one of `repositories`."""
-        return tuple(self.hooks[name] for name in repository.hooks)
+        return tuple(self.hooks[name] for name in repository.hooks or ())

@@ -41,7 +41,7 @@ def secret(environ: Mapping[str, str], name: str, what: str) -> str:
 
 
 def hook_secret(environ: Mapping[str, str], name: str) -> str:
-    """The secret of a webhook.
+    """The secret of a webhook, or a token that starts jobs.
 
     Raises:
         SettingsError: there is none, or one so short that trying finds it out.

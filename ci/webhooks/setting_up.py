@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SpyreCiError
-from ci.webhooks.difference import Change, Deed, Seen, difference, host_of
+from ci.webhooks.difference import Change, Seen, difference, host_of, with_token
 from ci.webhooks.hub import Delivery, RepositoryHooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.model import Repository, Webhooks
@@ -72,16 +72,30 @@ class SetUp:
     ping: bool = False
 
 
+def look(task: SetUp, repositories: Iterable[Repository]) -> list[Compared]:
+    """Ask for the hooks of each repository, and compare nothing."""
+    return [_looked(task, one) for one in repositories]
+
+
 def compare(task: SetUp, repositories: Iterable[Repository]) -> list[Compared]:
     """Ask for the hooks of each repository, and decide what becomes of them."""
     return [_compared(task, one) for one in repositories]
 
 
 def _compared(task: SetUp, repository: Repository) -> Compared:
+    one = _looked(task, repository)
+    if one.error is None:
+        try:
+            one.changes = _changes(task, repository, one.seen, rotate=task.rotate)
+        except SpyreCiError as error:
+            one.error = error
+    return one
+
+
+def _looked(task: SetUp, repository: Repository) -> Compared:
     one = Compared(repository=repository)
     try:
         one.seen = _hooks(task, repository).read()
-        one.changes = _changes(task, repository, one.seen, rotate=task.rotate)
     except SpyreCiError as error:
         task.hubs.note(repository, error)
         one.error = error
@@ -164,8 +178,12 @@ def _hooks(task: SetUp, repository: Repository) -> RepositoryHooks:
 def _changes(
     task: SetUp, repository: Repository, seen: Iterable[Seen], *, rotate: bool
 ) -> tuple[Change, ...]:
+    wished = [
+        hook if hook.token is None else with_token(hook, hook_secret(task.environ, hook.token))
+        for hook in task.found.hooks_of(repository)
+    ]
     return difference(
-        task.found.hooks_of(repository),
+        wished,
         seen,
         hosts=frozenset(host_of(hook.url) for hook in task.found.hooks.values()),
         keep=task.found.keep,
@@ -188,6 +206,3 @@ def exit_code(compared: Iterable[Compared], *, differing: bool = False) -> int:
         codes.add(EXIT_TEST_FAILED)
     order = (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED)
     return next((code for code in order if code in codes), EXIT_OK)
-
-
-__all__ = ["Compared", "Deed", "NotAsWishedError", "SetUp", "apply", "compare", "exit_code", "pinged"]

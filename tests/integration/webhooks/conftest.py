@@ -1,4 +1,4 @@
-"""A desk for the tests of webhooks: a stand-in of GitHub, a folder and an environment."""
+"""A desk for the tests of webhooks: stand-ins of GitHub and Jenkins, a folder and an environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.github_api import GitHubApi, Repository
-from tests.integration.webhooks.desk import SECRET, Desk
+from tests.integration.webhooks.desk import JOB, SECRET, Desk
+from tests.jenkins_api import TOKEN, USER, JenkinsApi, Job
 
 
 @pytest.fixture
@@ -19,13 +20,26 @@ def api() -> Iterator[GitHubApi]:
 
 
 @pytest.fixture
+def jenkins() -> Iterator[JenkinsApi]:
+    with JenkinsApi() as server:
+        server.jobs[JOB] = Job()
+        yield server
+
+
+@pytest.fixture
 def desk(
-    api: GitHubApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    api: GitHubApi,
+    jenkins: JenkinsApi,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Desk:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPYRE_CI_GITHUB_TOKEN", api.token)
-    monkeypatch.setenv("SPYRE_CI_TRUSTED_HOSTS", api.host)
+    monkeypatch.setenv("SPYRE_CI_TRUSTED_HOSTS", f"{api.host} {jenkins.host}")
     monkeypatch.setenv("SPYRE_CI_WEBHOOK_SECRET", SECRET)
-    made = Desk(api=api, folder=tmp_path, capsys=capsys)
+    monkeypatch.setenv("SPYRE_CI_JENKINS_USER", USER)
+    monkeypatch.setenv("SPYRE_CI_JENKINS_TOKEN", TOKEN)
+    made = Desk(api=api, folder=tmp_path, capsys=capsys, hidden={TOKEN})
     made.write()
     return made
