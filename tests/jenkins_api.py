@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 USER, TOKEN = "poller", "11aabbccddeeff0011223344556677889900"
-Kind = Literal["status", "hang", "cut", "drop"]
+Kind = Literal["status", "slow", "hang", "cut", "drop"]
 
 
 @dataclass(kw_only=True)
@@ -129,7 +129,7 @@ class JenkinsApi:
         taken: bool = False,
         seconds: float = 5,
     ) -> None:
-        """Let the next requests fail that fit; with `taken` they are done all the same."""
+        """Let the next requests fail that fit; with `taken` they are done all the same, `slow` only late."""
         self.faults.append(
             Fault(
                 kind=kind, method=method, path=path, times=times, status=status, text=text, taken=taken,
@@ -252,8 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault.taken:
             api.answer(seen)
-        if fault.kind == "hang":
+        if fault.kind in {"slow", "hang"}:
             api._stop.wait(fault.seconds)
+        if fault.kind == "slow":
+            self._write(api.answer(seen))
+            return
         if fault.kind == "status":
             self._write(Answer(status=fault.status, body=fault.text))
         else:
