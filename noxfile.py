@@ -11,7 +11,8 @@ import nox
 from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
-nox.options.default_venv_backend = "virtualenv"
+# NOX_DEFAULT_VENV_BACKEND=none takes the environment as it is: a runtime image's, or one that was prepared.
+nox.options.default_venv_backend = os.environ.get("NOX_DEFAULT_VENV_BACKEND") or "virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
@@ -44,15 +45,17 @@ def heavy(session: nox.Session) -> None:
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
     """Every linter, types and the repository; `-- --fix` mends what it can; `-- PROJECT` lints another."""
-    if names_project(session):
+    folder = project_of(session)
+    if not is_ours(folder):
         install(session, "-e", ".[package]")
-        run_keeping_code(session, "spyre-ci", "package", "lint", *with_project(session))
+        spyre_ci(session, "package", "lint", *with_project(session))
         return
     # With torch and what tests import: their types are part of what is checked.
     install(session, "-e", TESTED, groups=("lint", "test", "fuzz"))
-    run_keeping_code(session, "spyre-ci", "package", "lint", ".", *session.posargs)
-    session.run("mypy")
-    session.run("python", "scripts/check_repository.py")
+    spyre_ci(session, "package", "lint", *with_project(session))
+    with session.chdir(folder):
+        session.run("mypy")
+        session.run("python", "scripts/check_repository.py")
 
 
 @nox.session(default=False, tags=["check"])
@@ -66,21 +69,42 @@ def bench(session: nox.Session) -> None:
 def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
     install(session, "-e", ".[torch]")
-    run_keeping_code(session, "spyre-ci", "pytorch", *session.posargs)
+    spyre_ci(session, "pytorch", *session.posargs)
+
+
+@nox.session(default=False)
+def plan(session: nox.Session) -> None:
+    """Collect, select and plan without a card, and deal the shards to a CI's jobs."""
+    install(session, "-e", ".[torch]")
+    spyre_ci(session, "pipeline", "plan", *session.posargs)
+
+
+@nox.session(default=False)
+def shards(session: nox.Session) -> None:
+    """Run shards of a plan on this host: `-- --run-dir runs/ci --shard 0-3`."""
+    install(session, "-e", ".[torch]")
+    spyre_ci(session, "run", *session.posargs)
+
+
+@nox.session(default=False)
+def report(session: nox.Session) -> None:
+    """Report a run from whatever journals there are: `-- --run-dir runs/ci`."""
+    install(session, "-e", ".[torch]")
+    spyre_ci(session, "report", *session.posargs)
 
 
 @nox.session(default=False)
 def unit(session: nox.Session) -> None:
     """A project's tests that need no device; `-- PROJECT -- ARGS OF PYTEST` for others."""
     install(session, "-e", ".[package]")
-    run_keeping_code(session, "spyre-ci", "package", "unit", *with_project(session))
+    spyre_ci(session, "package", "unit", *with_project(session))
 
 
 @nox.session(default=False)
 def device(session: nox.Session) -> None:
     """A project's tests that need cards, by the runner; `-- PROJECT` for another one than this."""
     install(session, "-e", ".[torch,package]")
-    run_keeping_code(session, "spyre-ci", "package", "device", *with_project(session))
+    spyre_ci(session, "package", "device", *with_project(session))
 
 
 @nox.session(default=False)
@@ -89,7 +113,7 @@ def image(session: nox.Session) -> None:
     install(session, "-e", ".[image]")
     named = bool(session.posargs) and not session.posargs[0].startswith("-")
     verb = [] if named else ["build"]
-    run_keeping_code(session, "spyre-ci", "image", *verb, *session.posargs)
+    spyre_ci(session, "image", *verb, *session.posargs)
 
 
 @nox.session(default=False)
@@ -97,41 +121,84 @@ def package(session: nox.Session) -> None:
     """Build a project's sdist and wheel and verify them: `-- PROJECT`, `-- PROJECT --index testpypi`."""
     install(session, "-e", ".[package]")
     for verb in ("build", "verify"):
-        run_keeping_code(session, "spyre-ci", "package", verb, *with_project(session))
+        spyre_ci(session, "package", verb, *with_project(session))
+
+
+@nox.session(default=False)
+def build(session: nox.Session) -> None:
+    """Build a project's sdist and wheel, and no more: `-- PROJECT`."""
+    install(session, "-e", ".[package]")
+    spyre_ci(session, "package", "build", *with_project(session))
+
+
+@nox.session(default=False)
+def verify(session: nox.Session) -> None:
+    """Verify the sdist and wheel that were built: `-- PROJECT`."""
+    install(session, "-e", ".[package]")
+    spyre_ci(session, "package", "verify", *with_project(session))
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Write what was verified down as a release: release.json, SBOM, sums and statement."""
+    install(session, "-e", ".[package]")
+    spyre_ci(session, "package", "release", *with_project(session))
 
 
 @nox.session(default=False)
 def publish(session: nox.Session) -> None:
     """Publish what was verified and install it from there; `-- --index testpypi`, `--dry-run` asks only."""
     install(session, "-e", ".[package]")
-    run_keeping_code(session, "spyre-ci", "package", "publish", *with_project(session))
+    spyre_ci(session, "package", "publish", *with_project(session))
 
 
 @nox.session(default=False)
 def hud(session: nox.Session) -> None:
     """Serve the embedded HUD-compatible endpoint with its pages."""
     install(session, "-e", ".")
-    run_keeping_code(session, "spyre-ci", "hud", "serve", *session.posargs)
+    spyre_ci(session, "hud", "serve", *session.posargs)
 
 
 @nox.session(default=False)
-def report(session: nox.Session) -> None:
+def forward(session: nox.Session) -> None:
     """Post the report that another CI handed over in SPYRE_CI_REPORT, with this job's own token."""
     install(session, "-e", ".")
-    run_keeping_code(session, "spyre-ci", "hud", "forward", *session.posargs)
+    spyre_ci(session, "hud", "forward", *session.posargs)
+
+
+@nox.session(default=False)
+def pipeline(session: nox.Session) -> None:
+    """A verb of a pipeline, such as `-- changes` or `-- gate --expect lint,unit`."""
+    install(session, "-e", ".[github]")
+    spyre_ci(session, "pipeline", *session.posargs)
+
+
+@nox.session(default=False)
+def webhooks(session: nox.Session) -> None:
+    """The webhooks of a list of repositories: `-- show`, `-- apply --dry-run`, `-- check`, `-- poll`."""
+    install(session, "-e", ".[github]")
+    spyre_ci(session, "webhooks", *session.posargs)
 
 
 def names_project(session: nox.Session) -> bool:
-    """Whether the arguments begin with the folder of a project: another than this one."""
+    """Whether the arguments begin with the folder of a project: another than the one nox was called in."""
     return bool(session.posargs) and not session.posargs[0].startswith("-")
 
 
+def project_of(session: nox.Session) -> Path:
+    """The folder of the project: the one that is named, else where nox was called."""
+    return Path(session.invoked_from, *session.posargs[: names_project(session)])
+
+
 def with_project(session: nox.Session) -> list[str]:
-    """The arguments, with the project's folder as whoever called nox means it: from where he stands."""
-    if not names_project(session):
-        return [".", *session.posargs]
-    folder, *others = session.posargs
-    return [str(Path(session.invoked_from, folder)), *others]
+    """The arguments, the project's folder first."""
+    return [*session.posargs] if names_project(session) else [".", *session.posargs]
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder is a checkout of this toolkit, be it this one or another."""
+    file = folder / "pyproject.toml"
+    return file.is_file() and nox.project.load_toml(file).get("project", {}).get("name") == "spyre-ci"
 
 
 def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ()) -> None:
@@ -140,6 +207,12 @@ def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ())
         return
     project = nox.project.load_toml("pyproject.toml")
     session.install(*arguments, *(nox.project.dependency_groups(project, *groups) if groups else ()))
+
+
+def spyre_ci(session: nox.Session, *words: str) -> None:
+    """Call spyre-ci from where nox was called: the settings, runs and paths of that project count."""
+    with session.chdir(session.invoked_from):
+        run_keeping_code(session, "spyre-ci", *words)
 
 
 def run_keeping_code(session: nox.Session, *command: str) -> None:

@@ -42,33 +42,16 @@ def run_command(
     """
     words = [str(word) for word in argv]
     quoted = shlex.join(words)
+    process = _start(words, cwd=cwd, env=env, remedy=remedy)
     try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise CommandError(
-            f"{words[0]!r} is not installed", remedy=remedy or f"install {words[0]}"
-        ) from error
-    try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
+        ended = _finish(process, timeout_s)
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"took longer than {timeout_s:g} s: {quoted}", remedy=remedy) from error
-    finally:
-        kill_group(process.pid)
-        process.wait()
-    if process.returncode != 0:
-        tail = "\n".join(f"  | {line}" for line in (stderr or stdout).splitlines()[-LAST_LINES:])
-        raise CommandError(f"ended with code {process.returncode}: {quoted}\n{tail}".rstrip(), remedy=remedy)
-    return stdout
+    if ended.code != 0:
+        said = _text(ended.stderr) or _text(ended.stdout)
+        tail = "\n".join(f"  | {line}" for line in said.splitlines()[-LAST_LINES:])
+        raise CommandError(f"ended with code {ended.code}: {quoted}\n{tail}".rstrip(), remedy=remedy)
+    return _text(ended.stdout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,31 +85,14 @@ def finish_command(
         env: the whole environment; None hands on this process's.
 
     Raises:
-        CommandError: it cannot be started, or took too long.
+        CommandError: it is not installed, cannot be started, or took too long.
     """
     words = [str(word) for word in argv]
+    process = _start(words, cwd=cwd, env=env)
     try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except (FileNotFoundError, PermissionError) as error:
-        raise CommandError(
-            f"{words[0]!r} cannot be started: {error.strerror}", remedy=f"install {words[0]}"
-        ) from error
-    try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
+        return _finish(process, timeout_s)
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"took longer than {timeout_s:g} s: {words[0]}") from error
-    finally:
-        kill_group(process.pid)
-        process.wait()
-    return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
 
 
 def stream_command(
@@ -155,18 +121,7 @@ def stream_command(
     """
     words = [str(word) for word in argv]
     end = clock() + timeout_s
-    try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise CommandError(f"{words[0]!r} is not installed", remedy=f"install {words[0]}") from error
+    process = _start(words, cwd=cwd, env=env, stderr=subprocess.STDOUT)
     assert process.stdout is not None  # noqa: S101  # a pipe was asked for
     os.set_blocking(process.stdout.fileno(), False)
     try:
@@ -179,6 +134,54 @@ def stream_command(
     finally:
         kill_group(process.pid)
         process.wait()
+
+
+def _start(
+    words: Sequence[str],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stderr: int = subprocess.PIPE,
+    remedy: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a command as the leader of a process group of its own, with nothing to read."""
+    try:
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        # The working folder may be what is not there, and the program what the error is thought to be of.
+        if cwd is not None and not cwd.is_dir():
+            raise CommandError(
+                "there is no such folder to run in", where=cwd, remedy="check the path"
+            ) from error
+        why = (
+            "is not installed"
+            if isinstance(error, FileNotFoundError)
+            else f"cannot be started: {error.strerror}"
+        )
+        raise CommandError(f"{words[0]!r} {why}", remedy=remedy or f"install {words[0]}") from error
+
+
+def _finish(process: subprocess.Popen[bytes], timeout_s: float) -> Ended:
+    """Wait for a command's end; whatever becomes of it, nothing of its group is left."""
+    with process:  # closes its pipes, also those of one that was ended
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        finally:
+            kill_group(process.pid)
+    return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
+
+
+def _text(data: bytes) -> str:
+    """What a command printed, with every end of line as one character."""
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _read_lines(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+_OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_LINE_END = re.compile(r"[\r\n]")
 _BY_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 
@@ -69,6 +73,58 @@ def _detected(environ: Mapping[str, str], epoch_s: float) -> Provider:
 def in_log(environ: Mapping[str, str]) -> bool:
     """Whether what is printed ends up in a CI's log: no place for a bar, even where colours are forced on."""
     return environ.get("CI", "").lower() in ("1", "true") or detect(environ, epoch_s=0).name != "none"
+
+
+def output_lines(outputs: Mapping[str, Any], *, delimiter: str = "") -> str:
+    """Outputs of a job's step as the file takes them that GitHub names in GITHUB_OUTPUT; pure.
+
+    Args:
+        outputs: by name; text as it is, anything else as JSON on one line.
+        delimiter: random, so that no value can hold it; around those that have more than one line.
+
+    Raises:
+        ValueError: a name that the runner would take for something else, or a value of several lines that
+            holds the delimiter, or for which there is none.
+    """
+    lines = []
+    for name, value in outputs.items():
+        if not _OUTPUT_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of an output")
+        text = output_text(value)
+        if not _LINE_END.search(text):
+            lines.append(f"{name}={text}\n")
+            continue
+        if not _OUTPUT_NAME.fullmatch(f"_{delimiter}") or delimiter in text:
+            raise ValueError(f"{name}: no delimiter that its value can be told from")
+        lines.append(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
+    return "".join(lines)
+
+
+def output_text(value: Any) -> str:
+    """An output's value as text: `true`, a number, or JSON on one line; text stays as it is."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def write_outputs(environ: Mapping[str, str], outputs: Mapping[str, Any], *, delimiter: str = "") -> bool:
+    """Hand outputs to the later steps of a GitHub job; whether there was such a job.
+
+    Args:
+        environ: the environment.
+        outputs: by name.
+        delimiter: see `output_lines`.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: see `output_lines`.
+    """
+    path = environ.get("GITHUB_OUTPUT")
+    if not path:
+        return False
+    # All at once: a value that cannot be written leaves no half of an output behind.
+    data = output_lines(outputs, delimiter=delimiter).encode("utf-8", "backslashreplace")
+    with Path(path).open("ab") as stream:
+        stream.write(data)
+    return True
 
 
 def _github(environ: Mapping[str, str], epoch_s: float) -> Provider:

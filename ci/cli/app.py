@@ -17,6 +17,7 @@ from ci.cli.flakes import flakes
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.package_device import device
+from ci.cli.pipeline_plan import plan as pipeline_plan
 from ci.cli.pytorch import pytorch
 from ci.cli.replay import replay
 from ci.config import load_settings
@@ -25,6 +26,7 @@ from ci.hud.cli import app as hud_app
 from ci.image.cli import app as image_app
 from ci.live.github import defused
 from ci.package.cli import app as package_app
+from ci.pipeline.cli import app as pipeline_app
 from ci.report.text import plain
 from ci.webhooks.cli import app as webhooks_app
 
@@ -72,6 +74,8 @@ app.add_typer(hud_app, name="hud")
 app.add_typer(image_app, name="image")
 package_app.command()(device)
 app.add_typer(package_app, name="package")
+pipeline_app.command("plan")(pipeline_plan)
+app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(webhooks_app, name="webhooks")
 app.add_typer(history.app, name="history")
 app.command()(flakes)

@@ -51,8 +51,8 @@ def matrix(
     """
     context = options.make_context(ctx, {}, json_output=out is None)
     settings = context.settings.model.matrix
-    dealt = _legs(read_plan(find_plan(context.runs, plan)), settings, target, cards_per_leg, legs)
-    content, why = _worded(dealt, settings, target)
+    dealt = legs_of(read_plan(find_plan(context.runs, plan)), settings, target, cards_per_leg, legs)
+    content, why = worded(dealt, settings, target)
     if out is None:
         typer.echo(to_json(content))
     else:
@@ -64,7 +64,22 @@ def matrix(
     )
 
 
-def _legs(plan: Plan, settings: Matrix, target: Target, cards: int | None, legs: int | None) -> list[Leg]:
+def legs_of(
+    plan: Plan, settings: Matrix, target: Target, cards: int | None = None, legs: int | None = None
+) -> list[Leg]:
+    """A plan's shards, dealt.
+
+    Args:
+        plan: with at least one test.
+        settings: of legs.
+        target: whose jobs they are.
+        cards: of a leg; None: the fewest that need no more legs than a matrix has.
+        legs: at most; None: as many as give every shard cards of its own.
+
+    Raises:
+        NothingToRunError: the plan holds no test.
+        UsageError: no runner has the cards, or there are too few legs.
+    """
     loads = loads_of(plan)
     usual = cards if cards is not None else choose_cards(loads, settings.runner_cards, legs or GITHUB_LEGS)
     dealt = deal(loads, settings.runner_cards, cards_per_leg=usual, legs=legs)
@@ -75,7 +90,12 @@ def _legs(plan: Plan, settings: Matrix, target: Target, cards: int | None, legs:
     return dealt
 
 
-def _worded(legs: Sequence[Leg], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
+def worded(legs: Sequence[Leg], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
+    """Legs in the words of a CI, and why they are no plain matrix; empty where they are.
+
+    Raises:
+        UsageError: they do not fit into what GitHub hands on.
+    """
     wording = Wording(
         labels=settings.labels,
         timeout_factor=settings.timeout_factor,

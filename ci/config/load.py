@@ -58,7 +58,8 @@ def load_settings(
 
     Args:
         path: the settings file; None looks for `spyre-ci.yaml` in `cwd` and does without when absent.
-        environ: `SPYRE_CI__RUN__CARDS=4` sets `run.cards`; values are YAML.
+        environ: `SPYRE_CI__RUN__CARDS=4` sets `run.cards`; values are YAML, and an empty one is no setting:
+            a pipeline hands inputs on by such variables, whether or not they were given.
         flags: dotted key to value; None values are left out.
         cwd: the folder to look in.
 
@@ -139,7 +140,7 @@ def _rows(
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, text in environ.items():
-        if name.startswith(ENV_PREFIX):
+        if name.startswith(ENV_PREFIX) and text.strip():
             key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
             try:
                 flat[key] = yaml.safe_load(text)

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from ci.addresses import is_loopback
 from ci.config.hud_model import Hud
 from ci.config.package_model import Package
+from ci.config.pipeline_model import Pipeline
 from ci.config.section import GIT_ADDRESS, REPOSITORY, Seconds, Section
 from test_selection.capabilities import known_dtype
 
@@ -412,6 +413,7 @@ class SettingsModel(Section):
     history: History = Field(default_factory=History)
     image: Image = Field(default_factory=Image)
     package: Package = Field(default_factory=Package)
+    pipeline: Pipeline = Field(default_factory=Pipeline)
 
     @model_validator(mode="after")
     def _stages_nest(self) -> SettingsModel:

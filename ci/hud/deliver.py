@@ -19,6 +19,7 @@ from ci.hud.making import SUMMARY, Ways, begun_of, ended_of, find_dispatch, give
 from ci.hud.outbox import Outbox
 from ci.hud.payload import report_identity
 from ci.hud.row_upload import note_rows, rows_wait, send_rows
+from ci.provider import write_outputs
 from test_selection.files import read_json, write_json
 
 # A run ends with its report, so a relay that is down must not hold it for long; the outbox does the rest.
@@ -204,10 +205,8 @@ def flush_run(
 def tell(delivery: Delivery, reporter: Reporter, *, done: str = "reported") -> None:
     """Say what came of it to people, and its outcome to the steps of a GitHub job that follow."""
     _say(delivery, reporter.echo, done)
-    path = reporter.environ.get("GITHUB_OUTPUT")
-    if path:
-        with contextlib.suppress(OSError), Path(path).open("a", encoding="utf-8") as stream:
-            stream.write(f"hud_outcome={delivery.outcome}\n")
+    with contextlib.suppress(OSError):  # reporting never fails a run
+        write_outputs(reporter.environ, {"hud_outcome": delivery.outcome})
 
 
 def delivery_of(report: FlushReport, *, endpoint: str, page: str = "", done: str = "delivered") -> Delivery:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -176,9 +177,23 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
 
 
 def plan_run(
-    context: Context, source: Source, share: Share, folder: RunFolder, *, shards: int, relocking: bool = False
+    context: Context,
+    source: Source,
+    share: Share,
+    folder: RunFolder,
+    *,
+    shards: int | Callable[[float], int],
+    relocking: bool = False,
 ) -> tuple[Plan, Selection]:
     """Collect, select and plan, each into its file of the run folder.
+
+    Args:
+        context: the outside world.
+        source: where the tests come from.
+        share: what part of them is wanted.
+        folder: the run's.
+        shards: how many there are, or what makes that of the seconds that all takes.
+        relocking: whether the lock is written anew first.
 
     Raises:
         SpyreCiError: of the steps.
@@ -208,7 +223,7 @@ def plan_run(
     for line in selected_lines(selection):
         context.say(line)
     context.say(
-        f"planned {share.label} on {shards} shards: about {plan.makespan_s:.0f} s "
+        f"planned {share.label} on {len(plan.shards)} shards: about {plan.makespan_s:.0f} s "
         f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
     )
     return plan, selection

@@ -32,7 +32,7 @@ def plan_step(
     selection: Selection,
     durations: Durations,
     *,
-    shards: int,
+    shards: int | Callable[[float], int],
     plan_file: Path,
     durations_file: Path | None = None,
     settings: SettingsModel | None = None,
@@ -45,7 +45,7 @@ def plan_step(
         catalog: every test there is.
         selection: those to plan.
         durations: what was measured.
-        shards: how many workers there are.
+        shards: how many workers there are, or what makes that of the seconds that all takes.
         plan_file: the plan to write.
         durations_file: the estimates to write.
         settings: how time-outs follow from the estimates, the cards' speeds, files a shard; None: none.
@@ -66,6 +66,9 @@ def plan_step(
     estimates = estimate(tests, durations, among=catalog.tests)
     test_s = {name: one.seconds for name, one in estimates.items()}
     file_s = estimate_files(catalog, durations)
+    if not isinstance(shards, int):
+        touched = {test.file for test in tests}
+        shards = shards(sum(test_s.values()) + sum(file_s.get(one, 0.0) for one in touched))
     limits = Limits() if rules is None else limits_of(tests, rules.order, rules.buckets)
     limits = _within(limits, shards, say or (lambda _: None))
     if settings is not None:

@@ -12,7 +12,8 @@ LAYERS = {
     "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.findings": 1, "ci.github": 1, "ci.interrupts": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.withheld": 1,
-    "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.package": 2, "ci.report": 2,
+    "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.package": 2, "ci.pipeline": 2,
+    "ci.report": 2,
     "ci.runner": 2, "ci.webhooks": 2,
     "ci.steps": 3,
     "ci.cli": 4,
@@ -42,6 +43,13 @@ ACROSS = {
     ("ci.package", "ci.report.text"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
+    # What a change touches is asked of Git as packaging asks it.
+    ("ci.pipeline", "ci.package.git"),
+    # Names of files and labels command neither a CI nor a terminal, and are no markup.
+    ("ci.pipeline", "ci.live.github"),
+    ("ci.pipeline", "ci.report.summary"),
+    ("ci.pipeline", "ci.report.text"),
+    ("ci.pipeline", "ci.report.write"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 

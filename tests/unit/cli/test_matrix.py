@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.cli.matrix import Target, _legs
+from ci.cli.matrix import Target, legs_of
 from ci.config.model import Matrix
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
@@ -65,7 +65,7 @@ def test_the_pods_of_an_indexed_job_are_alike(capsys: pytest.CaptureFixture[str]
     assert (found["completions"], found["cards_per_pod"], found["shards"]) == (3, 1, ["0", "1", "2"])
 
 
-def test_what_becomes_of_more_legs_than_a_matrix_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_becomes_of_morelegs_of_than_a_matrix_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     write(Path("big.json"), *[60.0] * 2048)
     assert run(["matrix", "big.json", "--for", "github"]) == 0
     told = capsys.readouterr()
@@ -129,7 +129,7 @@ def test_a_wide_shard_widens_every_pod_but_only_its_own_leg() -> None:
     )
 
     def cards(target: Target) -> list[tuple[tuple[int, ...], int]]:
-        return [(leg.shards, leg.cards) for leg in _legs(plan, Matrix(), target, 1, None)]
+        return [(leg.shards, leg.cards) for leg in legs_of(plan, Matrix(), target, 1, None)]
 
     assert cards(Target.GITHUB) == cards(Target.JENKINS) == [((0,), 2), ((1,), 1), ((2,), 1)]
     assert cards(Target.INDEXED_JOB) == [((0,), 2), ((1, 2), 2)]

@@ -1,0 +1,1 @@
+"""The pipelines' deciding: what runs, whether it was enough, what others are told."""

@@ -1,0 +1,40 @@
+"""`spyre-ci pipeline changes`: what a change runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.config.context import settings_from_context
+from ci.config.load import DEFAULT_FILE
+from ci.pipeline.decide import decide, outputs_of
+from ci.pipeline.diff import touched
+from ci.pipeline.event import read_event
+from ci.pipeline.telling import hand_on, say, show_table
+
+
+def changes(
+    ctx: typer.Context,
+    base: Annotated[
+        str | None, typer.Option("--base", help="Commit or branch to compare with; default: the event's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")] = None,
+) -> None:
+    """Say which jobs a change runs, by what it touches, its event and its labels.
+
+    Example: spyre-ci pipeline changes --base main --out changes.json
+    """
+    settings = settings_from_context(ctx)
+    event = read_event(os.environ)
+    change = touched(Path.cwd(), event, base)
+    own = settings.path.name if settings.path is not None else DEFAULT_FILE
+    decision = decide(event, change, settings.model, never_docs=(own,))
+    say(f"{event.name}: {change.why}")
+    rows = [(name, "runs" if one.runs else "-", one.why) for name, one in decision.jobs.items()]
+    show_table("What runs", ("job", "", "why"), rows, os.environ)
+    for remark in decision.remarks:
+        say(remark)
+    hand_on(outputs_of(decision, settings.model), os.environ, out=out, kind="changes")

@@ -1,0 +1,155 @@
+"""What a change runs: which jobs, which stage of PyTorch's tests, and what of it blocks a merge; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ci.config.model import SettingsModel
+from ci.errors import UsageError
+from ci.pipeline.diff import Touched
+from ci.pipeline.event import Event
+from test_selection.patterns import compile_glob
+
+ALWAYS = "whatever changes"
+CODE_JOBS = ("unit", "emulated", "package")
+JOBS = ("lint", *CODE_JOBS, "pytorch", "device")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a job runs, and why."""
+
+    runs: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What runs.
+
+    Attributes:
+        jobs: by name.
+        stage: row of the roll-out whose PyTorch tests run, or would.
+        blocking: jobs that need not be green, or must, by name.
+        remarks: what else people should know.
+    """
+
+    jobs: Mapping[str, Verdict]
+    stage: int
+    blocking: Mapping[str, bool]
+    remarks: Sequence[str] = ()
+
+
+def decide(
+    event: Event, change: Touched, model: SettingsModel, *, never_docs: Sequence[str] = ()
+) -> Decision:
+    """What a change runs.
+
+    Args:
+        event: what began the pipeline.
+        change: what it touches.
+        model: the settings.
+        never_docs: files that decide what runs, so that no glob makes documents of them.
+
+    Raises:
+        UsageError: a stage the roll-out does not have.
+    """
+    asked, remarks = _asked(event, model)
+    stage = asked if asked is not None else _usual(event, model)
+    tested = stage if stage is not None else model.stage
+    row = _row(model, tested)
+    code = _code(change, model.pipeline.docs, never_docs)
+    jobs = {"lint": Verdict(runs=True, why=ALWAYS), **dict.fromkeys(CODE_JOBS, code)}
+    cards = _on_cards(event, model, asks=asked is not None)
+    if asked is not None:
+        wanted = Verdict(runs=True, why=f"a label asks for stage {asked}")
+    elif stage is None:
+        wanted = Verdict(runs=False, why=f"no stage for a {event.name}, and no label asks for one")
+    else:
+        wanted = Verdict(runs=code.runs, why=code.why if not code.runs else f"stage {stage}")
+    if row.percent == 0:
+        wanted = Verdict(runs=False, why=f"stage {tested} has none")
+    jobs["pytorch"] = cards if wanted.runs and not cards.runs else wanted
+    jobs["device"] = cards if code.runs and not cards.runs else code
+    return Decision(
+        jobs=jobs,
+        stage=tested,
+        blocking={"pytorch": row.blocking, "device": model.stage >= 1},
+        remarks=remarks,
+    )
+
+
+def outputs_of(decision: Decision, model: SettingsModel) -> dict[str, Any]:
+    """A decision as the outputs of a job, by name."""
+    return {
+        **{name: one.runs for name, one in decision.jobs.items()},
+        "stage": decision.stage,
+        **{f"{name}_blocking": blocks for name, blocks in decision.blocking.items()},
+        "timeouts": model.pipeline.timeouts.model_dump(),
+        "runner": list(model.pipeline.runner),
+        "device_runner": list(model.pipeline.device_runner),
+    }
+
+
+def _code(change: Touched, docs: Sequence[str], never_docs: Sequence[str]) -> Verdict:
+    """Whether what is tested can have changed."""
+    if change.files is None:
+        return Verdict(runs=True, why=f"what changed is not known: {change.why}")
+    globs = [compile_glob(one) for one in docs]
+    code = [
+        name for name in change.files if name in never_docs or not any(one.fullmatch(name) for one in globs)
+    ]
+    if not code:
+        return Verdict(runs=False, why=f"only documents change ({len(change.files):,})")
+    others = f" and {len(code) - 1:,} more" if len(code) > 1 else ""
+    return Verdict(runs=True, why=f"{code[0]}{others}")
+
+
+def _asked(event: Event, model: SettingsModel) -> tuple[int | None, list[str]]:
+    """The stage that labels ask for, the greatest of several, and what is no such label."""
+    stages: list[int] = []
+    remarks = []
+    for label in event.labels:
+        for prefix in model.pipeline.labels:
+            if label == prefix:
+                stages.append(model.stage)
+            elif found := re.fullmatch(re.escape(prefix) + r"-stage-([0-9]{1,9})", label):
+                number = int(found[1])
+                if number in model.stages:
+                    stages.append(number)
+                else:
+                    remarks.append(f"label {label}: there is no stage {number}")
+    return max(stages, default=None), remarks
+
+
+def _usual(event: Event, model: SettingsModel) -> int | None:
+    """The stage that an event runs unasked; None for none."""
+    settings = model.pipeline
+    if event.name not in {"pull_request", "merge_group", "push"}:
+        return model.stage  # a schedule, a release, or somebody by hand: begun for this
+    own = {"merge_group": settings.merge_group_stage, "push": settings.push_stage}.get(event.name)
+    if own is not None:
+        return own
+    if settings.pull_request_stage is not None:
+        return settings.pull_request_stage
+    return model.stage if _row(model, model.stage).lane == "pr" else None
+
+
+def _on_cards(event: Event, model: SettingsModel, *, asks: bool) -> Verdict:
+    forks = model.pipeline.forks
+    if not event.fork or forks == "run" or (forks == "label" and asks):
+        return Verdict(runs=True, why="")
+    until = " until a label asks for it" if forks == "label" else ""
+    return Verdict(runs=False, why=f"it comes from a fork, which reaches no cards{until}")
+
+
+def _row(model: SettingsModel, number: int) -> Any:
+    if number not in model.stages:
+        known = ", ".join(map(str, sorted(model.stages)))
+        raise UsageError(
+            f"there is no stage {number}", where="stage (settings)", remedy=f"the stages are {known}"
+        )
+    return model.stages[number]

@@ -1,0 +1,89 @@
+"""Which files a change touches, asked of Git; where that cannot be told, everything counts as touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.errors import CommandError
+from ci.package.git import git
+from ci.pipeline.event import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What a change touches.
+
+    Attributes:
+        files: names from the repository's top, as `os.fsdecode` has them; None where it cannot be told.
+        why: what was compared, or why it cannot be told, for people.
+    """
+
+    files: tuple[str, ...] | None
+    why: str
+
+
+def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
+    """The files that differ between what is checked out and what it is compared with.
+
+    Args:
+        folder: of the checkout.
+        event: what began the pipeline.
+        base: a commit or branch to compare with, which is asked for by hand; None: as the event says.
+    """
+    try:
+        head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
+        old, said = _old(folder, event, head, parents, base)
+        if not old:
+            return Touched(files=None, why=said)
+        names = git(
+            folder, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none",
+            "--no-ext-diff", old, head, "--",
+        )  # fmt: skip
+    except (CommandError, ValueError) as error:
+        return Touched(files=None, why=f"git does not say: {str(error).splitlines()[0]}")
+    files = tuple(filter(None, names.split("\0")))
+    if not files:
+        # A diff of nothing is more likely one of the wrong commits than a change of nothing.
+        return Touched(files=None, why=f"{said}: no file differs")
+    return Touched(files=files, why=said)
+
+
+def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | None) -> tuple[str, str]:
+    """The commit to compare with, and how it was found; an empty one, and why there is none."""
+    if base is not None:
+        return _fork_point(folder, base, head)
+    if event.name == "pull_request":
+        return _base_of_request(folder, event, head, parents)
+    if event.name not in {"merge_group", "push"}:
+        return "", f"a {event.name} is about everything"
+    if not event.base:
+        return "", "the event names no commit before it"
+    if not _is_there(folder, event.base):
+        return "", f"{event.base:.12} is not in this clone"
+    return event.base, f"compared with {event.base:.12}"
+
+
+def _base_of_request(folder: Path, event: Event, head: str, parents: list[str]) -> tuple[str, str]:
+    if len(parents) == 2 and parents[1] == (event.head or parents[1]):  # noqa: PLR2004  # a merge has two
+        return parents[0], "compared with the base that it is merged into"
+    base = event.base or (f"refs/remotes/origin/{event.branch}" if event.branch else "")
+    return _fork_point(folder, base, head) if base else ("", "the event names no base")
+
+
+def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:
+    if not _is_there(folder, base):
+        return "", f"{base:.60} is not in this clone"
+    try:
+        found = git(folder, "merge-base", "--end-of-options", base, head).split()[0]
+    except (CommandError, IndexError):
+        return "", f"this clone does not hold where {head:.12} left {base:.60}"
+    return found, f"compared with {found:.12}, where it left its base"
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    try:
+        git(folder, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    except CommandError:
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""What began a pipeline, as its CI says: which event, which commits, which labels, whose fork."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci.errors import BadFileError, MissingInputError
+
+# GitHub sends no payload above 25 MB.
+MAX_BYTES = 32 * 1024 * 1024
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What began a pipeline.
+
+    Attributes:
+        name: GitHub's name of it, such as pull_request; `local` where no CI runs us.
+        head: the commit that is asked about; empty where it is not said.
+        base: the commit it is compared with; empty where it is not said.
+        branch: the branch it is compared with, where the CI names no commit.
+        labels: of the pull request.
+        fork: whether it comes from another repository.
+    """
+
+    name: str
+    head: str = ""
+    base: str = ""
+    branch: str = ""
+    labels: tuple[str, ...] = ()
+    fork: bool = False
+
+
+def read_event(environ: Mapping[str, str]) -> Event:
+    """The event of the environment: GitHub's payload, or what Jenkins says of a change.
+
+    Raises:
+        MissingInputError: GitHub's payload is not there.
+        BadFileError: it cannot be read.
+    """
+    if environ.get("GITHUB_ACTIONS") == "true":
+        name = environ.get("GITHUB_EVENT_NAME", "")
+        path = environ.get("GITHUB_EVENT_PATH", "")
+        return event_of(name, _payload(Path(path)) if path else {})
+    if environ.get("JENKINS_URL"):
+        return _jenkins(environ)
+    return Event(name="local")
+
+
+def event_of(name: str, payload: Mapping[str, Any]) -> Event:
+    """An event out of GitHub's payload; what is not of the kind it should be counts as not said; pure."""
+    if name == "pull_request":
+        request = _table(payload, "pull_request")
+        head, base = _table(request, "head"), _table(request, "base")
+        return Event(
+            name=name,
+            head=_sha(head.get("sha")),
+            base=_sha(base.get("sha")),
+            labels=_labels(request.get("labels")),
+            fork=_is_fork(_table(head, "repo"), _table(base, "repo")),
+        )
+    if name == "merge_group":
+        group = _table(payload, "merge_group")
+        return Event(name=name, head=_sha(group.get("head_sha")), base=_sha(group.get("base_sha")))
+    if name == "push":
+        return Event(name=name, head=_sha(payload.get("after")), base=_sha(payload.get("before")))
+    return Event(name=name)
+
+
+def _jenkins(environ: Mapping[str, str]) -> Event:
+    """As the branch source plugin says: CHANGE_* where a pull request is built."""
+    head = _sha(environ.get("GIT_COMMIT"))
+    if environ.get("CHANGE_ID"):
+        branch = environ.get("CHANGE_TARGET", "")
+        return Event(name="pull_request", branch=branch, fork=bool(environ.get("CHANGE_FORK")))
+    return Event(name="push", head=head, base=_sha(environ.get("GIT_PREVIOUS_SUCCESSFUL_COMMIT")))
+
+
+def _payload(path: Path) -> Mapping[str, Any]:
+    remedy = "run this in the job that the event began"
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise MissingInputError(
+            f"the event cannot be read: {error.strerror}", where=path, remedy=remedy
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise BadFileError(f"the event has more than {MAX_BYTES:,} bytes", where=path, remedy=remedy)
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadFileError(f"the event is no JSON: {error}", where=path, remedy=remedy) from error
+    if not isinstance(content, dict):
+        raise BadFileError("the event is no JSON object", where=path, remedy=remedy)
+    return content
+
+
+def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = content.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _sha(value: Any) -> str:
+    """A commit by its whole name; empty for none, such as the zeros of a branch that is new."""
+    if not isinstance(value, str) or not _SHA.fullmatch(value) or not value.strip("0"):
+        return ""
+    return value
+
+
+def _labels(value: Any) -> tuple[str, ...]:
+    rows = value if isinstance(value, list) else []
+    names = [row.get("name") for row in rows if isinstance(row, dict)]
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _is_fork(head: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Whether the repositories differ; of one that was deleted, or is not said, nobody knows whose it was."""
+    mine, theirs = head.get("id"), base.get("id")
+    return not isinstance(mine, int) or not isinstance(theirs, int) or mine != theirs

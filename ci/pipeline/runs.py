@@ -1,0 +1,188 @@
+"""Runs of workflows, their jobs and artifacts, and the pull requests they are of, asked of GitHub's API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ci.errors import BadFileError
+from ci.github.client import Client, in_repository
+from ci.pipeline.comment_text import Job
+from ci.pipeline.payload import at, number_at, text_at
+from ci.pipeline.unpack import Wanted, unpack
+
+MAX_RUNS = 300
+MAX_ARTIFACTS = 3_000
+MAX_ARTIFACT_BYTES = 256 << 20
+# Jobs that did what they should, or were not to do anything.
+FINE = frozenset({"success", "skipped", "neutral"})
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_ATTEMPT = re.compile(r"-(\d{1,6})$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run of a workflow, as GitHub tells it.
+
+    Attributes:
+        id: whole, and grows.
+        attempt: from 1.
+        name: the workflow's.
+        path: the workflow's file, from the repository's top.
+        event: what began it.
+        status: `completed` once it has ended.
+        conclusion: how; empty before.
+        sha: of a pull request its head, not what it was merged into.
+        branch: the head's.
+        repository: owner/name the head is of.
+        url: its page.
+    """
+
+    id: int
+    attempt: int
+    name: str
+    path: str
+    event: str
+    status: str
+    conclusion: str
+    sha: str
+    branch: str
+    repository: str
+    url: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it goes on."""
+        return self.status == "completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """What a run handed on; `group` is its name without the attempt behind it."""
+
+    id: int
+    name: str
+    size: int
+
+    @property
+    def group(self) -> str:
+        """The name without the attempt."""
+        return _ATTEMPT.sub("", self.name)
+
+
+def run_of(row: Any) -> Run | None:
+    """A run out of an answer or an event; None where something is missing that is needed; pure."""
+    number, sha = number_at(row, "id"), text_at(row, "head_sha")
+    if not number or not _SHA.fullmatch(sha):
+        return None
+    return Run(
+        id=number,
+        attempt=number_at(row, "run_attempt") or 1,
+        name=text_at(row, "name"),
+        # Some answers name the branch of the file behind it.
+        path=text_at(row, "path").partition("@")[0],
+        event=text_at(row, "event"),
+        status=text_at(row, "status"),
+        conclusion=text_at(row, "conclusion"),
+        sha=sha,
+        branch=text_at(row, "head_branch"),
+        repository=text_at(row, "head_repository", "full_name"),
+        url=text_at(row, "html_url"),
+    )
+
+
+def runs_of(client: Client, repository: str, **query: str) -> list[Run]:
+    """Runs of a repository that fit a query such as `head_sha`, `event`, `branch`; the newest first.
+
+    Raises:
+        GitHubError: GitHub does not say.
+    """
+    rows = client.pages(
+        in_repository(repository, "actions", "runs"), query, key="workflow_runs", most=MAX_RUNS
+    )
+    runs = [run for row in rows if (run := run_of(row)) is not None]
+    return sorted(runs, key=lambda run: -run.id)
+
+
+def bad_jobs(client: Client, repository: str, run: Run) -> list[Job]:
+    """The jobs of a run's newest attempt that did not succeed.
+
+    Raises:
+        GitHubError: GitHub does not say.
+    """
+    path = in_repository(repository, "actions", "runs", run.id, "jobs")
+    rows = client.pages(path, {"filter": "latest"}, key="jobs", most=MAX_ARTIFACTS)
+    return [
+        Job(name=text_at(row, "name"), conclusion=text_at(row, "conclusion"), url=text_at(row, "html_url"))
+        for row in rows
+        if text_at(row, "conclusion") and text_at(row, "conclusion") not in FINE
+    ]
+
+
+def artifacts_of(client: Client, repository: str, run: Run, patterns: Sequence[str]) -> list[Artifact]:
+    """What a run handed on under names that fit, the newest of each group, by name.
+
+    Raises:
+        GitHubError: GitHub does not say.
+    """
+    path = in_repository(repository, "actions", "runs", run.id, "artifacts")
+    newest: dict[str, Artifact] = {}
+    for row in client.pages(path, key="artifacts", most=MAX_ARTIFACTS):
+        name, number = text_at(row, "name"), number_at(row, "id")
+        if not number or at(row, "expired") is True or not any(fnmatchcase(name, one) for one in patterns):
+            continue
+        found = Artifact(id=number, name=name, size=number_at(row, "size_in_bytes"))
+        if found.group not in newest or newest[found.group].id < number:
+            newest[found.group] = found
+    return [newest[group] for group in sorted(newest)]
+
+
+def fetch(
+    client: Client, repository: str, artifact: Artifact, into: Path, wanted: Sequence[Wanted], *, beside: str
+) -> list[Path]:
+    """Take files out of an artifact, and say which there were.
+
+    Raises:
+        GitHubError: it does not come.
+        BadFileError: it is bigger than agreed, no zip, or holds what no artifact of ours does.
+    """
+    if artifact.size > MAX_ARTIFACT_BYTES:
+        raise BadFileError(
+            f"has {artifact.size:,} bytes, more than {MAX_ARTIFACT_BYTES:,}",
+            where=f"artifact {artifact.name:.80}",
+            remedy="hand on less: a run's folder without its logs",
+        )
+    archive = into.with_name(f"{into.name}.zip")
+    path = in_repository(repository, "actions", "artifacts", artifact.id, "zip")
+    try:
+        client.download(path, archive, most_bytes=MAX_ARTIFACT_BYTES)
+        return unpack(archive, into, wanted, beside=beside)
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+def pulls_of(client: Client, repository: str, run: Run) -> list[int]:
+    """The open pull requests whose newest commit a run is of.
+
+    Asked by the head's repository, branch and commit, which GitHub tells: what the run itself says of it, and
+    what it hands on, may be made up.
+
+    Raises:
+        GitHubError: GitHub does not say.
+    """
+    owner = run.repository.partition("/")[0]
+    if not owner or not run.branch:
+        return []
+    path = in_repository(repository, "pulls")
+    rows = client.pages(path, {"state": "open", "head": f"{owner}:{run.branch}"}, most=100)
+    return [
+        number_at(row, "number")
+        for row in rows
+        if text_at(row, "head", "sha") == run.sha
+        and text_at(row, "head", "repo", "full_name").lower() == run.repository.lower()
+        and number_at(row, "number")
+    ]

@@ -1,0 +1,204 @@
+"""What a run folder tells of its tests, read as a stranger's: of known kinds, bounded, no more."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from ci.errors import BadFileError, MissingInputError
+from ci.pipeline.unpack import Wanted, bounded_lines
+from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND
+from ci.report.text import shell_line
+from ci.report.verdict import Verdict
+from test_selection.files import schema_name
+
+MAX_SUMMARY = 32 << 20
+MAX_PACKED = 64 << 20
+MAX_UNPACKED = 512 << 20
+MAX_ROWS = 1_000_000
+# What is taken of an artifact that holds a report.
+REPORT_FILES = (
+    Wanted(pattern=re.escape(SUMMARY_FILE), most_bytes=MAX_SUMMARY),
+    Wanted(pattern=re.escape(RESULTS_FILE), most_bytes=MAX_PACKED),
+)
+_REMEDY = "report the run again with `spyre-ci report`"
+_UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-z0-9._/-]{1,100}")
+_SAFE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_Line = Annotated[str, msgspec.Meta(max_length=20_000)]
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+Kind = TypeVar("Kind")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one test."""
+
+    id: _Id
+    verdict: Verdict
+    card: _Line | None = None
+    attempts: int = 0
+    message: str = ""
+    cause: _Line | None = None
+    quarantine: Any = None
+    upstream: bool = False
+
+    @property
+    def red(self) -> bool:
+        """Whether it failed and nobody forgives it."""
+        return self.verdict is Verdict.FAILED and self.quarantine is None
+
+
+class _Header(msgspec.Struct, frozen=True):
+    schema: str
+    planned: int
+
+
+class Uncollected(msgspec.Struct, frozen=True):
+    """A file that could not be collected."""
+
+    file: _Line
+    error: _Line
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of the run itself."""
+
+    device: _Line
+    pytorch_version: _Line
+    pytorch_sha: _Line
+    percent: float
+    stage: int | None = None
+    lane: _Line = ""
+    reproduce: Sequence[str] = ()
+
+
+class _Summary(msgspec.Struct, frozen=True, kw_only=True):
+    schema: str
+    run: _Line
+    planned: int
+    exit_code: int
+    reasons: list[_Line]
+    identity: Who
+    notes: list[_Line] = []
+    collect_errors: list[Uncollected] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A run as it is told.
+
+    Attributes:
+        run: its readable id.
+        rows: one a planned test.
+        who: what ran, on what.
+        exit_code: of the run.
+        reasons: why it is not 0.
+        notes: what else a reader must know.
+        collect_errors: files in scope that could not be collected.
+    """
+
+    run: str
+    rows: Sequence[Row]
+    who: Who
+    exit_code: int
+    reasons: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    collect_errors: Sequence[Uncollected] = ()
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]:
+        """How many tests came to each verdict."""
+        return Counter(row.verdict for row in self.rows)
+
+    @property
+    def green(self) -> bool:
+        """Whether the run says it is, and no test says otherwise."""
+        return self.exit_code == 0 and not any(row.red for row in self.rows)
+
+
+def read_told(folder: Path) -> Told:
+    """What a run folder tells.
+
+    Raises:
+        MissingInputError: a file is not there.
+        BadFileError: it is not what it has to be, or holds more than agreed.
+    """
+    summary = _summary(folder / SUMMARY_FILE)
+    rows = _rows(folder / RESULTS_FILE)
+    if len(rows) != summary.planned:
+        raise BadFileError(
+            f"holds {len(rows):,} tests, and {summary.planned:,} were planned",
+            where=folder / RESULTS_FILE,
+            remedy=_REMEDY,
+        )
+    return Told(
+        run=summary.run,
+        rows=rows,
+        who=summary.identity,
+        exit_code=summary.exit_code,
+        reasons=summary.reasons,
+        notes=summary.notes,
+        collect_errors=summary.collect_errors,
+    )
+
+
+def command_for(name: str, who: Who) -> str:
+    """The command line that runs one test again, made of what can be trusted and the test's quoted name.
+
+    People paste it: a word that a stranger's file brings is in it only where it can do no harm.
+    """
+    words = ["nox", "-s", "pytorch", "--"]
+    if "--pytorch-src" in who.reproduce:
+        given = list(who.reproduce)
+        where = given[given.index("--pytorch-src") + 1 :][:1]
+        # Where the tree was on another machine says nothing here.
+        words += ["--pytorch-src", where[0] if where and _UPSTREAM.fullmatch(where[0]) else "../pytorch"]
+    device = who.device if _SAFE.fullmatch(who.device) else "spyre"
+    return shell_line([*words, "--device", device, "--id", name])
+
+
+def _summary(path: Path) -> _Summary:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SUMMARY + 1)
+    except OSError as error:
+        raise MissingInputError("there is no summary", where=path, remedy=_REMEDY) from error
+    if len(data) > MAX_SUMMARY:
+        raise BadFileError(f"has more than {MAX_SUMMARY:,} bytes", where=path, remedy=_REMEDY)
+    content = _decoded(data, msgspec.json.Decoder(_Summary), path)
+    _of_schema(content.schema, SUMMARY_KIND, path)
+    return content
+
+
+def _rows(path: Path) -> list[Row]:
+    if not path.is_file():
+        raise MissingInputError("there are no results", where=path, remedy=_REMEDY)
+    lines = bounded_lines(path, most_bytes=MAX_UNPACKED)
+    header = _decoded(next(lines, b""), msgspec.json.Decoder(_Header), f"{path}:1")
+    _of_schema(header.schema, RESULTS_KIND, path)
+    decoder = msgspec.json.Decoder(Row)
+    rows: dict[str, Row] = {}
+    for number, line in enumerate(lines, start=2):
+        row = _decoded(line, decoder, f"{path}:{number}")
+        if row.id in rows or number > MAX_ROWS:
+            what = "a test is there twice" if row.id in rows else f"has more than {MAX_ROWS:,} tests"
+            raise BadFileError(what, where=f"{path}:{number}", remedy=_REMEDY)
+        rows[row.id] = row
+    return list(rows.values())
+
+
+def _decoded(data: bytes, decoder: msgspec.json.Decoder[Kind], where: Path | str) -> Kind:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadFileError(f"is not what it has to be: {error}", where=where, remedy=_REMEDY) from error
+
+
+def _of_schema(seen: str, kind: str, path: Path) -> None:
+    if seen != schema_name(kind):
+        raise BadFileError(f"schema is {seen!r:.80}, not {schema_name(kind)!r}", where=path, remedy=_REMEDY)
