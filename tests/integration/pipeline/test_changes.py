@@ -17,6 +17,7 @@ from ci.pipeline.event import Event
 from .repository import Repository
 
 pytestmark = pytest.mark.integration
+SETTINGS = "stage: 1\npackage: {tests: {emulated: true}}\n"
 DOCS_ONLY = {"lint": True, "unit": False, "emulated": False, "package": False, "device": False}
 Call = Callable[..., tuple[int, dict[str, Any], str]]
 
@@ -26,9 +27,7 @@ def origin(tmp_path: Path) -> Repository:
     (tmp_path / "origin").mkdir()
     made = Repository(tmp_path / "origin")
     made.git("init", "--quiet", "--initial-branch=main")
-    made.commit(
-        {"a.py": "1\n", "old.py": "x = 1\n" * 30, "README.md": "# it\n", "spyre-ci.yaml": "stage: 1\n"}
-    )
+    made.commit({"a.py": "1\n", "old.py": "x = 1\n" * 30, "README.md": "# it\n", "spyre-ci.yaml": SETTINGS})
     return made
 
 
