@@ -15,7 +15,7 @@ from ci.report.quarantine_note import QuarantineNote
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
 from ci.report.text import counted, one_line
 from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
-from ci.runner.journal import Journal, run_attempt_of
+from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"
@@ -318,7 +318,7 @@ def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
         for name, tries in one.tries.items():
             found.setdefault(name, []).extend(
                 (
-                    run_attempt_of(one.attempt),
+                    attempt.job,
                     attempt.number,
                     one.attempt,
                     attempt.started_at or 0.0,
