@@ -107,9 +107,11 @@ def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
 
     Raises:
         BuildError: the back end could not, with its last lines; or what it built is another version.
+        BadFileError: something in `out` has the name of an artifact and is no file.
         CommandError: requirements could not be installed, it took too long, or an earlier build's files
             cannot be removed.
     """
+    _refuse_clutter(out)
     empty(wanted.work / "tree")
     tree = export(wanted.project, wanted.work / "tree" / "sources")
     variables: Mapping[str, str] = {}
@@ -235,6 +237,16 @@ def _unpack(sdist: Path, into: Path) -> Path:
     with tarfile.open(sdist) as packed:
         packed.extractall(into, filter="data")
     return into / sdist.name.removesuffix(".tar.gz")
+
+
+def _refuse_clutter(out: Path) -> None:
+    """Raise where something has an artifact's name and is no file: before a build, which may take long."""
+    for path in sorted([*out.glob("*.whl"), *out.glob("*.tar.gz")]):
+        if not path.is_file():
+            kind = "a link that leads nowhere" if path.is_symlink() else "no file"
+            raise BadFileError(
+                f"is {kind}", where=path, remedy="delete it: the folder is for sdists and wheels"
+            )
 
 
 def _forget(out: Path, project: str) -> None:
