@@ -123,6 +123,7 @@ class Publisher:
             environ=self.environ,
             timeout_s=self.timeout_s,
             say=self.say,
+            note=lambda: self._note(release, account, []),
         )
         try:
             uploader.upload(account)
