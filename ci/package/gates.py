@@ -9,7 +9,7 @@ from typing import Any
 
 from ci.config.package_model import Gate
 from ci.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
-from ci.findings import Finding, judged
+from ci.findings import Finding, escaped, judged
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
 
 MERGE_STEPS = (LINT, UNIT, BUILD, VERIFY)
@@ -205,9 +205,17 @@ def _step(wanted: Wanted, step: str, record: Record | None) -> Finding:
     of = f"of {record.commit[:_SHOWN] or 'no commit'}"
     if record.commit != wanted.commit or record.dirty:
         return Finding(check=step, seen=f"is {of}{', changed' if record.dirty else ''}", remedy=remedy)
-    return judged(
-        step, f"{'passed' if record.passed else 'failed'}, {of}", holds=record.passed, remedy=remedy
-    )
+    said = f"{'passed' if record.passed else 'failed'}, {of}{_not_looked(record)}"
+    return judged(step, said, holds=record.passed, remedy=remedy)
+
+
+def _not_looked(record: Record) -> str:
+    """Which linters did not look, and why; empty where all did, and of other steps."""
+    linters = record.details.get("linters")
+    rows = linters.items() if isinstance(linters, dict) else ()
+    why = {name: row.get("not_looked") for name, row in rows if isinstance(row, dict)}
+    told = ", ".join(f"{escaped(name)} {escaped(str(said))}" for name, said in why.items() if said)
+    return f"; not looked at: {told}" if told else ""
 
 
 def _files(wanted: Wanted, verified: Record | None) -> Finding:

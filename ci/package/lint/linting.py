@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError, UsageError
+from ci.errors import SettingsError, UsageError
+from ci.package.as_committed import refuse_moved
 from ci.package.lint.files import File, files_of
 from ci.package.lint.findings import Finding, by_linter
 from ci.package.lint.linters import LINTERS, NAMES, Linter
@@ -15,15 +16,9 @@ from ci.package.lint.own_config import OwnConfig, own_config, read_above
 from ci.package.lint.run import Runner
 from ci.package.lint.show import Looked
 from ci.package.lint.tools import Tool, linter_environment, tools_for
-from ci.package.project import read_source
+from ci.package.project import Source, read_source
 from ci.package.records import LINT, Record, write_record
 from ci.report.text import counted
-
-
-class MovedError(SpyreCiError):
-    """A checkout that went to another commit while it was looked at."""
-
-    exit_code = EXIT_INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +129,7 @@ def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> 
     return ""
 
 
-def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, before: str) -> None:
+def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, before: Source) -> None:
     """Write the record of a lint.
 
     Args:
@@ -142,25 +137,21 @@ def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, befor
         linted: what came of it.
         project: its name.
         records: folder of records.
-        before: the commit that was checked out when it began.
+        before: where the checkout stood when it began.
 
     Raises:
-        MovedError: another one is, so that nobody knows of which the findings are.
+        MovedError: another commit is checked out, so that nobody knows of which the findings are.
     """
     source = read_source(wanted.folder)
-    if source.commit != before:
-        raise MovedError(
-            f"the checkout went from {before[:12] or 'no commit'} to {source.commit[:12] or 'none'}",
-            where=wanted.folder,
-            remedy="lint again, and leave it alone until the end",
-        )
+    refuse_moved(wanted.folder, before.commit, source.commit, again="lint")
     write_record(
         records,
         Record(
             step=LINT,
             project=project,
             commit=source.commit,
-            dirty=source.dirty,
+            # What was mended meanwhile was looked at before, and what is mended by linters was not committed.
+            dirty=tuple(dict.fromkeys([*before.dirty, *source.dirty])),
             passed=not linted.findings,
             details={
                 "findings": len(linted.findings),

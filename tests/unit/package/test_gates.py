@@ -56,6 +56,14 @@ def test_a_green_commit_on_its_image_passes_every_gate() -> None:
     assert shut(replace(WANTED, gate="none", commit="", image=""), {}) == []
 
 
+def test_the_gate_says_which_linters_did_not_look() -> None:
+    linters = {"ruff": {"files": 0, "not_looked": "is in package.lint.skip\n::x"}, "zizmor": {"version": "1"}}
+    records = {**GREEN, "lint": record("lint", details={"linters": linters})}
+    found = {one.check: one.seen for one in judge(WANTED, records, [RUN]).findings}
+    said = "passed, of abababababab; not looked at: ruff is in package.lint.skip\\n::x"
+    assert found["lint"] == said
+
+
 @pytest.mark.parametrize("step", MERGE_STEPS)
 @pytest.mark.parametrize(
     ("changed", "seen"),
