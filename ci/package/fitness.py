@@ -42,7 +42,7 @@ def verified(
         remedy="mend what failed, then verify again",
     )
     for one in artifacts:
-        yield _hash(one, _hashes(record))
+        yield _hash(one, hashes_of(record))
     yield judged(
         "commit",
         f"verified {_short(record.commit)}, checked out {_short(source.commit)}",
@@ -50,7 +50,7 @@ def verified(
         remedy=f"check out the commit that was verified, or {_COMMIT}",
     )
     yield _clean("checkout", source.dirty)
-    yield _clean("checkout when it was verified", record.dirty)
+    yield _clean("checkout when it was built or verified", record.dirty)
 
 
 def taken_by(artifacts: Sequence[Artifact], name: str, index: Index) -> Iterator[Finding]:
@@ -91,7 +91,7 @@ def _hash(one: Artifact, hashes: Mapping[str, str]) -> Finding:
     )
 
 
-def _hashes(record: Record) -> dict[str, str]:
+def hashes_of(record: Record) -> dict[str, str]:
     """Hashes by file name, of what a record says; what cannot be read verifies nothing."""
     files: Any = record.details.get("files")
     return {

@@ -14,10 +14,13 @@ from packaging.version import InvalidVersion, Version
 from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
 from ci.package.artifacts import Artifact, artifact
 from ci.package.asking import Asker, fetch
+from ci.package.fitness import hashes_of
 from ci.package.listing import Listed, OtherBytesError, key_of, of_version
 from ci.package.publishing import KIND, note_path
+from ci.package.records import Record
 from test_selection.files import read_json
 
+_SHOWN = 3
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,6 +32,12 @@ class NotOnStageError(SpyreCiError):
 
 class NotProvedError(SpyreCiError):
     """What is published on a stage was not shown to be what users get."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+class NotCommittedError(SpyreCiError):
+    """What was built of a checkout that differed from its commit."""
 
     exit_code = EXIT_TEST_FAILED
 
@@ -49,6 +58,7 @@ class Known:
         commit: it was built from; empty where nothing says so.
         files: SHA-256 in hex by file name.
         source: the file that says so.
+        dirty: files that differed from the commit when it was built.
     """
 
     project: str
@@ -56,6 +66,7 @@ class Known:
     commit: str
     files: dict[str, str]
     source: Path
+    dirty: Sequence[str] = ()
 
 
 def from_note(records: Path, stage: str) -> Known:
@@ -97,6 +108,29 @@ def from_release(path: Path) -> Known:
     return known_of(read_json(path, "release"), path)
 
 
+def refuse_changed(known: Known, verified: Record | None) -> None:
+    """Raise where files were built or verified while the checkout differed from the commit they name.
+
+    Args:
+        known: the files.
+        verified: the record of the step `verify`; None where it is not there.
+
+    Raises:
+        NotCommittedError: they were.
+    """
+    hashes = {} if verified is None else hashes_of(verified)
+    same = any(hashes.get(name) == digest for name, digest in known.files.items())
+    dirty = list(dict.fromkeys([*known.dirty, *(verified.dirty if verified is not None and same else ())]))
+    if dirty:
+        shown = ", ".join(ascii(name)[1:-1] for name in dirty[:_SHOWN])
+        more = f" and {len(dirty) - _SHOWN} more" if len(dirty) > _SHOWN else ""
+        raise NotCommittedError(
+            f"{known.version} was built of a checkout that differed from its commit: {shown}{more}",
+            where=known.source,
+            remedy="commit the changes; then build, verify and publish that commit on the stage",
+        )
+
+
 def known_of(content: Any, path: Path) -> Known:
     """Read what names a release; every name is one of its files, and no path.
 
@@ -110,6 +144,8 @@ def known_of(content: Any, path: Path) -> Known:
         commit = str(content["commit"] if "commit" in content else content["source"]["commit"])
     except (KeyError, TypeError, AttributeError, InvalidVersion) as error:
         raise _unread(path, f"a key is missing or of the wrong kind: {error}") from error
+    told = content.get("source")
+    dirty = told.get("dirty", ()) if isinstance(told, dict) else ()
     for name, digest in files.items():
         key = key_of(name)
         if key is None or key[:2] != (project, version) or Path(name).name != name:
@@ -118,7 +154,9 @@ def known_of(content: Any, path: Path) -> Known:
             raise _unread(path, f"{name} has no SHA-256")
     if not files:
         raise _unread(path, "it names no file")
-    return Known(project=project, version=version, commit=commit, files=files, source=path)
+    return Known(
+        project=project, version=version, commit=commit, files=files, source=path, dirty=_names(dirty, path)
+    )
 
 
 def refuse_other(known: Known, version: str, project: str | None) -> None:
@@ -185,6 +223,12 @@ def _refuse_yanked(asker: Asker, files: Sequence[Listed]) -> None:
             where=f"{asker.name} ({asker.index.simple})",
             remedy="raise the version; where it was yanked by mistake, take that back on the stage",
         )
+
+
+def _names(told: Any, path: Path) -> tuple[str, ...]:
+    if not isinstance(told, (list, tuple)):
+        raise _unread(path, f"source.dirty is no list (seen: {told!r})")
+    return tuple(map(str, told))
 
 
 def _are(names: Sequence[str]) -> str:

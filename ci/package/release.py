@@ -232,7 +232,7 @@ def _content(
     return {
         "project": bench.project.canonical,
         "version": str(artifacts[0].version),
-        "source": bench.project.source.as_json(),
+        "source": {**bench.project.source.as_json(), "dirty": _dirty(bench, records)},
         "files": [one.as_json() for one in artifacts],
         "image": proof.image,
         "torch": next((line for line in environment if re.match(r"torch\W", line)), "")
@@ -244,6 +244,12 @@ def _content(
         },
         "gates": judgement.as_json(),
     }
+
+
+def _dirty(bench: Bench, records: Mapping[str, Record | None]) -> list[str]:
+    """Files that differ from the commit, or did when the artifacts were built or verified."""
+    noted = [one.dirty for step in (BUILD, VERIFY) if (one := records[step]) is not None]
+    return list(dict.fromkeys(name for names in (bench.project.source.dirty, *noted) for name in names))
 
 
 def _bill(

@@ -172,3 +172,20 @@ def test_notes_come_from_the_fragments_and_go_into_the_changelog(checkout: Check
     assert said.code == 0, said.err
     assert "It says more." in (checkout.folder / "CHANGES.md").read_text()
     assert not (checkout.folder / "changes" / "7.feature.md").exists()
+
+
+def test_what_was_built_of_a_changed_checkout_is_of_one_when_the_changes_are_gone(checkout: Checkout) -> None:
+    checkout.commit({"spyre-ci.yaml": "package: {version: declared}\n"})
+    (checkout.folder / "README.md").write_text("# changed\n")
+    built(checkout)
+    checkout.git("checkout", "--", ".")
+    said = checkout.package("verify", "--no-install")
+    assert "with changes: nothing of it is published (1 changed)" in said.err
+    record = json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())
+    assert record["dirty"] == ["README.md"]
+    said = checkout.package("publish", "--index", "testpypi", "--dry-run")
+    assert said.code == 1
+    assert "checkout when it was built or verified: differs from its commit: README.md" in said.err
+    assert checkout.package("release", "--index", "testpypi").code == 1
+    release = json.loads((checkout.folder / ".spyre-ci/records/release.json").read_text())
+    assert release["source"]["dirty"] == ["README.md"]

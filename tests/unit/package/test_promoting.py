@@ -11,14 +11,17 @@ from ci.errors import BadFileError, UsageError
 from ci.package.asking import Asker
 from ci.package.listing import Listed
 from ci.package.promoting import (
+    NotCommittedError,
     NotProvedError,
     YankedError,
     fetched,
     from_note,
     from_release,
     known_of,
+    refuse_changed,
     refuse_other,
 )
+from ci.package.records import Record
 from test_selection.files import write_json
 
 NAME = "spyre_demo-1.0-py3-none-any.whl"
@@ -115,6 +118,36 @@ def test_a_file_made_by_hand_is_no_release_json(tmp_path: Path) -> None:
     path.write_text(json.dumps(GOOD))
     with pytest.raises(BadFileError, match="schema"):
         from_release(path)
+
+
+RELEASE = {**GOOD, "source": {"commit": "c" * 40, "dirty": []}}
+
+
+def verified(*dirty: str, digest: str = "a" * 64) -> Record:
+    files = [{"name": NAME, "sha256": digest}]
+    return Record(
+        step="verify",
+        project="spyre-demo",
+        commit="c" * 40,
+        dirty=dirty,
+        passed=True,
+        details={"files": files},
+    )
+
+
+def test_what_was_built_of_a_changed_checkout_is_not_promoted(tmp_path: Path) -> None:
+    refuse_changed(known_of(RELEASE, tmp_path), None)
+    refuse_changed(known_of(RELEASE, tmp_path), verified())
+    refuse_changed(known_of(RELEASE, tmp_path), verified("a.py", digest="b" * 64))
+    told = known_of({**RELEASE, "source": {"commit": "c", "dirty": ["a", "b\n", "c", "d"]}}, tmp_path)
+    for known, record in ((told, None), (known_of(RELEASE, tmp_path), verified("a", "b\n", "c", "d"))):
+        with pytest.raises(NotCommittedError) as caught:
+            refuse_changed(known, record)
+        assert caught.value.exit_code == 1
+        assert "differed from its commit: a, b\\n, c and 1 more" in str(caught.value)
+        assert "commit the changes; then build, verify and publish" in str(caught.value)
+    with pytest.raises(BadFileError, match=r"source\.dirty is no list \(seen: 'x'\)"):
+        known_of({**RELEASE, "source": {"commit": "c", "dirty": "x"}}, tmp_path)
 
 
 def test_another_release_than_the_one_asked_for_is_refused() -> None:

@@ -195,6 +195,14 @@ def test_a_gate_is_asked_of_the_commit_that_was_published(both: Checkout) -> Non
     assert f"lint: is of {both.git('rev-parse', 'HEAD')[:12]}" in done.output
 
 
+def test_what_was_built_of_a_changed_checkout_is_not_promoted(both: Checkout, tmp_path: Path) -> None:
+    both.verify(dirty=("pyproject.toml",))
+    done = promote(both)
+    assert done.exit_code == 1
+    assert "1.0 was built of a checkout that differed from its commit: pyproject.toml" in done.output
+    assert there(tmp_path) == {}
+
+
 def test_a_release_json_of_the_project_is_one_that_promotion_reads(both: Checkout, tmp_path: Path) -> None:
     both.pass_gate()
     made = both.spyre_ci("package", "release", "--index", "stage")
