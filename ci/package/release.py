@@ -9,10 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from ci.config.model import SettingsModel
 from ci.config.package_model import Gate
@@ -154,11 +158,7 @@ def pass_gate(ground: Ground, index: str, gate: Gate, artifacts: Sequence[Artifa
         MissingInputError: the gate wants a release.json, and there is none.
         BadFileError: a record is damaged.
     """
-    proof = _proof_for(ground, gate, artifacts)
-    failed = {one.check for one in judge_on(ground, gate, replace(proof, overrides=()), artifacts).shut_by}
-    # What somebody answers for at one gate, nobody answers for at another.
-    kept = [one for one in proof.overrides if one.check in failed and one.gate == gate]
-    judgement = judge_on(ground, gate, replace(proof, overrides=kept), artifacts)
+    judgement = judge_on(ground, gate, _proof_for(ground, gate, artifacts), artifacts)
     gates.refuse_shut(judgement, index)
     return judgement
 
@@ -210,6 +210,7 @@ def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proo
                     by=str(one["by"]),
                     reason=str(one["reason"]),
                     at=str(one["at"]),
+                    seen=_seen(one),
                 )
                 for one in content["gates"]["overrides"]
             ],
@@ -218,6 +219,22 @@ def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proo
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}", where=path, remedy="make it anew"
         ) from error
+
+
+def _seen(word: Mapping[str, Any]) -> str:
+    seen = word["seen"]
+    if not isinstance(seen, str) or not seen:
+        raise TypeError("an override does not say what it is of")
+    return seen
+
+
+def torch_of(requirements: Sequence[str]) -> str:
+    """The first requirement of torch; empty where there is none."""
+    for line in requirements:
+        with suppress(InvalidRequirement):
+            if canonicalize_name(Requirement(line).name) == "torch":
+                return line
+    return ""
 
 
 def _content(
@@ -235,8 +252,7 @@ def _content(
         "source": bench.project.source.as_json(),
         "files": [one.as_json() for one in artifacts],
         "image": proof.image,
-        "torch": next((line for line in environment if re.match(r"torch\W", line)), "")
-        or next(iter(bench.constraints), ""),
+        "torch": torch_of([*environment, *bench.constraints]),
         "runs": [run_to_json(run) for run in proof.runs],
         "steps": {
             step: None if record is None else {"commit": record.commit, "passed": record.passed}

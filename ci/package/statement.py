@@ -9,6 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ci.errors import EXIT_TEST_FAILED, BadFileError, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
@@ -41,8 +45,7 @@ def statement_of(release: Mapping[str, Any], builder: str) -> dict[str, Any]:
         name, _, digest = image.partition("@sha256:")
         materials.append({"uri": f"oci://{name}", "digest": {"sha256": digest}})
     if torch:
-        name, _, version = torch.partition("==")
-        materials.append({"uri": f"pkg:pypi/{name}@{version}"} if version else {"uri": f"pkg:pypi/{name}"})
+        materials.append({"uri": _purl(torch)})
     return {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": one["name"], "digest": {"sha256": one["sha256"]}} for one in release["files"]],
@@ -144,6 +147,14 @@ def check_subjects(statement: Mapping[str, Any], artifacts: Sequence[Artifact], 
                 where=where,
                 remedy="use the file that was published under this name",
             )
+
+
+def _purl(requirement: str) -> str:
+    """A requirement as a package URL; with the version where it is pinned."""
+    said = Requirement(requirement)
+    pins = [one.version for one in said.specifier if one.operator in {"==", "==="} and "*" not in one.version]
+    name = f"pkg:pypi/{canonicalize_name(said.name)}"
+    return f"{name}@{quote(pins[0], safe='')}" if pins else name
 
 
 def _signer(key: bytes) -> Any:

@@ -61,7 +61,7 @@ def summary(folder: Path, **identity: object) -> Path:
         "schema": "spyre-ci/summary/1", "exit_code": 0, "planned": 3, "verdicts": {"passed": 3},
         "identity": {
             "run": "r1", "run_id": 5, "url": "", "stage": 1, "percent": 5, "pytorch_sha": "cd" * 20,
-            "commit": COMMIT, "back_end": "torch_spyre 1.0", "image": IMAGE,
+            "commit": COMMIT, "back_end": "demo 1.0", "image": IMAGE,
             **identity,
         },
     }  # fmt: skip
@@ -101,6 +101,72 @@ def test_a_damaged_record_is_said(tmp_path: Path) -> None:
     (tmp_path / "lint.json").write_text('{"schema": "spyre-ci/package-lint/1", "project": 3}')
     with pytest.raises(BadFileError, match="a key is missing or of the wrong kind"):
         read_record(tmp_path, "lint")
+
+
+@pytest.mark.parametrize(
+    ("step", "details"),
+    [
+        ("verify", {"files": None}),
+        ("verify", {"files": 5}),
+        ("verify", {"installed_with": 5}),
+        ("verify", {"checks": [5]}),
+        ("build", {"files": None}),
+        ("build", {"files": 5}),
+        ("build", {"files": ["x"]}),
+        ("build", {"files": [{}]}),
+        ("build", {"environment": 5}),
+        ("build", {"environment": [5]}),
+        ("lint", {"by_linter": []}),
+    ],
+)
+def test_a_record_of_other_kinds_is_said_wherever_it_is_read(
+    bench: Bench, step: str, details: dict[str, object]
+) -> None:
+    write_record(bench.records, record(step, **details))
+    for ask in (
+        lambda: passed(bench, "merge"),
+        lambda: release.write_release(bench, release.Proof(), "merge", at=NOW),
+    ):
+        with pytest.raises(BadFileError, match=rf"of the wrong kind: {next(iter(details))}") as caught:
+            ask()
+        assert f"run the step again: spyre-ci package {step}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "torch"),
+    [
+        ([], "torch==2.13.0"),
+        (["torch-spyre==1.0", "torchvision==2.0", "Torch==2.12"], "Torch==2.12"),
+        (["no requirement!", "torch @ file:///x"], "torch @ file:///x"),
+    ],
+)
+def test_torch_is_named_by_its_name(bench: Bench, environment: list[str], torch: str) -> None:
+    write_record(bench.records, record("build", environment=environment))
+    release.write_release(bench, release.Proof(), "merge", at=NOW)
+    assert json.loads((bench.records / "release.json").read_text())["torch"] == torch
+
+
+def test_a_constraint_of_something_else_is_no_torch(bench: Bench) -> None:
+    flags = {"package.constraints": ["packaging<99"]}
+    settings = load_settings(path=None, environ={}, flags=flags, cwd=bench.project.folder)
+    release.write_release(replace(bench, settings=settings), release.Proof(), "merge", at=NOW)
+    assert json.loads((bench.records / "release.json").read_text())["torch"] == ""
+
+
+@pytest.mark.parametrize(
+    ("torch", "uri"),
+    [
+        ("torch==2.13.0+cpu", "pkg:pypi/torch@2.13.0%2Bcpu"),
+        ("torch>=2", "pkg:pypi/torch"),
+        ("torch==2.*", "pkg:pypi/torch"),
+        ("Torch @ file:///x", "pkg:pypi/torch"),
+    ],
+)
+def test_torch_is_a_material_by_its_name_and_pinned_version(bench: Bench, torch: str, uri: str) -> None:
+    path = release.write_release(bench, release.Proof(), "merge", at=NOW)
+    content = {**json.loads(path.read_text()), "torch": torch}
+    materials = statement_of(content, "tests")["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert materials[-1] == {"uri": uri}
 
 
 def test_a_release_says_all_there_is_to_say(bench: Bench, tmp_path: Path) -> None:
@@ -152,8 +218,29 @@ def test_a_word_for_one_gate_is_none_for_another(bench: Bench) -> None:
         for check in ("run", "stage", "image", "device")
     )
     release.write_release(bench, release.Proof(overrides=words), "full", at=NOW)
-    assert passed(bench, "full").overrides == words
+    said = [replace(one, seen="no run of PyTorch's tests was given") for one in words]
+    assert list(passed(bench, "full").overrides) == said
     assert passed(bench, "merge").overrides == ()
+
+
+def test_a_word_for_what_was_not_run_does_not_open_the_gate_once_it_failed(bench: Bench) -> None:
+    (bench.records / "unit.json").unlink()
+    word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
+    release.write_release(bench, release.Proof(overrides=[word]), "merge", at=NOW)
+    assert passed(bench, "merge").shut_by == []
+    failed = {"counts": {"failing": ["test_a"]}}
+    write_record(bench.records, replace(record("unit", **failed), passed=False))
+    with pytest.raises(gates.GateError, match="test_a\n    Ada answered for: was not run"):
+        passed(bench, "merge")
+
+
+def test_a_word_that_does_not_say_what_it_is_of_is_damaged(bench: Bench) -> None:
+    (bench.records / "unit.json").unlink()
+    word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
+    path = release.write_release(bench, release.Proof(overrides=[word]), "merge", at=NOW)
+    path.write_text(path.read_text().replace('"seen": "was not run"', '"seen": ""'))
+    with pytest.raises(BadFileError, match="an override does not say what it is of"):
+        passed(bench, "merge")
 
 
 def test_a_word_for_a_lenient_gate_does_not_open_a_strict_one(bench: Bench, tmp_path: Path) -> None:
@@ -161,7 +248,7 @@ def test_a_word_for_a_lenient_gate_does_not_open_a_strict_one(bench: Bench, tmp_
     word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
     proof = release.Proof(runs=[read_run(summary(tmp_path / "run"))], image=IMAGE, overrides=[word])
     release.write_release(bench, proof, "merge", at=NOW)
-    assert passed(bench, "merge").overrides == (word,)
+    assert passed(bench, "merge").overrides == (replace(word, seen="was not run"),)
     with pytest.raises(gates.GateError, match="unit: was not run"):
         passed(bench, "full")
 
