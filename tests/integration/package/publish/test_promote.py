@@ -153,17 +153,30 @@ def test_nothing_is_promoted_to_where_it_is(both: Checkout) -> None:
     assert "stage is both" in done.output
 
 
-def test_a_release_json_says_what_is_promoted_where_there_is_no_record(
+def test_a_release_json_says_what_is_promoted_beside_the_stages_record(
     both: Checkout, tmp_path: Path
 ) -> None:
     note = both.note()
     path = tmp_path / "release.json"
+    shutil.copy(both.records / "published-stage.json", tmp_path)
     keys = ("project", "version", "commit", "files")
     path.write_text(json.dumps({"schema": "spyre-ci/release/1", **{key: note[key] for key in keys}}))
     done = promote(both, "--release", str(path), "--records", str(tmp_path / "elsewhere"))
     assert done.exit_code == 0, done.output
     assert set(there(tmp_path)) == {WHEEL, SDIST}
     assert (tmp_path / "elsewhere" / "published-prod.json").is_file()
+
+
+def test_a_release_json_is_no_way_round_a_stage_that_nobody_looked_at(both: Checkout, tmp_path: Path) -> None:
+    note = both.note()
+    path = tmp_path / "release.json"
+    keys = ("project", "version", "commit", "files")
+    path.write_text(json.dumps({"schema": "spyre-ci/release/1", **{key: note[key] for key in keys}}))
+    (both.records / "published-stage.json").unlink()
+    done = promote(both, "--release", str(path))
+    assert done.exit_code == 1
+    assert "nothing says that stage gives 1.0 as it was published" in done.output
+    assert there(tmp_path) == {}
 
 
 def gated() -> dict[str, str]:
