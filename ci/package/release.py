@@ -111,10 +111,12 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
     statement = statement_of(content, provider.url or f"spyre-ci/{provider.name}")
     folder = bench.records
     stem = f"{artifacts[0].name}-{artifacts[0].version}"
-    write_text(folder / "SHA256SUMS", "".join(f"{one.sha256}  {one.filename}\n" for one in artifacts))
-    write_text(folder / f"{stem}.cdx.json", _bill(bench, artifacts, records, at))
-    write_text(folder / f"{stem}.intoto.json", envelope_of(statement, _key(bench)))
+    # All of it is made before any of it is written, or sums would stand beside another release.json.
+    bill, envelope = _bill(bench, artifacts, records, at), envelope_of(statement, _key(bench))
+    write_text(folder / f"{stem}.cdx.json", bill)
+    write_text(folder / f"{stem}.intoto.json", envelope)
     write_json(folder / FILE, KIND, content)
+    write_text(folder / "SHA256SUMS", "".join(f"{one.sha256}  {one.filename}\n" for one in artifacts))
     return folder / FILE
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -319,8 +321,102 @@ def test_a_statement_changed_or_unsigned_does_not_hold(bench: Bench, tmp_path: P
 def test_what_is_no_statement_is_said(tmp_path: Path, text: str) -> None:
     _, public = key_pair(ed25519.Ed25519PrivateKey.generate())
     (tmp_path / "s.json").write_text(text)
-    with pytest.raises(BadFileError, match=r"no envelope of a statement|no in-toto statement"):
+    with pytest.raises(BadFileError, match=r"no envelope of a statement|no in-toto statement|wrong kind"):
         check_envelope(tmp_path / "s.json", public)
+
+
+def signed(statement: object, private: bytes, **changed: object) -> str:
+    """An envelope of anything, signed."""
+    envelope = json.loads(envelope_of(cast("dict[str, Any]", statement), private))
+    return json.dumps({**envelope, **changed})
+
+
+def stated(bench: Bench) -> dict[str, Any]:
+    """The statement of a release."""
+    path = release.write_release(bench, release.Proof(), "merge", at=NOW)
+    return statement_of(json.loads(path.read_text()), "tests")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"subject": 5}, "subject: Input should be a valid list"),
+        ({"subject": None}, "subject: "),
+        ({"subject": [{"name": "x"}]}, r"subject\.0\.digest: Field required"),
+        ({"predicate": {}}, "buildDefinition: Field required"),
+        ({"predicate": {"buildDefinition": {"externalParameters": {}}}}, "source: Field required"),
+    ],
+)
+def test_a_signed_statement_of_something_else_is_said(
+    bench: Bench, tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    private, public = key_pair(ed25519.Ed25519PrivateKey.generate())
+    path = tmp_path / "s.json"
+    path.write_text(signed({**stated(bench), **changed}, private))
+    with pytest.raises(BadFileError, match=said) as caught:
+        check_envelope(path, public)
+    assert "spyre-ci package release" in str(caught.value)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DEEP,
+        "[]",
+        "5",
+        json.dumps({"payload": "e30=", "payloadType": 5, "signatures": []}),
+        json.dumps({"payload": "no base64!", "payloadType": "x", "signatures": []}),
+        json.dumps({"payload": "e30=", "payloadType": "x", "signatures": [{"sig": 5}]}),
+        json.dumps(
+            {"payload": base64.b64encode(DEEP.encode()).decode(), "payloadType": "x", "signatures": []}
+        ),
+    ],
+)
+def test_an_envelope_of_no_sense_is_said(tmp_path: Path, text: str) -> None:
+    _, public = key_pair(ed25519.Ed25519PrivateKey.generate())
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(BadFileError, match=r"no envelope of a statement|of the wrong kind"):
+        check_envelope(tmp_path / "s.json", public)
+
+
+def test_a_signature_need_not_name_its_key_and_may_be_one_of_several(bench: Bench, tmp_path: Path) -> None:
+    private, public = key_pair(ed25519.Ed25519PrivateKey.generate())
+    path, content = tmp_path / "s.json", stated(bench)
+    sig = json.loads(signed(content, private))["signatures"][0]["sig"]
+    for ours in ({"sig": sig}, {"sig": sig.replace("+", "-").replace("/", "_"), "keyid": "another"}):
+        path.write_text(signed(content, private, signatures=[{"sig": "AAAA"}, ours]))
+        assert check_envelope(path, public)["subject"] == content["subject"]
+    path.write_text(signed(content, private, signatures=[{"sig": "AAAA"}, {"sig": ""}]))
+    with pytest.raises(StatementError, match="not signed with this key"):
+        check_envelope(path, public)
+
+
+@pytest.mark.parametrize(
+    ("origin", "url"),
+    [("git@github.com:foo/bar.git", "ssh://git@github.com/foo/bar.git"), ("../bar", ""), ("a b://c", "")],
+)
+def test_an_origin_of_any_kind_makes_a_release(bench: Bench, origin: str, url: str) -> None:
+    source = replace(bench.project.source, url=origin)
+    bench = replace(bench, project=replace(bench.project, source=source))
+    material = stated(bench)["predicate"]["buildDefinition"]["resolvedDependencies"][0]
+    assert material.get("uri", "") == (f"git+{url}@{COMMIT}" if url else "")
+    assert material["digest"] == {"gitCommit": COMMIT}
+    told = json.loads((bench.records / "demo-1.0.cdx.json").read_text())
+    references = told["metadata"]["component"].get("externalReferences", [])
+    assert [one["url"] for one in references] == ([url] if url else [])
+
+
+def test_nothing_is_written_where_a_part_of_a_release_cannot_be_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name for path in bench.records.iterdir()}
+    monkeypatch.setenv(release.SIGNING_KEY, "no key")
+    with pytest.raises(SettingsError):
+        release.write_release(bench, release.Proof(), "merge", at=NOW)
+    assert {path.name for path in bench.records.iterdir()} == before
 
 
 def test_keys_that_are_none_are_said_without_showing_them(tmp_path: Path) -> None:
