@@ -230,6 +230,19 @@ def test_production_wants_a_token_of_its_own(both: Checkout, tmp_path: Path) -> 
     assert there(tmp_path) == {}
 
 
+def test_no_token_follows_the_settings_of_a_checkout_to_wherever_it_is_called(
+    both: Checkout, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    elsewhere = Checkout(folder=empty)
+    words = ("--config", str(both.folder / "spyre-ci.yaml"), *WORDS, "--records", str(both.records))
+    done = elsewhere.spyre_ci(*words, environ={"SPYRE_CI_INDEX_TOKEN": TOKEN, "CI": "true"})
+    assert done.exit_code == 2, done.output
+    assert "which a pull request can change" in done.output
+    assert there(tmp_path) == {}
+
+
 def test_a_stage_that_is_away_is_told(both: Checkout, front: Front) -> None:
     front.down = True
     done = promote(both)
