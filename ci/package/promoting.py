@@ -14,10 +14,9 @@ from packaging.version import InvalidVersion, Version
 from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
 from ci.package.artifacts import Artifact, artifact
 from ci.package.asking import Asker, fetch
-from ci.package.fitness import hashes_of
 from ci.package.listing import Listed, OtherBytesError, key_of, of_version
-from ci.package.publishing import KIND, note_path
-from ci.package.records import Record
+from ci.package.publishing import note_path, read_published
+from ci.package.records import Published, Record
 from test_selection.files import read_json
 
 _SHOWN = 3
@@ -78,34 +77,63 @@ def from_note(records: Path, stage: str) -> Known:
         NotProvedError: nobody saw that the stage gives what was published, and that it works.
     """
     path = note_path(records, stage)
-    content = read_json(path, KIND)
-    state = content.get("state")
-    is_there = isinstance(state, dict) and not state.get("absent") and not state.get("unsure")
-    if content.get("complete") is not True and not is_there:
+    known = read_published(path)
+    _refuse_unproved(known, stage, path)
+    return known_of(known.model_dump(), path)
+
+
+def from_release(path: Path, stage: str, records: Path) -> Known:
+    """What a release.json names, where the stage was seen to give those very files and that they work.
+
+    Args:
+        path: of the release.json.
+        stage: the index that has it.
+        records: folder of what is noted, where it is not noted beside the release.json.
+
+    Raises:
+        MissingInputError: there is no such file, or nothing is noted of the stage.
+        BadFileError: it is not one that `package release` wrote, or does not name project, version and files
+            with their hashes; or the note is damaged, or says that not everything was published.
+        NotProvedError: nobody saw that the stage gives what was published, and that it works, or what was
+            seen was another release.
+    """
+    known = known_of(read_json(path, "release"), path)
+    places = [note_path(folder, stage) for folder in (path.parent, records)]
+    note = next((one for one in places if one.is_file()), None)
+    if note is None:
+        raise NotProvedError(
+            f"nothing says that {stage} gives {known.version} as it was published, and that it works",
+            where=places[0],
+            remedy=f"publish it there again, which looks and uploads nothing twice: spyre-ci package publish "
+            f"--index {stage}; or name the folder of its record with --records",
+        )
+    said = read_published(note)
+    _refuse_unproved(said, stage, note)
+    if known_of(said.model_dump(), note).files != known.files:
+        raise NotProvedError(
+            f"it is of {said.version}, with other files than {path.name} names",
+            where=note,
+            remedy=f"name the release.json of what {stage} has, or publish these files there first",
+        )
+    return known
+
+
+def _refuse_unproved(said: Published, stage: str, path: Path) -> None:
+    state = said.state
+    is_there = state is not None and not state.get("absent") and not state.get("unsure")
+    if not said.complete and not is_there:
         raise BadFileError(
-            f"not everything of {content.get('version')} was published on {stage}",
+            f"not everything of {said.version} was published on {stage}",
             where=path,
             remedy=f"finish that first: spyre-ci package publish --index {stage}",
         )
-    if content.get("complete") is not True or content.get("proved") is not True:
+    if not said.complete or not said.proved:
         raise NotProvedError(
-            f"nobody saw that {stage} gives {content.get('version')} as it was published, and that it works",
+            f"nobody saw that {stage} gives {said.version} as it was published, and that it works",
             where=path,
             remedy=f"publish it there again, which looks and uploads nothing twice: spyre-ci package publish "
             f"--index {stage}",
         )
-    return known_of(content, path)
-
-
-def from_release(path: Path) -> Known:
-    """What a release.json names.
-
-    Raises:
-        MissingInputError: there is no such file.
-        BadFileError: it is not one that `package release` wrote, or does not name project, version and files
-            with their hashes.
-    """
-    return known_of(read_json(path, "release"), path)
 
 
 def refuse_changed(known: Known, verified: Record | None) -> None:
@@ -118,7 +146,7 @@ def refuse_changed(known: Known, verified: Record | None) -> None:
     Raises:
         NotCommittedError: they were.
     """
-    hashes = {} if verified is None else hashes_of(verified)
+    hashes = {} if verified is None else verified.hashes
     same = any(hashes.get(name) == digest for name, digest in known.files.items())
     dirty = list(dict.fromkeys([*known.dirty, *(verified.dirty if verified is not None and same else ())]))
     if dirty:

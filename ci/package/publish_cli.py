@@ -133,7 +133,11 @@ def promote(  # noqa: PLR0917  # typer makes options of them
             f"{stage} is both", where="--to", remedy="name the index that does not have the files yet"
         )
     folder = (records or Path.cwd() / settings.model.package.records).resolve()
-    known = promoting.from_release(release_file) if release_file else promoting.from_note(folder, stage)
+    known = (
+        promoting.from_release(release_file, stage, folder)
+        if release_file
+        else promoting.from_note(folder, stage)
+    )
     promoting.refuse_other(known, version, project)
     promoting.refuse_changed(known, _verified(folder))
     gate = gate_of(Ground(model=settings.model, project=known.project, records=folder, commit=known.commit))

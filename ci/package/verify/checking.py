@@ -150,7 +150,7 @@ def _untried(one: Artifact) -> Finding:
 def _from_this_commit(bench: Bench, artifacts: Sequence[Artifact], record: Record) -> Finding:
     """Whether these are the files that `build` made of the commit that is checked out."""
     check, source = "build record", bench.project.source
-    built = {one["name"]: one["sha256"] for one in record.details.get("files", [])}
+    built = record.hashes
     changed = [one.filename for one in artifacts if built.get(one.filename) != one.sha256]
     seen = ""
     if changed:

@@ -6,6 +6,8 @@ import json
 import tarfile
 import zipfile
 
+import pytest
+
 from tests.integration.package.conftest import PYPROJECT, Checkout
 
 
@@ -90,6 +92,24 @@ def test_a_project_that_cannot_be_built_shows_its_last_lines(checkout: Checkout)
     assert "  | no compiler for you" in said.err
     assert "build.log" in said.err
     assert not (checkout.folder / "dist").exists()
+
+
+def test_what_a_back_end_says_shows_no_password_of_an_index_and_no_token(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_INDEX_URL", "https://me:hunter2@index.example/simple")
+    monkeypatch.setenv("CI_JOB_TOKEN", "hunter3")
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project = system + PYPROJECT.partition("\n\n")[2]
+    backend = "import os\n\ndef build_sdist(*_):\n    raise SystemExit(print(dict(os.environ)) or 1)\n"
+    checkout.commit({"pyproject.toml": project, "backend.py": backend})
+    said = checkout.package("build")
+    assert said.code == 1
+    assert "UV_INDEX_URL" in said.err
+    logs = [path.read_text() for path in checkout.folder.rglob("build.log")]
+    assert any("UV_INDEX_URL" in text for text in logs)
+    for text in (said.out, said.err, *logs):
+        assert "hunter" not in text
 
 
 def test_a_requirement_that_is_not_to_be_had_is_said(checkout: Checkout) -> None:

@@ -117,7 +117,60 @@ def test_a_file_made_by_hand_is_no_release_json(tmp_path: Path) -> None:
     path = tmp_path / "release.json"
     path.write_text(json.dumps(GOOD))
     with pytest.raises(BadFileError, match="schema"):
-        from_release(path)
+        from_release(path, "stage", tmp_path)
+
+
+PROVED = {**GOOD, "complete": True, "proved": True}
+
+
+def released(folder: Path, records: Path) -> dict[str, str]:
+    """The files that a release.json in a folder names, where the stage's record is asked of two places."""
+    write_json(folder / "release.json", "release", {**GOOD, "source": {"commit": "c" * 40}})
+    return from_release(folder / "release.json", "stage", records).files
+
+
+@pytest.mark.parametrize("place", [".", "records"])
+def test_a_release_json_is_promoted_where_the_stage_was_seen_to_give_it(tmp_path: Path, place: str) -> None:
+    write_json(tmp_path / place / "published-stage.json", "package-published", PROVED)
+    assert released(tmp_path, tmp_path / "records") == {NAME: "a" * 64}
+
+
+def test_a_release_json_that_nothing_is_noted_of_is_not_promoted(tmp_path: Path) -> None:
+    with pytest.raises(NotProvedError) as caught:
+        released(tmp_path, tmp_path / "records")
+    assert caught.value.exit_code == 1
+    assert "nothing says that stage gives 1.0 as it was published" in str(caught.value)
+    assert "name the folder of its record with --records" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"proved": False}, "nobody saw that stage gives 1.0"),
+        ({"complete": False}, "not everything of 1.0 was published on stage"),
+        ({"files": [{"name": NAME, "sha256": "b" * 64}]}, "with other files than release.json names"),
+    ],
+)
+def test_a_release_json_is_no_way_round_what_was_not_proved(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    write_json(tmp_path / "published-stage.json", "package-published", {**PROVED, **change})
+    with pytest.raises((NotProvedError, BadFileError)) as caught:
+        released(tmp_path, tmp_path / "records")
+    assert said in str(caught.value)
+
+
+DAMAGED: list[dict[str, Any]] = [
+    {"files": 5}, {"files": None}, {"files": [5]}, {"state": 5}, {"installed": 5}, {"proved": "yes"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", DAMAGED)
+def test_a_damaged_note_is_said(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_json(tmp_path / "published-stage.json", "package-published", {**PROVED, **change})
+    with pytest.raises(BadFileError, match=f"of the wrong kind: {next(iter(change))}") as caught:
+        from_note(tmp_path, "stage")
+    assert "delete it and publish again, which looks and uploads nothing twice" in str(caught.value)
 
 
 RELEASE = {**GOOD, "source": {"commit": "c" * 40, "dirty": []}}
