@@ -105,10 +105,9 @@ class _Pass:
 
     def note_error(self, repository: Repository, error: SpyreCiError) -> None:
         """Tell of a repository that could not be polled whole."""
-        self._hubs.note(repository, error)
         if isinstance(error, GitHubAwayError) and error.retry_s is not None:
             self.passed.retry_s = max(self.passed.retry_s, error.retry_s)
-        self.passed.errors.append((repository.name, error))
+        self.passed.errors.append((repository.name, self._hubs.told(repository, error)))
 
     def poll(self, repository: Repository) -> None:
         """Ask for a repository's heads, and start what is new."""
@@ -135,10 +134,8 @@ class _Pass:
         notes |= {sha: Note(how="seen", at=now) for sha in decision.seen}
         if first and decision.seen:
             # Whoever loses the state between passes, as in a workspace that is emptied, hears it each time.
-            self._say(
-                repository,
-                f"first pass with this state: {len(decision.seen)} heads of {kind} noted, none started",
-            )
+            noted = f"{kind.replace('_', ' ')} noted that are there ({len(decision.seen)}), none started"
+            self._say(repository, f"first pass with this state: {noted}")
         for head in decision.refused:
             notes[head.sha] = Note(how="refused", at=now)
             self._say(repository, f"{head.name} is a stranger's and not started ({_who(head)})")

@@ -49,7 +49,10 @@ def test_a_first_pass_notes_what_is_there_and_says_so(
     pulls[1] = pull(1, sha=A)
     said = desk.call("poll")
     assert (said.code, jenkins.seen) == (0, [])
-    assert "here:o/r: first pass with this state: 1 heads of pull_requests noted, none started" in said.out
+    assert (
+        "here:o/r: first pass with this state: pull requests noted that are there (1), none started"
+        in said.out
+    )
     assert desk.known() == {A: "seen"}
 
 
@@ -276,6 +279,23 @@ def test_a_token_is_not_sent_to_a_jenkins_that_only_the_file_names(
     said = polled.call("poll")
     assert (said.code, jenkins.seen) == (2, [])
     assert f"SPYRE_CI_TRUSTED_HOSTS={jenkins.host}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [((302, "login"), 2), ((302, "elsewhere"), 2), ((200, ""), 3), ((303, "queue/item/9/"), 0)],
+)
+def test_only_a_place_in_the_queue_is_a_start(
+    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]], answer: tuple[int, str], code: int
+) -> None:
+    status, leads_to = answer
+    # The page of a proxy where people log in answers with 200, and a redirect may lead anywhere.
+    pulls[7] = pull(7, sha=B)
+    where = f"{jenkins.url}/{leads_to}" if leads_to else ""
+    jenkins.fail(path="buildWithParameters", status=status, text="<html>log in</html>", location=where)
+    said = polled.call("poll")
+    assert (said.code, polled.known()[B]) == (code, "starting" if code else "started")
+    assert jenkins.asked(leads_to or "log in") == []
 
 
 @pytest.mark.parametrize(
