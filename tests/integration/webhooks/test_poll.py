@@ -229,7 +229,7 @@ def test_where_nobody_may_look_it_is_started_again_with_the_same_key(
     assert polled.call("poll").code == 3
     said = polled.call("poll")
     assert said.code == 0
-    assert "started again with the same IDEMPOTENCY_KEY" in said.out
+    assert "it was started again with the same IDEMPOTENCY_KEY" in said.out
     assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"] * 2
 
 
