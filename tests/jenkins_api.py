@@ -28,7 +28,7 @@ Kind = Literal["status", "slow", "hang", "cut", "drop"]
 class Job:
     """A job: what it declares, and what was started of it."""
 
-    parameters: tuple[str, ...] = ("REPOSITORY", "COMMIT", "PULL_REQUEST", "BASE", "IDEMPOTENCY_KEY")
+    parameters: tuple[str, ...] = ("REPOSITORY", "HEAD_SHA", "PULL_REQUEST", "BRANCH", "IDEMPOTENCY_KEY")
     trigger: str = ""
     filtered: bool = False
     disabled: bool = False

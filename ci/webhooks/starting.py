@@ -121,12 +121,10 @@ def parameters(repository: Repository, head: Head, key: str) -> dict[str, str]:
         head: that is new.
         key: the same whenever this start is tried again.
     """
-    base, branch = (head.branch, "") if head.number is not None else ("", head.branch)
     return {
         "REPOSITORY": repository.repository,
-        "COMMIT": head.sha,
+        "HEAD_SHA": head.sha,
         "PULL_REQUEST": "" if head.number is None else str(head.number),
-        "BASE": base,
-        "BRANCH": branch,
+        "BRANCH": head.branch,
         KEY: key,
     }

@@ -77,7 +77,7 @@ def test_a_new_head_is_started_once_with_what_the_job_declares(
     assert f"here:o/r: pull request 7: {B[:12]} started: spyre/pr ({jenkins.url}/queue/item/1/)" in said.out
     assert jenkins.jobs[JOB].starts == [
         {
-            "REPOSITORY": "o/r", "COMMIT": B, "PULL_REQUEST": "7", "BASE": "main",
+            "REPOSITORY": "o/r", "HEAD_SHA": B, "PULL_REQUEST": "7", "BRANCH": "main",
             "IDEMPOTENCY_KEY": f"here:o/r#{B}",
         }
     ]  # fmt: skip
@@ -157,7 +157,6 @@ def test_strangers_are_told_once_and_not_started(
 def test_branches_are_started_by_their_names(desk: Desk, jenkins: JenkinsApi, api: GitHubApi) -> None:
     branches = api.repositories["o/r"].branches
     desk.polls(jenkins, branches={"job": JOB, "names": ["main", "release/*"]})
-    jenkins.jobs[JOB].parameters = ("BRANCH", "PULL_REQUEST", "COMMIT")
     branches.update({"main": A, "release/1": A, "other": A, "main-2": A})
     assert desk.call("poll").code == 0
     branches.update({"main": B, "other": C, "main-2": C, "release/2": D})
@@ -373,7 +372,7 @@ def test_what_is_sent_is_a_form_and_no_name_of_a_fork_is_in_it(
     (asked,) = jenkins.asked("buildWithParameters")
     form = parse_qs(asked.body.decode(), keep_blank_values=True)
     assert asked.query == {}
-    assert set(form) == {"REPOSITORY", "COMMIT", "PULL_REQUEST", "BASE", "BRANCH", "IDEMPOTENCY_KEY"}
+    assert set(form) == {"REPOSITORY", "HEAD_SHA", "PULL_REQUEST", "BRANCH", "IDEMPOTENCY_KEY"}
     assert "touch" not in asked.body.decode()
 
 
