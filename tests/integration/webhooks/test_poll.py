@@ -15,7 +15,7 @@ from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.poll_state import StateFile, working_alone
 from ci.webhooks.polling import Passed, Polling, one_pass
-from tests.github_api import GitHubApi, Repository, pull
+from tests.github_api import Answer, GitHubApi, Repository, pull
 from tests.integration.webhooks.desk import JOB, Desk
 from tests.jenkins_api import JenkinsApi, Job
 
@@ -408,6 +408,38 @@ def test_an_answer_that_is_no_list_starts_nothing_and_forgets_nothing(
     assert said.code == 3
     assert "GitHub's list of heads holds something else (not understood: sha)" in said.err
     assert (jenkins.seen, polled.state.read_bytes()) == ([], before)
+
+
+def test_a_proxys_page_in_place_of_github_is_told(polled: Desk, jenkins: JenkinsApi) -> None:
+    for body, told in ((b"<html>log in</html>", "is no JSON"), (b'{"message": "hello"}', "is no list")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(GitHubApi, "answer", lambda *_, body=body: Answer(body=body))
+            said = polled.call("poll")
+        assert said.code == 3
+        assert told in said.err
+    assert jenkins.seen == []
+
+
+def test_a_list_without_an_end_is_told(polled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci.webhooks.asking.MAX_PAGES", 2)
+    polled.api.repositories["o/r"].pulls.update(
+        {number: pull(number, sha=f"{number:040x}") for number in range(1, 202)}
+    )
+    said = polled.call("poll")
+    assert said.code == 3
+    assert "the list /repos/o/r/pulls has more than 2 pages" in said.err
+
+
+def test_what_answers_and_is_no_jenkins_is_told(
+    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
+) -> None:
+    pulls[7] = pull(7, sha=B)
+    jenkins.fail(path="crumbIssuer", status=200, text="<html>log in</html>")
+    said = polled.call("poll")
+    assert said.code == 3
+    assert "what answers is no Jenkins: its answer is no JSON" in said.err
+    assert polled.call("poll").code == 0
+    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"]
 
 
 def test_a_dry_run_starts_and_notes_nothing(
