@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ class _Pass:
         *,
         doubtful: bool,
     ) -> None:
-        # An interrupt waits until Jenkins' answer is noted.
+        # An interrupt waits until Jenkins' answer is noted, and is then what it was.
         with interrupts.noted() as heard:
             try:
                 started = self._starter.start(repository, rule, head, notes, doubtful=doubtful)
@@ -178,7 +179,7 @@ class _Pass:
                 self.passed.started += started.now
                 self._say(repository, f"{head.name}: {started.said}")
         if heard:
-            raise KeyboardInterrupt
+            signal.raise_signal(heard[0])
 
     def _say(self, repository: Repository, text: str) -> None:
         self._polling.say(f"{repository.name}: {text}")
