@@ -69,6 +69,7 @@ class Client:
         effects: time and chance.
         timeout_s: of a request, between two bytes.
         patience_s: how long one call may wait in all, for limits and for GitHub to get well.
+        login: who the token is, where that is known; None asks.
 
     Raises:
         SettingsError: the address is none, or whoever listens on the way could read the token.
@@ -82,6 +83,7 @@ class Client:
         effects: Effects | None = None,
         timeout_s: int = 30,
         patience_s: float = 90,
+        login: str | None = None,
     ) -> None:
         host = _host_of(api)
         self.api = api.rstrip("/")
@@ -101,7 +103,7 @@ class Client:
             seconds_between_writes=pace,
             lazy=True,
         )
-        self._login: str | None = None
+        self._login = login
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
         """What is there.

@@ -216,7 +216,7 @@ def _listed(changes: Changes) -> Iterable[str]:
     }
     said = [f"- **{len(rows):,} {name}**{_names(rows)}" for name, rows in kinds.items() if rows]
     if changes.gone:
-        said.append(f"- {counted(changes.gone, 'test')} that fail there were not planned here")
+        said.append(f"- {changes.gone:,} failing there, not planned here")
     return said or ["Nothing changed: no test fails or is flaky that was not so there."]
 
 
@@ -230,7 +230,9 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
         return []
     lines = [f"#### {title} ({len(rows):,})", "", "| test | cause | card | message |", "|---|---|---|---|"]
     for row in rows[:MAX_ROWS]:
-        cells = (code(row.id), code(row.cause or "", 60), code(row.card or "", 80), code(row.message, 200))
+        # Whose it is, where the control device told.
+        cause = "; ".join(filter(None, (row.cause, "upstream's" if row.upstream else "")))
+        cells = (code(row.id), code(cause, 80), code(row.card or "", 80), code(row.message, 200))
         lines.append(f"| {' | '.join(cells)} |")
     if len(rows) > MAX_ROWS:
         lines += ["", f"{len(rows) - MAX_ROWS:,} more in the run's report"]

@@ -216,6 +216,7 @@ def test_the_environment_says_where_and_with_which_token(api: GitHubApi, tmp_pat
     kept = tmp_path / "token"
     kept.write_text(f"{TOKEN}\n")
     assert connect({"GITHUB_API_URL": api.url}, token_file=kept).login() == "github-actions[bot]"
+    assert connect(there | {"SPYRE_CI_GITHUB_LOGIN": "my-app[bot]"}).login() == "my-app[bot]"
     assert find_token({"GITHUB_TOKEN": "a", "SPYRE_CI_GITHUB_TOKEN": "b"}) == "b"
 
 
