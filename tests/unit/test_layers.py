@@ -45,6 +45,8 @@ ACROSS = {
     ("ci.package", "ci.runner.source"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
+    # What decides which tests there are decides whether two plans are the same.
+    ("ci.pipeline", "ci.runner.collect_cache"),
     # Names of files and labels command neither a CI nor a terminal, and are no markup.
     ("ci.pipeline", "ci.live.github"),
     ("ci.pipeline", "ci.report.summary"),

@@ -18,6 +18,7 @@ _SHEBANG = re.compile(rb"#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(\S+)")
 _SHELLS = {b"sh", b"bash", b"dash", b"ksh", b"ash"}
 _CONTAINERFILE = re.compile(r"(Containerfile|Dockerfile)([._-].*)?|.+\.([Cc]ontainerfile|[Dd]ockerfile)")
 _BESIDE = {".dockerignore", ".containerignore", ".md", ".rst", ".txt", ".py", ".sh", ".json", ".yml", ".yaml"}
+_GROOVY = {".groovy", ".gvy", ".gy", ".gsh"}
 _YAML = {".yml", ".yaml"}
 
 
@@ -50,6 +51,13 @@ def is_containerfile(file: File, globs: tuple[str, ...] = ()) -> bool:
     if any(fnmatchcase(file.path, glob) for glob in globs):
         return True
     return _CONTAINERFILE.fullmatch(file.name) is not None and file.suffix not in _BESIDE | _TEMPLATES
+
+
+def is_groovy(file: File) -> bool:
+    """Groovy: Jenkinsfiles, steps of a shared library, jobs."""
+    return file.suffix in _GROOVY or (
+        file.name.partition(".")[0] == "Jenkinsfile" and file.suffix not in _BESIDE | _TEMPLATES
+    )
 
 
 def is_workflow(file: File) -> bool:

@@ -133,6 +133,17 @@ LINTERS = (
         looks_at=lambda file, _: kinds.is_shell(file),
     ),
     Linter(
+        name="npm-groovy-lint",
+        tool="npm-groovy-lint",
+        # Its server would outlive the command; without --parse a mistake in the syntax goes unseen.
+        check=("--noserver", "--parse", "--failon=none", "--output=json"),
+        parse=parsers.npm_groovy_lint,
+        # Without a project's own rules every second line breaks one.
+        looks_at=lambda file, own: kinds.is_groovy(file) and own.groovy,
+        codes=frozenset({0}),
+        optional=True,
+    ),
+    Linter(
         name="hadolint",
         tool="hadolint",
         check=("--format=json", "--no-color"),

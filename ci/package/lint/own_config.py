@@ -19,6 +19,9 @@ RUFF, CODESPELL = DEFAULTS / "ruff.toml", DEFAULTS / "codespell.cfg"
 PYPROJECT = "pyproject.toml"
 _RUFF_FILES = {"ruff.toml", ".ruff.toml"}
 _CLANG_FILES = {".clang-format", "_clang-format"}
+_GROOVY_FILES = {".groovylintrc.json", ".groovylintrc.yml", ".groovylintrc.yaml"}
+# A program, which looking at a project must not run.
+_GROOVY_PROGRAMS = {".groovylintrc.js", ".groovylintrc.cjs"}
 _CODESPELL_FILES = ("setup.cfg", ".codespellrc")
 # In Python's option parser a beginning names an option, too.
 _WRITES = ("write-changes", "interactive")
@@ -59,6 +62,7 @@ class OwnConfig:
     Attributes:
         ruff: folders whose files ruff has a configuration for; "" is the project's.
         clang_format: the same of clang-format.
+        groovy: whether the project's folder has rules of npm-groovy-lint, and they are no program.
         spelling: codespell's.
         python: the oldest Python the project supports, such as py311; empty where it does not say.
         containerfiles: globs of the settings.
@@ -66,6 +70,7 @@ class OwnConfig:
 
     ruff: frozenset[str] = frozenset()
     clang_format: frozenset[str] = frozenset()
+    groovy: bool = False
     spelling: Spelling = Spelling(own=False)
     python: str = ""
     containerfiles: tuple[str, ...] = ()
@@ -111,6 +116,7 @@ def own_config(
     return OwnConfig(
         ruff=frozenset(ruff),
         clang_format=frozenset(clang),
+        groovy=_has_groovy_rules({one.path for one in files}),
         spelling=_spelling(root),
         python=_oldest_python(root.get(PYPROJECT, b"")),
         containerfiles=tuple(containerfiles),
@@ -131,6 +137,10 @@ def read_above(folder: Path) -> list[dict[str, bytes]]:
 def _at_root(files: Sequence[File]) -> list[str]:
     wanted = {PYPROJECT, *_CODESPELL_FILES}
     return [one.path for one in files if one.path in wanted]
+
+
+def _has_groovy_rules(paths: set[str]) -> bool:
+    return bool(paths & _GROOVY_FILES) and not paths & _GROOVY_PROGRAMS
 
 
 def _folder(file: File) -> str:

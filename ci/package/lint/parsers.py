@@ -175,3 +175,18 @@ def actionlint(stdout: bytes, _: bytes) -> list[Finding]:
         )
         for one in json.loads(stdout) or []
     ]
+
+
+def npm_groovy_lint(stdout: bytes, _: bytes) -> list[Finding]:
+    """What its `--output=json` prints; a file that is no Groovy is a finding, too."""
+    return [
+        Finding(
+            path=path,
+            line=max(int(one["line"]), 0),
+            linter="npm-groovy-lint",
+            rule=one["rule"],
+            message=" ".join(one["msg"].split()),
+        )
+        for path, looked in json.loads(stdout)["files"].items()
+        for one in looked["errors"]
+    ]

@@ -91,3 +91,18 @@ def test_a_suffix_is_of_the_name_alone(path: str, suffix: str) -> None:
 )
 def test_a_name_that_no_line_can_hold_is_odd(path: str, odd: bool) -> None:
     assert file(path).is_odd is odd
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("jenkins/Jenkinsfile", True),
+        ("jenkins/Jenkinsfile.pr", True),
+        ("jenkins/vars/step.groovy", True),
+        ("jenkins/vars/step.txt", False),
+        ("Jenkinsfile.md", False),
+        ("Jenkinsfile.j2", False),
+    ],
+)
+def test_groovy_is_known_by_name(path: str, is_one: bool) -> None:
+    assert kinds.is_groovy(file(path)) is is_one

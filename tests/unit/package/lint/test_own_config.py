@@ -121,3 +121,23 @@ def test_a_configuration_that_would_write_is_refused(key: str) -> None:
 def test_our_rules_for_ruff_are_toml_with_sorting_and_likely_bugs() -> None:
     rules = tomllib.loads(RUFF.read_text(encoding="utf-8"))
     assert {"B", "E", "F", "I"} <= set(rules["lint"]["select"])
+
+
+@pytest.mark.parametrize(
+    ("files", "looks"),
+    [
+        ({".groovylintrc.json"}, True),
+        ({".groovylintrc.yml"}, True),
+        ({"tests/.groovylintrc.json"}, False),
+        (set(), False),
+        # A program of the project would be run by looking at it.
+        ({".groovylintrc.js"}, False),
+        ({".groovylintrc.json", ".groovylintrc.cjs"}, False),
+    ],
+)
+def test_groovy_is_looked_at_where_the_project_has_rules_that_are_no_program(
+    files: set[str], looks: bool
+) -> None:
+    linter = next(one for one in LINTERS if one.name == "npm-groovy-lint")
+    own = config(dict.fromkeys(files, b""))
+    assert linter.looks_at(File(path="jenkins/Jenkinsfile.pr"), own) == looks

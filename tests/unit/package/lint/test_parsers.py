@@ -165,9 +165,35 @@ def test_actionlint() -> None:
     assert parsed(parsers.actionlint, b"null") == []
 
 
+def test_npm_groovy_lint_tells_rules_that_are_broken_and_what_is_no_groovy() -> None:
+    said = {
+        "files": {
+            "/w/p/jenkins/Jenkinsfile.pr": {
+                "errors": [
+                    {
+                        "id": 0,
+                        "line": 3,
+                        "rule": "NoDef",
+                        "severity": "info",
+                        "msg": "def should not be used",
+                    },
+                    {"id": 1, "line": "9", "rule": "NglParseError", "msg": "Unexpected input: '{'\n  ^\n"},
+                    {"id": 2, "line": -1, "rule": "FileEndsWithoutNewline", "msg": "no newline"},
+                ]
+            },
+            "/w/p/good.groovy": {"errors": []},
+        }
+    }
+    rule, syntax, whole = parsed(parsers.npm_groovy_lint, said)
+    assert (rule.path, rule.line, rule.rule) == ("/w/p/jenkins/Jenkinsfile.pr", 3, "NoDef")
+    assert (syntax.line, syntax.message) == (9, "Unexpected input: '{' ^")
+    assert whole.line == 0
+
+
 @pytest.mark.parametrize(
     "parser",
     [
+        parsers.npm_groovy_lint,
         parsers.ruff("ruff"),
         parsers.shellcheck,
         parsers.hadolint,

@@ -1,0 +1,37 @@
+/** Runs one nox session of the toolkit; see spyreNox.txt. */
+String call(Map given) {
+    Map told = spyreArguments('spyreNox', [
+        session: null, arguments: [], environment: [:], secrets: [:], image: '', returnStdout: false,
+    ], given)
+    List<String> words = told.arguments*.toString()
+    if (words.any { word -> !word || word.contains('\n') }) {
+        error("spyreNox: an argument of ${told.session} is empty or has more than one line")
+    }
+    List<String> variables = told.environment.collect { name, value -> "${name}=${value}" }
+    variables += ["SPYRE_NOX_SESSION=${told.session}", "SPYRE_NOX_ARGUMENTS=${words.join('\n')}"]
+    List secrets = told.secrets.collect { name, id -> string(credentialsId: id, variable: name) }
+    Closure inToolkit = {
+        withEnv(variables) {
+            dir('toolkit') {
+                // A word a line: nothing of an argument is looked at by the shell.
+                sh(label: "nox -s ${told.session}", returnStdout: told.returnStdout, script: '''
+                    command -v nox > /dev/null || {
+                        python3 -m venv ../.tools
+                        ../.tools/bin/pip install --quiet nox
+                        PATH="$PWD/../.tools/bin:$PATH"
+                    }
+                    set -f
+                    IFS=$(printf '\\nx')
+                    IFS=${IFS%x}
+                    exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'''.stripIndent())
+            }
+        }
+    }
+    Closure run = { secrets ? withCredentials(secrets, inToolkit) : inToolkit() }
+    if (told.image) {
+        // Such an image brings nox and what the session needs, and its own PyTorch is what is tested.
+        variables += ['NOX_DEFAULT_VENV_BACKEND=none', "SPYRE_CI_IMAGE=${told.image}"]
+        return docker.image(told.image).inside("--entrypoint='' ${env.SPYRE_DOCKER_ARGUMENTS ?: ''}", run)
+    }
+    return run()
+}

@@ -1,0 +1,24 @@
+/** Checks out the toolkit and a project, once for the whole build; see spyreSources.txt. */
+void call(Map given) {
+    Map told = spyreArguments('spyreSources', [
+        label: null, minutes: 30, url: '', refspec: '', commit: '', base: '', credentials: '',
+    ], given)
+    spyreNode(label: told.label, minutes: told.minutes, sources: []) {
+        dir('toolkit') {
+            checkout(scm)
+        }
+        stash(name: 'toolkit', includes: 'toolkit/**', useDefaultExcludes: false)
+        dir('project') {
+            if (told.url) {
+                Map remote = [url: told.url, refspec: told.refspec]
+                checkout(scmGit(
+                    branches: [[name: told.commit]],
+                    userRemoteConfigs: [remote + (told.credentials ? [credentialsId: told.credentials] : [:])],
+                    extensions: told.base ? [
+                        [$class: 'PreBuildMerge', options: [mergeRemote: 'origin', mergeTarget: told.base]],
+                    ] : []))
+            }
+        }
+        stash(name: 'project', includes: 'project/**', useDefaultExcludes: false, allowEmpty: !told.url)
+    }
+}

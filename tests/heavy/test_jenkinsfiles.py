@@ -1,0 +1,253 @@
+"""Jenkinsfiles under the recording DSL, with a stand-in of nox: what happens, in which order, whatever goes wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jenkins_dsl import CREDENTIALS, URL, Recorded, run_scenarios
+from tests.jenkins_world import NO_TESTS, World, make_world
+
+pytestmark = pytest.mark.xdist_group("jenkins")
+
+LEG = {"session": "shards", "branch": "leg-000"}
+Builds = dict[str, Recorded]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("jenkins"))
+
+
+@pytest.fixture(scope="module")
+def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
+    """All builds, in one JVM."""
+    no_tests = world.pull_request("no tests")
+    no_tests.environ = {**world.environ, "STAND_IN_PLAN": NO_TESTS}
+    scenarios = [
+        world.pull_request("green"),
+        world.pull_request("red leg", LEG | {"kind": "fail_after"}),
+        world.pull_request("red image", {"session": "image", "kind": "fail"}),
+        world.pull_request("stopped", LEG | {"kind": "abort"}),
+        world.pull_request("lost once", LEG | {"kind": "lose"}),
+        world.pull_request("lost twice", LEG | {"kind": "lose", "times": 2}),
+        world.pull_request("leg too long", LEG | {"kind": "hang"}),
+        world.pull_request("archive away", {"step": "archiveArtifacts", "branch": "device", "kind": "fail"}),
+        world.pull_request("project away", {"step": "checkout", "session": "git", "kind": "fail"}),
+        world.pull_request("toolkit away", {"step": "checkout", "session": "scm", "kind": "fail"}),
+        world.pull_request("red report", {"session": "report", "kind": "fail_after"}),
+        world.pull_request("shell", COMPONENT="a b*;$(touch owned)`touch owned`'\"", NOTIFY=""),
+        no_tests,
+        world.nightly("night", HUD="https://hud.example"),
+        world.release("release"),
+        world.release("release with a red leg", LEG | {"kind": "fail_after"}),
+        world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
+        world.release("release of no tag", VERSION="9.9.9"),
+        world.scenario(
+            "poll", "Jenkinsfile.poller", {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
+        ),
+    ]
+    return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
+
+
+def test_a_green_build_runs_every_session_and_says_so(builds: Builds) -> None:
+    green = builds["green"]
+    assert green.result == "SUCCESS"
+    assert green.sessions() == [
+        "pipeline status", "image build", "image test", "image tree", "plan --for", "shards --run-dir",
+        "shards --run-dir", "report --run-dir", "pipeline status",
+    ]  # fmt: skip
+
+
+def words_of(build: Recorded, session: str, number: int = 0) -> list[str]:
+    words: list[str] = build.of("sh", session=session)[number]["words"]
+    return words
+
+
+def status_of(build: Recorded) -> str:
+    words = words_of(build, "pipeline", -1)
+    return words[words.index("--state") + 1]
+
+
+def test_the_change_is_merged_into_its_branch_and_its_head_gets_the_status(
+    builds: Builds, world: World
+) -> None:
+    green = builds["green"]
+    (checkout,) = green.of("checkout", scm="git")
+    assert checkout["merged"] == "refs/remotes/origin/main"
+    words = words_of(green, "pipeline")
+    assert words == [
+        "status", "--repository", "example/demo", "--sha", world.head, "--context", "spyre-ci/jenkins",
+        "--state", "pending", "--description", "running", "--url", URL,
+    ]  # fmt: skip
+    assert status_of(green) == "success"
+    assert "demo=../project" in words_of(green, "image")
+
+
+def test_cards_are_locked_by_number_and_a_leg_without_cards_locks_none(builds: Builds) -> None:
+    locks = builds["green"].of("lock")
+    assert [(one["branch"], one["quantity"]) for one in locks] == [("device", 1), ("leg-000", 1)]
+    # By the agent's name: a lock of one host's cards is none of another's.
+    assert [one["label"].rpartition("-agent-")[0] for one in locks] == ["spyre-cards", "spyre-cards"]
+
+
+def test_every_line_has_a_time_out_and_a_leg_the_one_of_its_plan(builds: Builds) -> None:
+    for build in builds.values():
+        minutes = {one["branch"]: one["time"] for one in build.of("timeout", unit="MINUTES")}
+        assert all(one["branch"] in minutes for one in build.of("sh"))
+    assert {one["time"] for one in builds["green"].of("timeout", branch="leg-001")} == {32}
+
+
+ENDS: dict[str, tuple[str, str]] = {
+    "green": ("SUCCESS", "success"),
+    "red leg": ("FAILURE", "failure"),
+    "red image": ("FAILURE", "failure"),
+    "stopped": ("ABORTED", "error"),
+    "lost once": ("SUCCESS", "success"),
+    "lost twice": ("FAILURE", "failure"),
+    "leg too long": ("ABORTED", "error"),
+    "archive away": ("FAILURE", "failure"),
+    "project away": ("FAILURE", "failure"),
+    "red report": ("FAILURE", "failure"),
+    "no tests": ("SUCCESS", "success"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_however_a_build_ends_there_is_one_status_and_then_one_notification(
+    builds: Builds, name: str
+) -> None:
+    build, (result, state) = builds[name], ENDS[name]
+    assert (build.result, status_of(build)) == (result, state)
+    assert build.position("sh", session="pipeline") < build.position("mail")
+    (mail,) = build.of("mail")
+    assert mail["subject"] == f"spyre/pr #5: {result}"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ENDS if name not in {"red image", "project away", "no tests"}]
+)
+def test_however_the_legs_end_there_is_a_report_with_what_they_left(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert len(build.of("sh", session="report")) == 1
+    order = [
+        build.position("unlock", branch="leg-000"), build.position("sh", session="report"),
+        build.position("junit", branch="pytorch"), build.position("archiveArtifacts", branch="pytorch"),
+        build.position("sh", session="pipeline"), build.position("mail"),
+    ]  # fmt: skip
+    assert order == sorted(order)
+    assert "toolkit/runs/ci/summary.md" in build.archived()
+    assert ("toolkit/runs/ci/journal/1-2-1.jsonl" in build.archived()) == (name != "stopped")
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_every_lock_is_freed_after_what_was_done_under_it_is_archived(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert len(build.of("lock")) == len(build.of("unlock"))
+    if build.of("lock", branch="device"):
+        freed = build.position("unlock", branch="device")
+        assert build.position("junit", branch="device") < freed
+
+
+def test_an_agent_that_is_lost_is_replaced_once(builds: Builds) -> None:
+    once, twice = builds["lost once"], builds["lost twice"]
+    assert [one["attempt"] for one in once.of("retry")] == [2]
+    assert [one["attempt"] for one in twice.of("retry")] == [2]
+    agents = [one["agent"] for one in once.of("node", branch="leg-000", state="begin")]
+    assert len(set(agents)) == 2
+    # What the leg would have left is not there, and everybody else's is.
+    assert "toolkit/runs/ci/journal/0-1.jsonl" not in twice.archived()
+    assert [one["message"] for one in twice.of("caught")] == ["leg-000 left no journal"]
+
+
+def test_a_failure_is_not_tried_again(builds: Builds) -> None:
+    assert builds["red leg"].of("retry") == []
+    assert builds["stopped"].of("retry") == []
+
+
+def test_a_leg_that_failed_keeps_its_journal_and_the_other_leg_runs(builds: Builds) -> None:
+    red = builds["red leg"]
+    assert {"toolkit/runs/ci/journal/0-1.jsonl", "toolkit/runs/ci/journal/1-2-1.jsonl"} <= red.archived()
+    assert red.of("branch", name="leg-001", state="end")[0]["trouble"] is None
+
+
+def test_without_the_toolkit_only_the_notification_is_left(builds: Builds) -> None:
+    build = builds["toolkit away"]
+    assert build.result == "FAILURE"
+    assert build.of("sh") == []
+    assert len(build.of("mail")) == 1
+
+
+def test_what_comes_from_outside_reaches_nox_as_one_word(builds: Builds) -> None:
+    build = builds["shell"]
+    assert build.result == "SUCCESS"
+    assert "a b*;$(touch owned)`touch owned`'\"=../project" in words_of(build, "image")
+    assert list(build.folder.rglob("owned")) == []
+    assert build.of("mail") == []
+    for event in build.of("sh"):
+        assert "touch" not in event["script"]
+
+
+def test_a_stage_without_tests_runs_no_leg_and_reports_nothing(builds: Builds) -> None:
+    build = builds["no tests"]
+    assert build.of("branch") == build.of("sh", session="report") == []
+
+
+def test_a_night_is_of_its_variant_and_reports_with_a_token(builds: Builds) -> None:
+    night = builds["night"]
+    assert night.result == "SUCCESS"
+    assert words_of(night, "image")[:3] == ["build", "--variant", "main"]
+    assert "nightly-main" in words_of(night, "image")
+    assert night.of("withCredentials")[0]["ids"] == ["spyre-ci-hud"]
+    assert night.of("checkout", scm="git") == []
+
+
+def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> None:
+    build = builds["release"]
+    assert build.result == "SUCCESS"
+    assert build.sessions()[-3:] == ["release ../project", "image build", "publish ../project"]
+    assert words_of(build, "image", -1)[-2:] == ["--version", "1.2.3"]
+    words = words_of(build, "release")
+    assert words[words.index("--image") + 1] == "registry.example/runtime:1@sha256:0123"
+
+
+@pytest.mark.parametrize("name", ["release with a red leg", "release with a shut gate", "release of no tag"])
+def test_a_release_that_is_red_anywhere_publishes_nothing(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert build.result == "FAILURE"
+    assert "publish ../project" not in build.sessions()
+    assert not any("--version" in one["words"] for one in build.of("sh", session="image"))
+    assert len(build.of("mail")) == 1
+
+
+def test_the_poller_keeps_its_state_outside_of_the_workspace(builds: Builds) -> None:
+    assert words_of(builds["poll"], "webhooks") == ["poll", "--state", "/s/polls.json"]
+    assert builds["poll"].of("mail") == []
+
+
+def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:
+    secrets = [secret for name, secret in CREDENTIALS.items() if name != "spyre-ci-jenkins-user"]
+    for build in builds.values():
+        texts = [(build.folder / "record.jsonl").read_text(encoding="utf-8")]
+        texts += [path.read_text(encoding="utf-8") for path in Path(build.folder).rglob("*.sh")]
+        assert not any(secret in text for secret in secrets for text in texts)
+
+
+def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
+    lines: set[str] = {one["script"] for build in builds.values() for one in build.of("sh")}
+    (only,) = lines
+    assert only.strip().splitlines()[-1] == 'exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'
+
+
+def sessions_of_noxfile() -> set[str]:
+    import re  # noqa: PLC0415
+
+    text = (Path(__file__).parents[2] / "noxfile.py").read_text(encoding="utf-8")
+    return set(re.findall(r"@nox\.session[^\n]*\ndef (\w+)", text))
+
+
+def test_every_session_is_one_of_the_noxfile(builds: Builds) -> None:
+    called: set[Any] = {one["session"] for build in builds.values() for one in build.of("sh")}
+    assert called - sessions_of_noxfile() == set()

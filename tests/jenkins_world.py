@@ -1,0 +1,143 @@
+"""What a build of the recording DSL works on: a toolkit, a project with a pull request, and a stand-in of nox."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.jenkins_dsl import Scenario
+
+# Answers as the sessions do, with the files they leave; every call is a line of the log.
+NOX = r"""#!/bin/bash
+shift
+session=$1
+shift 2
+echo "$session $*" >> "$STAND_IN_LOG"
+case "$session $1" in
+  "image build") mkdir -p ../results/demo/build/junit
+    echo '<testsuite><testcase name="a"/></testsuite>' > ../results/demo/build/junit/unit.xml
+    echo '{"image": "registry.example/runtime:1", "digest": "sha256:0123", "found": false}' ;;
+  "image tree") mkdir -p ../pytorch/test && echo pass > ../pytorch/test/test_a.py ;;
+  "image test") mkdir -p ../results/demo/device/junit
+    echo '<testsuite><testcase name="b"/></testsuite>' > ../results/demo/device/junit/device.xml ;;
+  "plan --for") mkdir -p runs/ci && echo '{}' > runs/ci/plan.json && echo "$STAND_IN_PLAN" > runs/plan.json ;;
+  "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl" ;;
+  "report --run-dir") mkdir -p runs/ci/junit && ls runs/ci/journal > runs/ci/summary.md
+    echo '<testsuite><testcase><failure/></testcase></testsuite>' > runs/ci/junit/0.xml ;;
+  "package ../project") mkdir -p ../project/dist ../project/.spyre-ci/records
+    echo 1 > ../project/dist/demo-1.whl && echo '{}' > ../project/.spyre-ci/records/verify.json ;;
+  "release ../project") test -f ../project/dist/demo-1.whl && test -f runs/ci/summary.md ;;
+  "publish ../project") test -f ../project/dist/demo-1.whl ;;
+esac
+"""
+PLAN = (
+    '{"schema": "spyre-ci/outputs/1", "tests": 3, "matrix": {'
+    '"leg-000": {"shards": "0", "cards": 1, "label": "linux && spyre_pf_x1", "timeout_minutes": 31},'
+    '"leg-001": {"shards": "1-2", "cards": 0, "label": "linux && spyre_pf_x0", "timeout_minutes": 32}}}'
+)
+NO_TESTS = '{"schema": "spyre-ci/outputs/1", "tests": 0, "matrix": {}}'
+GIT_ENVIRON = {
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com",
+    "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
+}  # fmt: skip
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words],
+        check=True, capture_output=True, text=True, timeout=60, env={**os.environ, **GIT_ENVIRON},
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def repository(folder: Path, **files: str) -> Path:
+    """A repository with a commit on main."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit(folder, "first", **files)
+    return folder
+
+
+def commit(folder: Path, message: str, **files: str) -> str:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Where builds happen."""
+
+    folder: Path
+    toolkit: Path
+    project: Path
+    head: str
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            **GIT_ENVIRON,
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(self.folder),
+            "STAND_IN_LOG": str(self.folder / "nox.log"),
+            "STAND_IN_PLAN": PLAN,
+        }
+
+    def pull_request(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
+        """A build of the pull request, with the parameters that its job has."""
+        params = {
+            "PULL_REQUEST": "7", "HEAD_SHA": self.head, "BRANCH": "main", "IDEMPOTENCY_KEY": "",
+            "COMPONENT": "demo", "REPOSITORY": "example/demo", "CLONE_URL": str(self.project),
+            "CLONE_CREDENTIALS": "", "API": "https://api.example", "CONTEXT": "spyre-ci/jenkins", "STAGE": "",
+            "BUILDER": "builder", "DEVICE": "device", "NOTIFY": "people@example.com",
+        }  # fmt: skip
+        return self.scenario(name, "Jenkinsfile.pr", params | changes, faults)
+
+    def nightly(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
+        params = {
+            "VARIANT": "main", "STAGE": "", "HUD": "", "BUILDER": "builder", "DEVICE": "device",
+            "NOTIFY": "people@example.com",
+        }  # fmt: skip
+        return self.scenario(name, "Jenkinsfile.nightly", params | changes, faults)
+
+    def release(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
+        params = {
+            "VERSION": "1.2.3", "COMPONENT": "demo", "CLONE_URL": str(self.project), "CLONE_CREDENTIALS": "",
+            "UPSTREAM": "quay.example/runtime", "INDEX": "pypi", "STAGE": "", "BUILDER": "builder",
+            "DEVICE": "device", "NOTIFY": "people@example.com",
+        }  # fmt: skip
+        return self.scenario(name, "Jenkinsfile.release", params | changes, faults)
+
+    def scenario(
+        self, name: str, jenkinsfile: str, params: dict[str, str], faults: tuple[dict[str, Any], ...] = ()
+    ) -> Scenario:
+        return Scenario(
+            name=name,
+            jenkinsfile=jenkinsfile,
+            params=params,
+            scm=self.toolkit,
+            environ=self.environ,
+            faults=[{"times": 1, **one} for one in faults],
+        )
+
+
+def make_world(folder: Path) -> World:
+    """A toolkit that is only a commit, and a project whose pull request 7 is behind its main; v1.2.3 is tagged."""
+    toolkit = repository(folder / "toolkit-repository", **{"noxfile.py": "\n"})
+    project = repository(folder / "project-repository", **{"a.txt": "a\n"})
+    git(project, "switch", "--quiet", "--create", "change")
+    head = commit(project, "change", **{"b.txt": "b\n"})
+    git(project, "update-ref", "refs/pull/7/head", head)
+    git(project, "switch", "--quiet", "main")
+    commit(project, "meanwhile", **{"c.txt": "c\n"})
+    git(project, "tag", "v1.2.3")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "nox").write_text(NOX, encoding="utf-8")
+    (folder / "bin" / "nox").chmod(0o755)
+    return World(folder=folder, toolkit=toolkit, project=project, head=head)
