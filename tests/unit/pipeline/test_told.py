@@ -82,7 +82,7 @@ def test_a_row_of_another_kind_is_refused_with_its_line(tmp_path: Path, row: Map
 )
 def test_a_summary_of_another_kind_is_refused(tmp_path: Path, changed: Mapping[str, Any]) -> None:
     with pytest.raises(BadFileError, match="not what it has to be"):
-        read_told(write(tmp_path, SUMMARY | changed, ROW))
+        read_told(write(tmp_path, {**SUMMARY, **changed}, ROW))
 
 
 def test_other_schemas_are_refused(tmp_path: Path) -> None:
