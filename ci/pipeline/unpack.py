@@ -136,9 +136,10 @@ def bounded_lines(path: Path, *, most_bytes: int, most_line: int = CHUNK) -> Ite
         with path.open("rb") as stream:
             while not unpacker.eof:
                 packed = unpacker.unconsumed_tail or stream.read(CHUNK)
-                if not packed:
-                    raise BadFileError("is cut short", where=path, remedy=_REMEDY)
                 data = unpacker.decompress(packed, CHUNK)
+                # What is all read may have more to give still.
+                if not packed and not data:
+                    raise BadFileError("is cut short", where=path, remedy=_REMEDY)
                 size += len(data)
                 *whole, pending = (pending + data).split(b"\n")
                 if size > most_bytes or len(pending) > most_line:

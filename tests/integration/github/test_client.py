@@ -196,12 +196,28 @@ def test_an_artifact_comes_from_its_store_which_sees_no_token(api: GitHubApi, tm
     path = in_repository("o/r", "actions", "artifacts", 5, "zip")
     assert client(api).download(path, tmp_path / "a.zip", most_bytes=10_000) == len(data)
     assert (tmp_path / "a.zip").read_bytes() == data
-    with pytest.raises(GitHubAwayError, match="more than 10 bytes"):
+    with pytest.raises(GitHubRefusedError, match="more than 10 bytes"):
         client(api).download(path, tmp_path / "b.zip", most_bytes=10)
     assert not (tmp_path / "b.zip").exists()
     repository.artifacts[5]["expired"] = True
     with pytest.raises(GitHubMissingError, match="410"):
         client(api).download(path, tmp_path / "c.zip", most_bytes=10_000)
+
+
+def test_a_download_that_breaks_off_is_tried_again_and_not_for_ever(api: GitHubApi, tmp_path: Path) -> None:
+    repository = api.repositories["o/r"]
+    repository.artifacts[5] = artifact(5, "report", run=1)
+    repository.blobs[5] = b"x" * 1_000
+    path = in_repository("o/r", "actions", "artifacts", 5, "zip")
+    waited = Waited()
+    api.fail("cut", path="_store")
+    api.fail("status", path="_store", status=503)
+    assert client(api, waited).download(path, tmp_path / "a.zip", most_bytes=10_000) == 1_000
+    assert waited.waits == [1, 2]
+    api.fail("cut", path="_store", times=1_000)
+    with pytest.raises(GitHubAwayError, match="did not come whole"):
+        client(api).download(path, tmp_path / "b.zip", most_bytes=10_000)
+    assert not (tmp_path / "b.zip").exists()
 
 
 def test_github_enterprise_has_its_api_under_a_path() -> None:
