@@ -257,7 +257,8 @@ class Client:
             status, headers, text = self._github.requester.requestJson(
                 method, path, input=body, headers=known
             )
-        except (requests.RequestException, OSError, RuntimeError) as error:
+        except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
+            # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
             said = without_secrets(str(error)).replace(self._token, "***")
             return None, _NoAnswerError(f"{what}: {said}"[:500], taken=not _never_connected(error))
         told = {name.lower(): str(value) for name, value in headers.items()}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ci.pipeline.runs import Run
 
 NAME = "spyre-ci"
+_NEWER = "the comment tells of a later run, so it stays"
 
 
 def comment(  # noqa: PLR0917  # typer makes options of them
@@ -76,9 +77,6 @@ def comment(  # noqa: PLR0917  # typer makes options of them
     for number in numbers:
         done = keep(client, where, number, made) if client is not None else "unchanged"
         say(f"{where}#{number}: the comment is {done}" if done != "newer" else f"{where}#{number}: {_NEWER}")
-
-
-_NEWER = "the comment tells of a later run, so it stays"
 
 
 def _of_folders(

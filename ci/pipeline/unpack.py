@@ -18,7 +18,7 @@ from ci.errors import BadFileError
 from test_selection.files import atomic_writer
 
 MAX_ENTRIES = 20_000
-MAX_ALL = 4 << 30
+MAX_ALL = 1 << 30
 CHUNK = 1 << 20
 _REMEDY = "nothing of it is used; look at the run that made it"
 
