@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec import Raw
 
 from ci.pipeline.comment_text import MAX_BYTES, Comment, Job, Part, marked, marker, render, slug
 from ci.pipeline.told import Row, Told, Uncollected, Who
@@ -51,7 +52,7 @@ def everything() -> Comment:
             message="SIGSEGV",
         ),
         Row(id="a.py::A::test_new", verdict=Verdict.FAILED, upstream=True),
-        Row(id="a.py::A::test_known", verdict=Verdict.FAILED, quarantine={"issue": "#1"}),
+        Row(id="a.py::A::test_known", verdict=Verdict.FAILED, quarantine=Raw(b"{}")),
         Row(id="a.py::A::test_flaky", verdict=Verdict.FLAKY, attempts=2, message="try 1 failed: 1 != 2"),
         Row(id="a.py::A::test_card", verdict=Verdict.HARDWARE, card="0000:17:00.0", message="card reset"),
         Row(id="a.py::A::test_lost", verdict=Verdict.INFRASTRUCTURE, message="pod evicted"),

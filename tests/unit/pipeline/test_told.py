@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
 from collections.abc import Mapping
@@ -118,6 +119,22 @@ def test_nesting_without_end_is_refused_and_no_bug(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(deep)
     with pytest.raises(BadFileError):
         read_told(tmp_path)
+
+
+def test_a_mark_that_is_nothing_forgives_nothing(tmp_path: Path) -> None:
+    told = read_told(write(tmp_path, SUMMARY, ROW | {"verdict": "failed", "quarantine": None}))
+    assert not told.green
+
+
+@given(summary=st.binary(max_size=200), results=st.binary(max_size=200), packs=st.booleans())
+def test_whatever_the_files_hold_is_a_user_s_error_and_no_bug(
+    tmp_path_factory: pytest.TempPathFactory, summary: bytes, results: bytes, packs: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "summary.json").write_bytes(json.dumps(SUMMARY).encode() if packs else summary)
+    (folder / "results.jsonl.gz").write_bytes(gzip.compress(results) if packs else results)
+    with pytest.raises(BadFileError):
+        read_told(folder)
 
 
 def test_missing_files_are_told(tmp_path: Path) -> None:
