@@ -269,6 +269,24 @@ def test_names_of_artifacts_can_be_given(api: GitHubApi, tmp_path: Path, event: 
     assert "**`tests-of-mine`**" in bodies(api)[0]
 
 
+def test_of_another_ci_s_run_nobody_is_told_to_ask_github_for_it_again(
+    api: GitHubApi, job: Path, spyre: Spyre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    for name, value in {
+        "JENKINS_URL": "https://ci",
+        "BUILD_NUMBER": "12",
+        "BUILD_URL": "https://ci/j/12/",
+    }.items():
+        monkeypatch.setenv(name, value)
+    report_folder(job / "runs" / "ci", NOW)
+    assert spyre("comment", "ci", "--pull-request", "7", "--name", "jenkins/pr") == 0
+    (body,) = bodies(api)
+    assert "[run 12](https://ci/j/12/)" in body
+    assert "start the run again from its page" in body
+    assert "rerun" not in body
+
+
 def test_a_dry_run_prints_the_text_and_asks_nobody(
     api: GitHubApi, job: Path, spyre: Spyre, capsys: pytest.CaptureFixture[str]
 ) -> None:
