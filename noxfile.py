@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def plan(session: nox.Session) -> None:
     """Collect, select and plan without a card, and deal the shards to a CI's jobs."""
     install(session, "-e", ".[torch]")
     spyre_ci(session, "pipeline", "plan", *session.posargs)
+
+
+@nox.session(default=False)
+def begin(session: nox.Session) -> None:
+    """Tell PyTorch's relay that the run it asked for begins: `-- runs/ci`."""
+    install(session, "-e", ".")
+    spyre_ci(session, "hud", "begin", *session.posargs)
 
 
 @nox.session(default=False)
@@ -198,7 +206,8 @@ def with_project(session: nox.Session) -> list[str]:
 def is_ours(folder: Path) -> bool:
     """Whether a folder is a checkout of this toolkit, be it this one or another."""
     file = folder / "pyproject.toml"
-    return file.is_file() and nox.project.load_toml(file).get("project", {}).get("name") == "spyre-ci"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    return re.search(r'^name *= *"spyre-ci"$', text, re.MULTILINE) is not None
 
 
 def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ()) -> None:

@@ -242,7 +242,7 @@ class Dispatch(Section):
         description="owner/name that `hud dispatch` asks to report; none: nobody",
     )
     workflow: str = Field(
-        default="report.yml", pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$", description="its workflow file"
+        default="hud-report.yml", pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$", description="its workflow file"
     )
     ref: str = Field(
         default="main",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -17,7 +18,10 @@ PullRequestLabel = Annotated[str, StringConstraints(pattern=r"^[^,\s][^,\r\n]*$"
 
 
 def _glob(text: str) -> str:
-    compile_glob(text)
+    try:
+        compile_glob(text)
+    except (re.error, RecursionError) as error:
+        raise ValueError(f"is no glob: {error}") from error
     return text
 
 

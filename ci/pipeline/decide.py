@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from ci.config.model import SettingsModel
@@ -52,7 +53,7 @@ def decide(
         event: what began the pipeline.
         change: what it touches.
         model: the settings.
-        never_docs: files that decide what runs, so that no glob makes documents of them.
+        never_docs: names of files that decide what runs, so that no glob makes documents of them.
 
     Raises:
         UsageError: a stage the roll-out does not have.
@@ -63,6 +64,8 @@ def decide(
     row = _row(model, tested)
     code = _code(change, model.pipeline.docs, never_docs)
     jobs = {"lint": Verdict(runs=True, why=ALWAYS), **dict.fromkeys(CODE_JOBS, code)}
+    if not model.package.tests.emulated:
+        jobs["emulated"] = Verdict(runs=False, why="package.tests.emulated does not ask for them")
     cards = _on_cards(event, model, asks=asked is not None)
     if asked is not None:
         wanted = Verdict(runs=True, why=f"a label asks for stage {asked}")
@@ -100,7 +103,9 @@ def _code(change: Touched, docs: Sequence[str], never_docs: Sequence[str]) -> Ve
         return Verdict(runs=True, why=f"what changed is not known: {change.why}")
     globs = [compile_glob(one) for one in docs]
     code = [
-        name for name in change.files if name in never_docs or not any(one.fullmatch(name) for one in globs)
+        name
+        for name in change.files
+        if PurePosixPath(name).name in never_docs or not any(one.fullmatch(name) for one in globs)
     ]
     if not code:
         return Verdict(runs=False, why=f"only documents change ({len(change.files):,})")

@@ -56,7 +56,7 @@ def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | 
     if event.name == "pull_request":
         return _base_of_request(folder, event, head, parents)
     if event.name not in {"merge_group", "push"}:
-        return "", f"a {event.name} is about everything"
+        return "", f"nothing to compare with ({event.name or 'no event'})"
     if not event.base:
         return "", "the event names no commit before it"
     if not _is_there(folder, event.base):
@@ -65,7 +65,8 @@ def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | 
 
 
 def _base_of_request(folder: Path, event: Event, head: str, parents: list[str]) -> tuple[str, str]:
-    if len(parents) == 2 and parents[1] == (event.head or parents[1]):  # noqa: PLR2004  # a merge has two
+    # GitHub merges the change into its base, Jenkins the base into the change: a head that is known tells.
+    if len(parents) == 2 and parents[1] == event.head:  # noqa: PLR2004  # a merge has two
         return parents[0], "compared with the base that it is merged into"
     base = event.base or (f"refs/remotes/origin/{event.branch}" if event.branch else "")
     return _fork_point(folder, base, head) if base else ("", "the event names no base")

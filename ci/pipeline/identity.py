@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import ci
 from ci.config.model import SettingsModel
-from ci.errors import CommandError
+from ci.errors import BadFileError, CommandError
 from ci.package.git import git
-from test_selection.files import write_json
+from ci.runner.collect_cache import VARIABLE_PREFIXES, VARIABLES, installed_packages
+from test_selection.files import read_json, write_json
+from test_selection.selection import Selection
 
 KIND = "plan-identity"
 FILE = "plan-identity.json"
-# What decides how a test runs; where a run waits, meets others and notes things does not.
-_DEVICE_AND_RUN = {
-    "run": {
-        "cards", "test_timeout_s", "timeout_factor", "timeout_floor_s", "setup_timeout_s", "retries",
-        "retry_budget", "control", "control_limit", "static", "preflight",
-    },
+PARTS = (
+    "tree", "image", "fingerprint", "selection", "torch", "back_end", "toolkit", "environment", "settings",
+)  # fmt: skip
+# Where a run waits, meets others and notes things changes no result; all else of these sections may.
+_OF_NO_MATTER = {
+    "share", "share_lease_s", "share_password_file", "leases", "lease_timeout_s", "grace_s", "quarantine",
 }  # fmt: skip
+# Settings have a part of their own, and so has the image; the faults of emulated cards are for tests.
+_OURS, _FAULTS = "SPYRE_CI_", "SPYRE_CI_CARD_FAULTS"
 
 
 def tree_of(folder: Path) -> str:
-    """The tree that is checked out; empty where that is no repository, or files differ from it."""
+    """The tree that is checked out; empty where that is no repository, or tracked files differ from it."""
     try:
         if git(folder, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=none"):
             return ""
@@ -34,19 +41,59 @@ def tree_of(folder: Path) -> str:
         return ""
 
 
-def parts_of(model: SettingsModel, **parts: str) -> dict[str, str]:
-    """The parts of an identity, that of the settings added; pure."""
-    settings: dict[str, Any] = {
-        "device": model.device.model_dump(mode="json"),
-        "run": model.run.model_dump(mode="json", include=_DEVICE_AND_RUN["run"]),
-        "labels": list(model.matrix.labels),
+def toolkit() -> str:
+    """Which spyre-ci this is: the tree of its checkout, or the version that was installed."""
+    folder = Path(ci.__file__).parent.parent
+    return tree_of(folder) if (folder / ".git").exists() else version("spyre-ci")
+
+
+def settings_part(model: SettingsModel) -> str:
+    """The settings that decide how tests run; pure."""
+    return _digest(
+        {
+            "device": model.device.model_dump(mode="json"),
+            "run": model.run.model_dump(mode="json", exclude=_OF_NO_MATTER),
+            "pytorch": model.pytorch.model_dump(mode="json"),
+            "labels": model.matrix.labels,
+        }
+    )
+
+
+def selection_part(selection: Selection) -> str:
+    """Which tests are selected, what is expected of them, and which files could not be collected; pure."""
+    return _digest(
+        {
+            "ids": sorted(selection.ids),
+            "expectations": {
+                name: {key: value for key, value in one.as_json().items() if key != "where"}
+                for name, one in selection.expectations.items()
+            },
+            "collect_errors": sorted(selection.collect_errors),
+        }
+    )
+
+
+def environment_part(environ: Mapping[str, str], packages: Sequence[str] | None = None) -> str:
+    """What is installed, and which variables PyTorch's tests read.
+
+    Args:
+        environ: the environment.
+        packages: what is installed; None: looked up here.
+    """
+    read = {
+        name: value
+        for name, value in environ.items()
+        if (name in VARIABLES or name.startswith(VARIABLE_PREFIXES))
+        and (not name.startswith(_OURS) or name == _FAULTS)
     }
-    return {**parts, "settings": _digest(settings)}
+    found = installed_packages() if packages is None else list(packages)
+    return _digest({"python": platform.python_version(), "packages": found, "variables": read})
 
 
 def identity_of(parts: Mapping[str, str]) -> str:
-    """One name for all parts; empty where one of them is not known, as nothing is the same as that; pure."""
-    return _digest(dict(parts)) if parts and all(parts.values()) else ""
+    """One name for all parts; empty where one is not known, as nothing is the same as that; pure."""
+    known = all(parts.get(one) for one in PARTS) and set(parts) == set(PARTS)
+    return _digest(dict(parts)) if known else ""
 
 
 def write_plan_identity(run_dir: Path, parts: Mapping[str, str]) -> str:
@@ -54,6 +101,29 @@ def write_plan_identity(run_dir: Path, parts: Mapping[str, str]) -> str:
     identity = identity_of(parts)
     write_json(run_dir / FILE, KIND, {"identity": identity, "parts": dict(parts)})
     return identity
+
+
+def read_plan_identity(run_dir: Path) -> dict[str, str]:
+    """The parts that `write_plan_identity` wrote; `identity_of` makes them one name again.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: it is not what that writes.
+    """
+    path = run_dir / FILE
+    content = read_json(path, KIND)
+    parts = content.get("parts")
+    if not isinstance(parts, dict) or not all(isinstance(one, str) for one in parts.values()):
+        raise BadFileError(
+            "`parts` is no table of text", where=path, remedy="plan again: `spyre-ci pipeline plan`"
+        )
+    if content.get("identity") != identity_of(parts):
+        raise BadFileError(
+            "the identity is not that of its parts",
+            where=path,
+            remedy="the file was changed; plan again: `spyre-ci pipeline plan`",
+        )
+    return parts
 
 
 def _digest(content: Any) -> str:

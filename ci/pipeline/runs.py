@@ -165,7 +165,15 @@ def fetch(
         archive.unlink(missing_ok=True)
 
 
-def pulls_of(client: Client, repository: str, run: Run) -> list[int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """An open pull request, and the branch it is to go into."""
+
+    number: int
+    base: str
+
+
+def pulls_of(client: Client, repository: str, run: Run) -> list[Pull]:
     """The open pull requests whose newest commit a run is of.
 
     Asked by the head's repository, branch and commit, which GitHub tells: what the run itself says of it, and
@@ -180,7 +188,7 @@ def pulls_of(client: Client, repository: str, run: Run) -> list[int]:
     path = in_repository(repository, "pulls")
     rows = client.pages(path, {"state": "open", "head": f"{owner}:{run.branch}"}, most=100)
     return [
-        number_at(row, "number")
+        Pull(number=number_at(row, "number"), base=text_at(row, "base", "ref"))
         for row in rows
         if text_at(row, "head", "sha") == run.sha
         and text_at(row, "head", "repo", "full_name").lower() == run.repository.lower()

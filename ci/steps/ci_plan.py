@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import UsageError
-from ci.pipeline.identity import parts_of, tree_of, write_plan_identity
+from ci.pipeline.identity import (
+    environment_part,
+    selection_part,
+    settings_part,
+    toolkit,
+    tree_of,
+    write_plan_identity,
+)
 from ci.report.identity import read_identity
 from ci.runner.source import Source
 from ci.steps.context import Context
@@ -16,6 +23,7 @@ from ci.steps.main_job import plan_run, start_run
 from ci.steps.selecting import refuse_nothing
 from ci.steps.share import Share
 from test_selection.plan import Plan
+from test_selection.selection import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +72,24 @@ def plan_for_jobs(
     folder = start_run(context, source, share, run_dir)
     plan, selection = plan_run(context, source, share, folder, shards=as_many if shards is None else shards)
     refuse_nothing(selection)
-    identity = read_identity(folder.path)
-    parts = parts_of(
-        model,
-        tree=tree_of(context.settings.base),
-        image=context.provider.image,
-        fingerprint=plan.fingerprint,
-        torch=f"{identity.pytorch_version} {identity.pytorch_sha}",
-        back_end=identity.back_end,
-    )
+    parts = _parts(context, folder, plan, selection)
     return Planned(folder=folder, plan=plan, identity=write_plan_identity(folder.path, parts))
+
+
+def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection) -> dict[str, str]:
+    run = read_identity(folder.path)
+    return {
+        "tree": tree_of(context.settings.base),
+        # What is not fixed by a digest is another environment tomorrow.
+        "image": context.provider.image,
+        "fingerprint": plan.fingerprint,
+        "selection": selection_part(selection),
+        "torch": f"{run.pytorch_version} {run.pytorch_sha}",
+        "back_end": run.back_end,
+        "toolkit": toolkit(),
+        "environment": environment_part(context.environ),
+        "settings": settings_part(context.settings.model),
+    }
 
 
 def shards_for(seconds: float, *, shard_s: float, most: int) -> int:

@@ -23,6 +23,7 @@ from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from ci.steps.marking import mark_step
+from ci.steps.reusing import noted
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
@@ -63,6 +64,7 @@ def report_step(
         # Their events are many, and nobody needs them afterwards.
         account = reconcile(plan, _journals(folder), expectations=expectations, interrupted=interrupted)
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
+        account, reused = noted(account, folder)
         summary = write_report(
             folder.path,
             account=account,
@@ -72,7 +74,8 @@ def report_step(
             allow_collect_errors=allow_collect_errors,
         )
         _tell_provider(context, folder)
-        _remember(context, account, identity)
+        if reused is None:  # the other run's seconds are in the history already, or its own to tell
+            _remember(context, account, identity)
         show_ending(context.console, summary, account, folder.report)
     deliver(
         folder.path,

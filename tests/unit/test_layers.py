@@ -45,10 +45,16 @@ ACROSS = {
     ("ci.package", "ci.runner.source"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
+    # What decides which tests there are decides whether two plans are the same.
+    ("ci.pipeline", "ci.runner.collect_cache"),
     # Names of files and labels command neither a CI nor a terminal, and are no markup.
     ("ci.pipeline", "ci.live.github"),
     ("ci.pipeline", "ci.report.summary"),
     ("ci.pipeline", "ci.report.text"),
+    # A comment tells what a report holds, in its words; results that are reused are noted for a report.
+    ("ci.pipeline", "ci.report.results"),
+    ("ci.pipeline", "ci.report.reused"),
+    ("ci.pipeline", "ci.report.verdict"),
     ("ci.pipeline", "ci.report.write"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}

@@ -1,39 +1,204 @@
-"""Pipelines hold no logic: they check out, call nox, and hand files on (law 8)."""
+"""Pipelines hold no logic: they check out, call nox, and hand files on (law 8); and they trust little.
+
+What act does not enforce when the workflows are executed (tests/heavy) is looked at here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from ci.config.pipeline_model import Timeouts
+
 ROOT = Path(__file__).parent.parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+SETUP = ROOT / ".github" / "actions" / "setup" / "action.yml"
+PINS = yaml.safe_load((ROOT / ".github" / "actions" / "pins.yaml").read_text(encoding="utf-8"))
+# Jobs that read the settings, so that those after them have their time-outs from there.
+READERS = {"changes", "plan"}
+workflows = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
+
+
+def jobs(path: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = content_of(path)["jobs"]
+    return found
+
+
+def events(path: Path) -> dict[str, Any]:
+    # YAML 1.1 takes the key `on` for a truth.
+    found = {str(key): value for key, value in content_of(path).items()}["True"]
+    return dict(found)
 
 
 def steps(path: Path) -> list[dict[str, Any]]:
-    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
-    return [step for job in jobs.values() for step in job["steps"]]
+    return [step for job in jobs(path).values() for step in job.get("steps", [])]
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_calls_nox_and_nothing_else(path: Path) -> None:
-    allowed = re.compile(r"(python -m pip install nox|nox -s \"\$\w+\"|test \"\$\w+\" = success)\n?")
-    assert [step["run"] for step in steps(path) if "run" in step and not allowed.fullmatch(step["run"])] == []
+def needed(path: Path, name: str) -> set[str]:
+    """Every job that a job comes after."""
+    direct = set(jobs(path)[name].get("needs", []))
+    return direct.union(*(needed(path, one) for one in direct))
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def used() -> Iterator[tuple[str, str]]:
+    """Each action with its pin and comment, as the files have them."""
+    for path in [*WORKFLOWS, SETUP]:
+        text = path.read_text(encoding="utf-8")
+        yield from re.findall(r"^ *(?:- )?uses: ([^.\s]\S*) *(.*)$", text, re.MULTILINE)
+
+
+@workflows
+def test_a_job_calls_one_nox_session_and_nothing_else(path: Path) -> None:
+    line = re.compile(r'nox -f \.\./toolkit/noxfile\.py -s [a-z]+( -- [\w ./,"$-]+)?')
+    for name, job in jobs(path).items():
+        if "uses" in job:
+            continue
+        runs = [step for step in job["steps"] if "run" in step]
+        assert len(runs) == 1, name
+        assert line.fullmatch(runs[0]["run"]), name
+        assert runs[0]["working-directory"] == "project"
+
+
+@workflows
+def test_a_called_session_is_there_and_so_is_the_verb(path: Path) -> None:
+    noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    for step in steps(path):
+        if "run" in step:
+            session = step["run"].split(" -s ")[1].split()[0]
+            assert f"\ndef {session}(session: nox.Session)" in noxfile
+
+
+def test_setting_up_installs_nox_and_nothing_else() -> None:
+    runs = [step["run"] for step in content_of(SETUP)["runs"]["steps"] if "run" in step]
+    assert runs == ["python -m pip install nox"]
+
+
+@workflows
 def test_a_workflow_grants_and_trusts_little(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
+    content = content_of(path)
     assert content["permissions"] == {}
-    for job in content["jobs"].values():
-        assert job["timeout-minutes"]
-        assert "permissions" in job
+    assert not {"pull_request_target"} & events(path).keys()
+    assert all("permissions" in job for job in jobs(path).values())
     for step in steps(path):
         assert "${{" not in step.get("run", "")
-        if "uses" in step:
-            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"])
-    assert "pull_request_target" not in text
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+@workflows
+def test_every_grant_says_why(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    grants = re.findall(r"^ +[a-z-]+: (?:read|write)\b(.*)$", text, re.MULTILINE)
+    assert grants
+    assert all(re.fullmatch(r" # \w.+", why) for why in grants)
+
+
+@workflows
+def test_who_may_write_checks_out_no_code_of_a_pull_request(path: Path) -> None:
+    for name, job in jobs(path).items():
+        writes = {right for right, level in job["permissions"].items() if level == "write"} - {"id-token"}
+        if not writes:
+            continue
+        assert not {"pull_request", "merge_group"} & events(path).keys(), name
+        checkouts = [step["with"] for step in job["steps"] if "checkout@" in step.get("uses", "")]
+        # The project as the event names it, which for these events is the default branch or what was merged.
+        assert [one.get("ref") for one in checkouts] == [None, "${{ job.workflow_sha }}"], name
+
+
+@workflows
+def test_every_job_has_a_timeout_from_the_settings_once_they_were_read(path: Path) -> None:
+    for name, job in jobs(path).items():
+        if "uses" in job:
+            continue
+        limit = job["timeout-minutes"]
+        if isinstance(limit, int):
+            # The gate speaks also where the settings could not be read.
+            assert name == "gate" or not READERS & needed(path, name), name
+            assert limit <= 60
+        else:
+            assert re.search(r"timeouts|matrix\.timeout_minutes", limit), name
+
+
+def test_the_timeouts_that_workflows_ask_for_are_settings() -> None:
+    asked = {
+        key
+        for path in WORKFLOWS
+        for key in re.findall(r"timeouts\b[^}]*\)\.(\w+) \}\}", path.read_text(encoding="utf-8"))
+    }
+    assert asked
+    assert asked <= Timeouts.model_fields.keys()
+
+
+@workflows
+def test_a_newer_push_ends_runs_of_pull_requests_and_never_those_of_main(path: Path) -> None:
+    content = content_of(path)
+    if set(events(path)) == {"workflow_call"}:
+        assert "concurrency" not in content  # the caller's holds
+        return
+    cancels = content["concurrency"].get("cancel-in-progress", False)
+    assert content["concurrency"]["group"].startswith(path.stem)
+    if cancels is True:
+        assert "push" not in events(path)
+        assert "schedule" not in events(path)
+    else:
+        assert cancels in {False, "${{ github.event_name == 'pull_request' }}"}
+    if "pull_request" in events(path):
+        assert cancels
+
+
+def test_every_action_is_pinned_to_a_commit_that_is_listed_with_its_tag() -> None:
+    found = set(used())
+    assert found == {(f"{name}@{pin['sha']}", f"# {pin['tag']}") for name, pin in PINS.items()}
+    assert all(re.fullmatch(r"[0-9a-f]{40}", pin["sha"]) for pin in PINS.values())
+
+
+@pytest.mark.parametrize("name", ["pull-request.yml", "nightly.yml"])
+def test_the_gate_needs_every_job_and_is_there_whatever_happens(name: str) -> None:
+    path = ROOT / ".github" / "workflows" / name
+    gate = jobs(path)["gate"]
+    others = [one for one in jobs(path) if one != "gate"]
+    assert gate["needs"] == others
+    assert gate["if"] == "always()"
+    (run,) = (step for step in gate["steps"] if "run" in step)
+    assert run["env"] == {"NEEDS": "${{ toJSON(needs) }}"}
+    assert run["run"].split("--expect ")[1] == ",".join(one for one in others if one != "changes")
+
+
+def test_the_jobs_of_a_pull_request_run_as_changes_says() -> None:
+    path = ROOT / ".github" / "workflows" / "pull-request.yml"
+    outputs = jobs(path)["changes"]["outputs"]
+    for name, job in jobs(path).items():
+        if name in {"changes", "gate"}:
+            continue
+        asked = re.fullmatch(r"needs\.changes\.outputs\.(\w+) == 'true'", job["if"])
+        assert asked, name
+        # What the gate is told under the job's own name is what decided.
+        assert outputs[name] == f"${{{{ steps.changes.outputs.{asked[1]} }}}}"
+
+
+@workflows
+def test_a_called_workflow_gets_the_rights_that_its_jobs_ask_for_and_inputs_that_it_has(path: Path) -> None:
+    for name, job in jobs(path).items():
+        if "uses" not in job:
+            continue
+        called = ROOT / job["uses"]
+        wanted = {right for one in jobs(called).values() for right in one["permissions"].items()}
+        assert wanted == set(job["permissions"].items()), name
+        inputs = (events(called)["workflow_call"] or {}).get("inputs", {})
+        assert job.get("with", {}).keys() <= inputs.keys(), name
+
+
+@workflows
+def test_others_can_call_it(path: Path) -> None:
+    # What Jenkins starts is started in the repository that PyTorch's relay knows.
+    assert "workflow_call" in events(path) or path.name == "hud-report.yml"

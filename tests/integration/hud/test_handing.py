@@ -38,9 +38,9 @@ def test_a_nightly_is_handed_over_as_one_input(
     github.script = [TAKEN]
     delivery = hand_over(run_dir, world.reporter(there, ENVIRON))
     assert delivery.outcome == "dispatched"
-    assert world.lines == ["HUD: handed to our/repo on GitHub (report.yml), which reports it"]
+    assert world.lines == ["HUD: handed to our/repo on GitHub (hud-report.yml), which reports it"]
     (request,) = github.requests
-    assert request["path"] == "/repos/our/repo/actions/workflows/report.yml/dispatches"
+    assert request["path"] == "/repos/our/repo/actions/workflows/hud-report.yml/dispatches"
     assert request["headers"]["Authorization"] == f"Bearer {TOKEN}"
     assert request["headers"]["X-GitHub-Api-Version"] == "2022-11-28"
     body = json.loads(request["body"])

@@ -49,6 +49,21 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert origins["run.setup_timeout_s"] == "default"
 
 
+@pytest.mark.parametrize("nothing", ["", " ", "\n", "\t \n"])
+def test_an_empty_variable_is_no_setting(tmp_path: Path, nothing: str) -> None:
+    # A pipeline hands inputs on as variables, also those that nobody gave.
+    environ = {"SPYRE_CI__STAGE": nothing, "SPYRE_CI__PYTORCH__SOURCE": nothing, "SPYRE_CI__RUN": nothing}
+    settings = load(tmp_path, "stage: 2\npytorch: {source: tree}\n", environ=environ)
+    assert (settings.model.stage, settings.model.pytorch.source) == (2, "tree")
+    assert settings.origins["stage"] == "file"
+
+
+def test_a_variable_takes_a_setting_back_by_saying_so(tmp_path: Path) -> None:
+    settings = load(tmp_path, "pytorch: {source: tree}\n", environ={"SPYRE_CI__PYTORCH__SOURCE": "null"})
+    assert settings.model.pytorch.source is None
+    assert load(tmp_path, environ={"SPYRE_CI__PYTORCH__SUITE": "''"}).model.pytorch.suite is not None
+
+
 def test_one_number_of_one_stage_can_be_changed(tmp_path: Path) -> None:
     stages = load(tmp_path, "stages: {1: {cards: 7}}\n").model.stages
     assert (stages[1].cards, stages[1].percent, len(stages)) == (7, 5, 6)

@@ -1,0 +1,138 @@
+"""Gathering what a comment tells: the results a run handed on, and those of main beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ci.errors import SpyreCiError
+from ci.github.client import Client
+from ci.pipeline.comment_text import Comment, Part
+from ci.pipeline.runs import Artifact, Run, artifacts_of, bad_jobs, fetch, runs_of
+from ci.pipeline.told import REPORT_FILES, Told, read_told
+from ci.report.results import SUMMARY_FILE
+
+# Names under which workflows hand on a run's folder.
+ARTIFACTS = ("results", "results-*", "device-*")
+# What main's runs are begun by; a pull request's branch may be called main, too.
+_OF_MAIN = frozenset({"push", "schedule", "workflow_dispatch", "merge_group"})
+MAX_LOOKED_AT = 10
+MAX_PARTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Where is asked, and where files go meanwhile.
+
+    Attributes:
+        client: of GitHub's API.
+        repository: owner/name.
+        patterns: names of artifacts that may hold a run's folder.
+        folder: for what is fetched.
+        say: tells people.
+    """
+
+    client: Client
+    repository: str
+    patterns: Sequence[str]
+    folder: Path
+    say: Callable[[str], object]
+
+
+def comment_of(
+    desk: Desk, run: Run, name: str, *, base_branch: str = "", base: Path | None = None
+) -> Comment:
+    """What is said of a run of a workflow.
+
+    Args:
+        desk: where is asked.
+        run: that has ended.
+        name: of the comment.
+        base_branch: whose newest results are compared with; empty: nothing is.
+        base: a run folder that is compared with instead.
+
+    Raises:
+        GitHubError: GitHub does not say.
+    """
+    parts = parts_of(desk, run)
+    if base is not None:
+        parts = [with_base(part, base) for part in parts]
+    elif base_branch:
+        parts = _against(desk, parts, run, base_branch)
+    return Comment(
+        name=name,
+        run_id=run.id,
+        attempt=run.attempt,
+        sha=run.sha,
+        url=run.url,
+        conclusion=run.conclusion,
+        jobs=bad_jobs(desk.client, desk.repository, run),
+        parts=parts,
+    )
+
+
+def parts_of(desk: Desk, run: Run) -> list[Part]:
+    """What a run handed on, an entry a run folder; what cannot be used says why.
+
+    Raises:
+        GitHubError: GitHub does not list it.
+    """
+    found = []
+    for artifact in artifacts_of(desk.client, desk.repository, run, desk.patterns)[:MAX_PARTS]:
+        told, trouble = _told(desk, artifact)
+        if told is None and f"holds no {SUMMARY_FILE}" in trouble:
+            # A job that hands on other things under such a name, or came to no report.
+            desk.say(f"artifact {artifact.name}: no run is in it")
+            continue
+        found.append(Part(title=artifact.group, told=told, trouble=trouble))
+    return found
+
+
+def with_base(part: Part, base: Path) -> Part:
+    """A part beside a run folder on this machine.
+
+    Raises:
+        SpyreCiError: that folder holds no results.
+    """
+    told = read_told(base)
+    return replace(part, base=told, base_said=f"run {told.run}")
+
+
+def _told(desk: Desk, artifact: Artifact) -> tuple[Told | None, str]:
+    """What an artifact tells, or why it cannot be used: it is a stranger's, and may be anything."""
+    into = desk.folder / f"artifact-{artifact.id}"
+    try:
+        fetch(desk.client, desk.repository, artifact, into, REPORT_FILES, beside=SUMMARY_FILE)
+        return read_told(into), ""
+    except SpyreCiError as error:
+        desk.say(f"artifact {artifact.name}: {error.what}")
+        return None, error.what
+
+
+def _against(desk: Desk, parts: Sequence[Part], run: Run, branch: str) -> list[Part]:
+    """The parts, each beside the newest results of its kind that the branch has."""
+    if not any(part.told for part in parts):
+        return list(parts)
+    runs = [
+        one
+        for one in runs_of(desk.client, desk.repository, branch=branch, status="completed")
+        if one.event in _OF_MAIN and one.repository.lower() == desk.repository.lower() and one.id != run.id
+    ]
+    # The same workflow first: what others run under the same name may be another share.
+    runs.sort(key=lambda one: one.path != run.path)
+    found: dict[str, Part] = {}
+    for one in runs[:MAX_LOOKED_AT]:
+        wanted = {part.title for part in parts if part.told} - set(found)
+        if not wanted:
+            break
+        for artifact in artifacts_of(desk.client, desk.repository, one, desk.patterns):
+            if artifact.group in wanted and (told := _told(desk, artifact)[0]) is not None:
+                said = f"{branch} at {one.sha[:12]}"
+                found[artifact.group] = Part(title=artifact.group, base=told, base_said=said)
+    return [
+        replace(part, base=found[part.title].base, base_said=found[part.title].base_said)
+        if part.title in found
+        else replace(part, base_said=f"no run of {branch} has such results")
+        for part in parts
+    ]

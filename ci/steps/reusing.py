@@ -1,0 +1,74 @@
+"""Taking another run's journals into a run folder: the plan is this run's, and so is the judging."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from ci.errors import UsageError
+from ci.report.identity import read_identity
+from ci.report.reconcile import Account, reconcile
+from ci.report.reused import Reused, read_reused, write_reused
+from ci.report.totals import summarize
+from ci.runner.journal import read_journals
+from ci.steps.context import Context
+from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.marking import mark_step
+from test_selection.plan import read_plan
+from test_selection.selection import read_selection
+
+
+def doubt_of_results(context: Context, folder: RunFolder, other: Path) -> str:
+    """Why another run's journals do not make this run green; empty where they do.
+
+    Args:
+        context: the outside world.
+        folder: of this run, which is planned and has not begun.
+        other: with the other's journals.
+
+    Raises:
+        SpyreCiError: a file of this run's folder is missing or broken.
+    """
+    plan, selection = read_plan(folder.plan), read_selection(folder.selection)
+    identity = read_identity(folder.path)
+    account = reconcile(plan, read_journals(other))
+    account = mark_step(context, account, plan, folder, began_at=identity.started_at)
+    summary = summarize(account, identity, selection)
+    return "" if summary.exit_code == 0 else f"is not green here: {'; '.join(summary.reasons)}"
+
+
+def take_results(folder: RunFolder, other: Path, reused: Reused) -> None:
+    """Move another run's journals into this run's folder, with a note of where they are from.
+
+    Raises:
+        UsageError: the run has begun.
+    """
+    journals = folder.path / JOURNALS
+    if journals.exists():
+        raise UsageError(
+            "the run has begun, so it takes no other's results", where=folder.path, remedy="let it go on"
+        )
+    # The note first: journals without it would pass for this run's own.
+    write_reused(folder.path, reused)
+    coming = folder.path / f".{JOURNALS}.coming"
+    shutil.rmtree(coming, ignore_errors=True)
+    shutil.copytree(other / JOURNALS, coming)
+    coming.rename(journals)
+
+
+def noted(account: Account, folder: RunFolder) -> tuple[Account, Reused | None]:
+    """The account with a note of whose results they are, where they are another run's.
+
+    Raises:
+        BadFileError: the note is broken.
+    """
+    reused = read_reused(folder.path)
+    return (
+        (account, None)
+        if reused is None
+        else (
+            replace(account, notes=(reused.said(), *account.notes)),
+            reused,
+        )
+    )

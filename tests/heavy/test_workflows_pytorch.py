@@ -1,0 +1,93 @@
+"""PyTorch's tests by workflow, executed by act on this machine: planned, run on legs, reported once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.heavy import demo_project
+from tests.heavy.act import Scratch, make_scratch
+from tests.heavy.payloads import example, pull_request
+
+WORKFLOW = "pytorch-tests.yml"
+# Ends as a leg does whose runner is taken away: at once, without a word, with nothing written.
+LOST = """\
+#!/bin/sh
+case "$*" in
+  "run "*"--shard 1") kill -KILL $$ ;;
+esac
+PATH=${PATH#*:} exec spyre-ci "$@"
+"""
+FEW_LEGS = "import test_selection.matrix\n\ntest_selection.matrix.GITHUB_LEGS = 1\n"
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Scratch:
+    return make_scratch(tmp_path, demo_project.files())
+
+
+def dispatched(**inputs: str) -> dict[str, Any]:
+    """Somebody starts the workflow by hand."""
+    return {**example("workflow_dispatch"), "inputs": inputs}
+
+
+def summary_of(scratch: Scratch) -> dict[str, Any]:
+    """The summary that was handed on; its counts add up."""
+    content = json.loads((scratch.artifacts / "results" / "summary.json").read_text(encoding="utf-8"))
+    assert sum(content["verdicts"].values()) == content["planned"] > 0
+    return dict(content)
+
+
+def test_a_stage_is_planned_run_on_legs_and_reported_once(scratch: Scratch) -> None:
+    ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
+    assert ended.jobs == dict.fromkeys(("plan", "leg 0-1", "leg 1-2", "report"), "success"), ended.told
+    summary = summary_of(scratch)
+    assert (summary["exit_code"], summary["verdicts"]["passed"]) == (0, summary["planned"])
+    assert {one.name for one in scratch.artifacts.glob("journal-*")} == {"journal-0-1", "journal-1-1"}
+
+
+def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) -> None:
+    ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW, programs={"spyre-ci": LOST})
+    assert ended.jobs.keys() == {"plan", "leg 0-1", "leg 1-2", "report"}, ended.told
+    assert (ended.jobs["leg 1-2"], ended.jobs["report"]) == ("failure", "failure")
+    # The others' results are there, and what the lost one had is told by name.
+    summary = summary_of(scratch)
+    assert summary["exit_code"] == 3
+    assert summary["verdicts"]["not_run"] > 0 < summary["verdicts"]["passed"]
+    assert [one.name for one in scratch.artifacts.glob("journal-*")] == ["journal-0-1"]
+
+
+def test_a_stage_without_tests_runs_no_leg_and_is_green(scratch: Scratch) -> None:
+    ended = scratch.run("workflow_dispatch", dispatched(stage="0"), WORKFLOW)
+    assert ended.jobs == {"plan": "success"}, ended.told
+    assert ended.outputs["plan"]["tests"] == "0"
+
+
+def test_more_legs_than_a_matrix_holds_are_several_matrices(scratch: Scratch) -> None:
+    (scratch.folder / "installed" / "sitecustomize.py").write_text(FEW_LEGS, encoding="utf-8")
+    ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
+    assert ended.outputs["plan"]["kind"] == "matrices"
+    assert set(ended.jobs.values()) == {"success"}, ended.told
+    assert len(ended.jobs) == 4
+    assert summary_of(scratch)["exit_code"] == 0
+
+
+def test_a_label_asks_for_the_tests_of_a_stage(scratch: Scratch) -> None:
+    payload = scratch.pull_request(
+        {"README.md": "# Words\n"}, pull_request("labeled", "ciflow/spyre-stage-2")
+    )
+    payload["label"] = {"name": "ciflow/spyre-stage-2"}
+    ended = scratch.run("pull_request", payload, "ciflow.yml")
+    assert ended.outputs["changes"]["stage"] == "2"
+    assert set(ended.jobs.values()) == {"success"}, ended.told
+    summary = summary_of(scratch)
+    assert (summary["exit_code"], summary["stage"]) == (0, 2)
+
+
+def test_another_label_asks_for_nothing(scratch: Scratch) -> None:
+    payload = scratch.pull_request({"README.md": "# Words\n"}, pull_request("labeled", "bug"))
+    payload["label"] = {"name": "bug"}
+    assert scratch.run("pull_request", payload, "ciflow.yml").jobs == {}

@@ -1,0 +1,352 @@
+"""What a change touches, asked of real repositories as CIs check them out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.cli.app import run
+from ci.pipeline.diff import touched
+from ci.pipeline.event import Event
+
+pytestmark = pytest.mark.integration
+DOCS_ONLY = {"lint": True, "unit": False, "emulated": False, "package": False, "device": False}
+Call = Callable[..., tuple[int, dict[str, Any], str]]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A real one, with a branch main that has code and a document."""
+
+    folder: Path
+
+    def git(self, *words: str) -> str:
+        argv = ["git", "-C", str(self.folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+    def commit(self, changes: Mapping[str, str | None], *, message: str = "change") -> str:
+        """Write files, take those away whose text is None, and commit; the commit's name."""
+        for name, text in changes.items():
+            path = self.folder / name
+            if text is None:
+                path.unlink()
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+    def merged(self, base: str, head: str) -> str:
+        """A commit that merges `head` into `base`, as GitHub checks a pull request out."""
+        self.git("checkout", "--quiet", "--detach", base)
+        self.git("merge", "--quiet", "--no-ff", "--no-edit", head)
+        return self.git("rev-parse", "HEAD")
+
+    def shallow(self, folder: Path, depth: int) -> Repository:
+        """A clone of what is checked out, as actions/checkout with a fetch-depth makes it."""
+        folder.mkdir()
+        clone = Repository(folder)
+        clone.git("init", "--quiet")
+        clone.git("fetch", "--quiet", f"--depth={depth}", self.folder.as_uri(), "HEAD")
+        clone.git("checkout", "--quiet", "--detach", "FETCH_HEAD")
+        return clone
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Repository:
+    (tmp_path / "origin").mkdir()
+    made = Repository(tmp_path / "origin")
+    made.git("init", "--quiet", "--initial-branch=main")
+    made.commit(
+        {"a.py": "1\n", "old.py": "x = 1\n" * 30, "README.md": "# it\n", "spyre-ci.yaml": "stage: 1\n"}
+    )
+    return made
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """`spyre-ci pipeline changes` in a checkout, for an event; its code, outputs and what it said."""
+    for name in [name for name in os.environ if name.startswith(("GITHUB_", "JENKINS", "CHANGE_"))]:
+        monkeypatch.delenv(name)
+
+    def call(checkout: Repository, name: str, payload: Any, *words: str) -> tuple[int, dict[str, Any], str]:
+        event, outputs = tmp_path / "event.json", tmp_path / "outputs"
+        event.write_text(payload if isinstance(payload, str) else json.dumps(payload), encoding="utf-8")
+        outputs.unlink(missing_ok=True)
+        monkeypatch.chdir(checkout.folder)
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        monkeypatch.setenv("GITHUB_EVENT_NAME", name)
+        monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+        monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+        code = run(["pipeline", "changes", *words])
+        said = capsys.readouterr()
+        lines = outputs.read_text(encoding="utf-8").splitlines() if outputs.exists() else []
+        found = {key: json.loads(value) for key, _, value in (line.partition("=") for line in lines)}
+        return code, found, said.out + said.err
+
+    return call
+
+
+def request(head: str, base: str, *labels: str) -> dict[str, Any]:
+    return {
+        "pull_request": {
+            "head": {"sha": head, "repo": {"id": 1}},
+            "base": {"sha": base, "repo": {"id": 1}},
+            "labels": [{"name": one} for one in labels],
+        }
+    }
+
+
+def branch(origin: Repository, changes: Mapping[str, str | None]) -> tuple[str, str]:
+    """A change on a branch of its own, and the merge of it into a main that went on meanwhile."""
+    start = origin.git("rev-parse", "main")
+    origin.git("checkout", "--quiet", "-b", "change", start)
+    head = origin.commit(changes)
+    origin.git("checkout", "--quiet", "main")
+    base = origin.commit({"meanwhile.py": "2\n"})
+    origin.merged(base, head)
+    return head, base
+
+
+def test_a_pull_request_is_compared_with_what_it_is_merged_into(
+    origin: Repository, tmp_path: Path, call: Call
+) -> None:
+    head, base = branch(origin, {"README.md": "# more\n", "docs/a.md": "a\n"})
+    code, found, said = call(origin.shallow(tmp_path / "clone", 2), "pull_request", request(head, base))
+    assert code == 0
+    # Main's own change since then is not the pull request's.
+    assert {key: found[key] for key in DOCS_ONLY} == DOCS_ONLY
+    assert "only documents change (2)" in said
+    assert "| `unit` | `-` | `only documents change (2)` |" in (tmp_path / "summary.md").read_text()
+
+
+def test_code_in_a_pull_request_runs_its_tests(origin: Repository, tmp_path: Path, call: Call) -> None:
+    head, base = branch(origin, {"README.md": "# more\n", "a.py": "2\n"})
+    clone = origin.shallow(tmp_path / "clone", 2)
+    _, found, said = call(clone, "pull_request", request(head, base, "ciflow/spyre-stage-2"))
+    assert all(found[key] for key in (*DOCS_ONLY, "pytorch"))
+    assert found["stage"] == 2
+    assert "unit      runs  a.py" in said
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_clone_too_shallow_to_tell_runs_everything(
+    origin: Repository, tmp_path: Path, call: Call, depth: int
+) -> None:
+    origin.git("checkout", "--quiet", "-b", "change")
+    base = origin.git("rev-parse", "main")
+    for number in range(3):
+        head = origin.commit({"README.md": f"{number}\n"})
+    # The head itself is checked out, and no merge of it.
+    code, found, said = call(origin.shallow(tmp_path / "clone", depth), "pull_request", request(head, base))
+    assert code == 0
+    assert found["unit"]
+    assert f"what changed is not known: {base[:12]}" in said
+    assert "is not in this clone" in said
+
+
+def test_a_head_that_is_checked_out_whole_is_compared_with_where_it_left(
+    origin: Repository, call: Call
+) -> None:
+    origin.git("checkout", "--quiet", "-b", "change")
+    head = origin.commit({"README.md": "more\n"})
+    origin.git("checkout", "--quiet", "main")
+    base = origin.commit({"meanwhile.py": "2\n"})
+    origin.git("checkout", "--quiet", head)
+    _, found, _ = call(origin, "pull_request", request(head, base))
+    assert not found["unit"]
+
+
+def test_a_merge_of_somebody_elses_is_not_taken_for_the_pull_requests(origin: Repository, call: Call) -> None:
+    # The branch itself took main in last: its first parent is its own past, not its base.
+    origin.git("checkout", "--quiet", "-b", "change")
+    code_commit = origin.commit({"a.py": "2\n"})
+    origin.git("checkout", "--quiet", "main")
+    base = origin.commit({"docs/x.md": "x\n"})
+    head = origin.merged(code_commit, base)
+    _, found, _ = call(origin, "pull_request", request(head, base))
+    assert found["unit"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"old.py": None, "docs/old.py": "x = 1\n" * 30}, {"old.py": None}, {"spyre-ci.yaml": "stage: 0\n"}],
+    ids=["moved into the documents", "deleted", "settings"],
+)
+def test_moving_and_deleting_code_is_a_change_of_code(
+    origin: Repository, call: Call, changes: dict[str, str | None]
+) -> None:
+    head, base = branch(origin, changes)
+    _, found, _ = call(origin, "pull_request", request(head, base))
+    assert found["unit"]
+
+
+def test_the_settings_of_a_repository_cannot_hide_a_rename(origin: Repository, call: Call) -> None:
+    head, base = branch(origin, {"old.py": None, "docs/old.py": "x = 1\n" * 30})
+    origin.git("config", "diff.renames", "copies")
+    origin.git("config", "diff.relative", "true")
+    _, found, _ = call(origin, "pull_request", request(head, base))
+    assert found["unit"]
+
+
+def test_a_submodule_told_to_be_ignored_is_a_change(origin: Repository, call: Call) -> None:
+    origin.commit({".gitmodules": '[submodule "s"]\n\tpath = s\n\turl = ./s\n\tignore = all\n'})
+    origin.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},s")
+    origin.git("commit", "--quiet", "--message", "a submodule")
+    before = origin.git("rev-parse", "HEAD")
+    (origin.folder / "README.md").write_text("more\n")
+    origin.git("add", "README.md")
+    origin.git("update-index", "--cacheinfo", f"160000,{'2' * 40},s")
+    origin.git("commit", "--quiet", "--message", "another one")
+    _, found, said = call(origin, "push", {"before": before, "after": origin.git("rev-parse", "HEAD")})
+    assert found["unit"], said
+
+
+def test_a_push_is_compared_with_what_was_there(origin: Repository, tmp_path: Path, call: Call) -> None:
+    before = origin.git("rev-parse", "HEAD")
+    after = origin.commit({"README.md": "more\n"})
+    clone = origin.shallow(tmp_path / "clone", 2)
+    _, found, _ = call(clone, "push", {"before": before, "after": after})
+    assert not found["unit"]
+    _, found, said = call(clone, "push", {"before": "0" * 40, "after": after})
+    assert found["unit"]
+    assert "the event names no commit before it" in said
+    # Forced, or of more commits than were fetched.
+    _, found, said = call(clone, "push", {"before": "c" * 40, "after": after})
+    assert found["unit"]
+    assert "cccccccccccc is not in this clone" in said
+
+
+def test_a_merge_group_is_compared_with_its_base(origin: Repository, tmp_path: Path, call: Call) -> None:
+    base = origin.git("rev-parse", "HEAD")
+    head = origin.commit({"README.md": "more\n"})
+    payload = {"merge_group": {"base_sha": base, "head_sha": head}}
+    _, found, _ = call(origin.shallow(tmp_path / "clone", 2), "merge_group", payload)
+    assert not found["unit"]
+    _, found, _ = call(origin.shallow(tmp_path / "flat", 1), "merge_group", payload)
+    assert found["unit"]
+
+
+@pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "release", "repository_dispatch", ""])
+def test_other_events_are_about_everything(origin: Repository, call: Call, name: str) -> None:
+    _, found, _ = call(origin, name, {})
+    assert all(found[key] for key in (*DOCS_ONLY, "pytorch"))
+
+
+def test_a_diff_of_nothing_runs_everything(origin: Repository, call: Call) -> None:
+    before = origin.git("rev-parse", "HEAD")
+    after = origin.commit({})
+    _, found, said = call(origin, "push", {"before": before, "after": after})
+    assert found["unit"]
+    assert "no file differs" in said
+
+
+@pytest.mark.parametrize("payload", ["{", "[]"])
+def test_a_damaged_event_ends_the_job(origin: Repository, call: Call, payload: str) -> None:
+    code, found, said = call(origin, "pull_request", payload)
+    assert (code, found) == (2, {})
+    assert "the event is no JSON" in said
+
+
+@pytest.mark.parametrize("payload", [{}, {"pull_request": None}, {"pull_request": {"base": {"sha": "main"}}}])
+def test_an_event_that_says_nothing_runs_everything(origin: Repository, call: Call, payload: Any) -> None:
+    code, found, said = call(origin, "pull_request", payload)
+    assert code == 0
+    assert found["unit"]
+    assert "the event names no base" in said
+
+
+HOSTILE = (
+    "docs/a\nstage=5.py",
+    "::error::gone",
+    "x\x1b[31m.py",
+    "-rf.py",
+    'a"$(touch hit)".py',
+    "| a | b |.py",
+    "caf\u00e9\u202e.py",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_files_name_is_never_more_than_a_name(
+    origin: Repository, tmp_path: Path, call: Call, name: str
+) -> None:
+    before = origin.git("rev-parse", "HEAD")
+    after = origin.commit({name: "1\n"})
+    code, found, said = call(origin, "push", {"before": before, "after": after})
+    assert code == 0
+    assert found["unit"] is not name.startswith("docs/")
+    assert found["stage"] == 1
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+    assert not any(line.startswith("::") for line in said.splitlines())
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert len([line for line in summary.splitlines() if line.startswith("| `unit`")]) == 1
+    assert not (origin.folder / "hit").exists()
+
+
+def test_a_name_that_is_no_text_is_a_name(origin: Repository) -> None:
+    before = origin.git("rev-parse", "HEAD")
+    (origin.folder / os.fsdecode(b"caf\xe9.py")).write_text("1\n")
+    (origin.folder / "two\nlines.py").write_text("1\n")
+    after = origin.commit({})
+    found = touched(origin.folder, Event(name="push", head=after, base=before))
+    assert found.files is not None
+    assert sorted(found.files) == sorted([os.fsdecode(b"caf\xe9.py"), "two\nlines.py"])
+
+
+def test_a_base_can_be_named_by_hand(origin: Repository, call: Call, tmp_path: Path) -> None:
+    origin.git("checkout", "--quiet", "-b", "change")
+    origin.commit({"README.md": "more\n"})
+    code, found, _ = call(origin, "schedule", {}, "--base", "main", "--out", str(tmp_path / "out.json"))
+    assert (code, found["unit"]) == (0, False)
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert written.pop("schema") == "spyre-ci/changes/1"
+    assert written == found
+    for base in ("gone", "--output=hit", "main --output=hit"):
+        _, found, said = call(origin, "schedule", {}, f"--base={base}")
+        assert found["unit"]
+        assert "is not in this clone" in said
+    assert not (origin.folder / "hit").exists()
+
+
+def test_histories_with_nothing_in_common_run_everything(origin: Repository, call: Call) -> None:
+    origin.git("checkout", "--quiet", "--orphan", "other")
+    head = origin.commit({"README.md": "more\n"})
+    _, found, said = call(origin, "pull_request", request(head, origin.git("rev-parse", "main")))
+    assert found["unit"]
+    assert "this clone does not hold where" in said
+
+
+def test_what_is_no_repository_runs_everything(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    found = touched(tmp_path / "plain", Event(name="push", base="a" * 40))
+    assert found.files is None
+    assert found.why.startswith("git does not say: ended with code 128")
+    Repository(tmp_path / "plain").git("init", "--quiet")
+    assert touched(tmp_path / "plain", Event(name="push", base="a" * 40)).files is None
+
+
+def test_jenkins_compares_a_change_with_its_target(origin: Repository, tmp_path: Path) -> None:
+    origin.git("checkout", "--quiet", "-b", "change")
+    head = origin.commit({"docs/a.md": "a\n"})
+    origin.git("checkout", "--quiet", "main")
+    origin.commit({"meanwhile.py": "2\n"})
+    clone = Repository(tmp_path / "clone")
+    origin.git("clone", "--quiet", str(origin.folder), str(clone.folder))
+    clone.git("checkout", "--quiet", "--detach", head)
+    # Jenkins merges the base into the change, so the first parent is the change.
+    clone.git("merge", "--quiet", "--no-ff", "--no-edit", "origin/main")
+    event = Event(name="pull_request", branch="main")
+    assert touched(clone.folder, event).files == ("docs/a.md",)
+    clone.git("update-ref", "-d", "refs/remotes/origin/main")
+    assert touched(clone.folder, event).files is None

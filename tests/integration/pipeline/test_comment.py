@@ -1,0 +1,266 @@
+"""The comment on a pull request, over HTTP, from what runs hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.github_api import GitHubApi, artifact, pull, workflow_run
+from tests.pipeline_runs import report_folder, zipped
+
+Spyre = Callable[..., int]
+Event = Callable[[str, Any], None]
+BOT = "github-actions[bot]"
+NOW = {"t.py::A::test_ok": "passed", "t.py::A::test_bad": "failed", "t.py::B::test_old": "failed"}
+THEN = {"t.py::A::test_ok": "passed", "t.py::A::test_bad": "passed", "t.py::B::test_old": "failed"}
+
+
+def hand_on(
+    api: GitHubApi, tmp_path: Path, run: dict[str, Any], outcomes: Mapping[str, str], name: str = "results"
+) -> None:
+    """Let a run have ended with these outcomes, handed on as an artifact."""
+    repository = api.repositories["o/r"]
+    number = next(api.ids)
+    repository.runs[run["id"]] = run
+    data = zipped(report_folder(tmp_path / f"run-{number}", outcomes))
+    repository.artifacts[number] = artifact(number, name, run=run["id"], size=len(data))
+    repository.blobs[number] = data
+
+
+def ended(number: int = 50, **content: Any) -> dict[str, Any]:
+    return workflow_run(number, head="fork/r", conclusion="failure", **content)
+
+
+def bodies(api: GitHubApi, login: str = BOT) -> list[str]:
+    rows = api.repositories["o/r"].comments.values()
+    return [row["body"] for row in rows if row["user"]["login"] == login]
+
+
+def test_the_results_of_a_fork_s_run_become_one_comment_that_is_kept_up_to_date(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "2 of 3 tests failed" in body
+    assert "`t.py::A::test_bad`" in body
+    assert "AssertionError: 1 != 2" in body
+    assert "spyre:0" in body
+    assert "nox -s pytorch -- --pytorch-src ../pytorch --device spyre --id t.py::A::test_bad" in body
+    assert "/spyre-ci rerun" in body.replace("&#47;", "/")
+    hand_on(api, tmp_path, ended(51), dict.fromkeys(NOW, "passed") | {"t.py::B::test_old": "flaky"})
+    event("workflow_run", {"workflow_run": workflow_run(51, head="fork/r")})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "nothing failed" in body
+    assert "Flaky (1)" in body
+
+
+def test_what_changed_against_main_is_said_test_by_test(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    main = workflow_run(40, event="push", branch="main", sha="c" * 40)
+    hand_on(api, tmp_path, main, THEN)
+    # A fork's branch may be called main as well.
+    hand_on(api, tmp_path, workflow_run(45, event="push", branch="main", head="fork/r"), NOW)
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "Against `main at cccccccccccc`" in body
+    assert "**1 newly failing**\n  - `t.py::A::test_bad`" in body
+    assert "**1 still failing**\n  - `t.py::B::test_old`" in body
+
+
+def test_a_comment_of_a_later_run_is_not_written_over(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (51, 50):
+        hand_on(api, tmp_path, ended(number), NOW)
+        event("workflow_run", {"workflow_run": ended(number)})
+        assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "run 51" in body
+    assert "tells of a later run" in capsys.readouterr().out
+
+
+def test_a_stranger_s_comment_with_our_mark_is_left_alone(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    api.repositories["o/r"].comments[1] = {
+        "id": 1,
+        "issue": 7,
+        "body": "<!-- spyre-ci:comment:pull-request:99:1 -->\nnever mind",
+        "user": {"login": "stranger"},
+    }
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    assert len(bodies(api)) == 1
+    assert bodies(api, "stranger") == ["<!-- spyre-ci:comment:pull-request:99:1 -->\nnever mind"]
+
+
+def test_other_names_have_comments_of_their_own(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == spyre("comment", "--name", "nightly") == spyre("comment") == 0
+    assert len(bodies(api)) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"sha": "d" * 40},
+        {"ref": "another"},
+        {"head": "someone/r"},
+        {"state": "closed"},
+    ],
+)
+def test_a_run_whose_pull_request_moved_on_is_not_commented_on(
+    api: GitHubApi, event: Event, spyre: Spyre, other: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.repositories["o/r"].pulls = {7: pull(7, **({"head": "fork/r"} | other))}
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    assert bodies(api) == []
+    assert "no open pull request" in capsys.readouterr().out
+
+
+def test_what_a_run_says_of_its_own_pull_requests_counts_for_nothing(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    api.repositories["o/r"].pulls[8] = pull(8, sha="e" * 40, ref="other")
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50) | {"pull_requests": [{"number": 8}]}})
+    assert spyre("comment") == 0
+    assert [row["issue"] for row in api.repositories["o/r"].comments.values()] == [7]
+
+
+def test_jobs_that_were_lost_or_failed_are_named_without_any_results(
+    api: GitHubApi, event: Event, spyre: Spyre
+) -> None:
+    api.repositories["o/r"].jobs[50] = [
+        {"name": "lint", "conclusion": "failure", "html_url": "https://github.com/o/r/actions/runs/50/job/1"},
+        {"name": "leg `1` @all", "conclusion": "cancelled", "html_url": "javascript:alert(1)"},
+        {"name": "unit", "conclusion": "success"},
+        {"name": "going on", "conclusion": None},
+    ]
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "- `lint`: `failure` ([log](https://github.com/o/r/actions/runs/50/job/1))" in body
+    assert "cancelled" in body
+    assert "javascript" not in body
+    assert "@all" not in body
+    assert "`unit`" not in body
+    assert "going on" not in body
+
+
+def test_an_archive_that_cannot_be_used_is_told_and_the_comment_still_comes(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    repository = api.repositories["o/r"]
+    hand_on(api, tmp_path, ended(50), NOW)
+    folder = report_folder(tmp_path / "hostile", NOW)
+    blobs = {
+        901: zipped(folder, extra={"../../evil": b"x"}),
+        902: b"no zip at all",
+        903: zipped(folder)[:-30],
+    }
+    for number, data in blobs.items():
+        repository.artifacts[number] = artifact(number, f"results-{number}x", run=50, size=len(data))
+        repository.blobs[number] = data
+    repository.artifacts[904] = artifact(904, "results-big", run=50, size=10**12)
+    repository.artifacts[905] = artifact(905, "results-gone", run=50, expired=True)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert body.count("no results") == 4
+    assert "leads elsewhere" in body
+    assert "2 of 3 tests failed" in body
+    assert not (tmp_path / "evil").exists()
+
+
+def test_the_newest_attempt_of_an_artifact_is_taken(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW, "device-1")
+    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "device-2")
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "**`device`**: 3 passed" in body
+    assert "not green, though no test failed" in body
+
+
+def test_a_run_of_a_push_is_not_commented_on(
+    api: GitHubApi, event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event("workflow_run", {"workflow_run": workflow_run(50, event="push")})
+    assert spyre("comment") == 0
+    assert "of no pull request" in capsys.readouterr().out
+    assert api.seen == []
+
+
+def test_an_answer_that_was_lost_makes_no_second_comment(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    api.fail("cut", method="POST", path="comments", taken=True)
+    assert spyre("comment") == 0
+    assert len(bodies(api)) == 1
+
+
+def test_a_comment_that_was_not_written_ends_as_incomplete(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    api.fail("status", method="POST", path="comments", status=502)
+    assert spyre("comment") == 3
+    assert "502" in capsys.readouterr().err
+    api.repositories["o/r"].writers = set()
+    assert spyre("comment") == 2
+    assert "under `permissions`" in capsys.readouterr().err
+
+
+def test_a_folder_of_this_job_is_commented_on_beside_main_s(
+    api: GitHubApi, job: Path, event: Event, spyre: Spyre
+) -> None:
+    report_folder(job / "runs" / "ci", NOW)
+    report_folder(job / "runs" / "main", THEN)
+    event("pull_request", {"pull_request": {"number": 7, "head": {"sha": "a" * 40}}})
+    assert spyre("comment", "ci", "--base", "runs/main") == 0
+    (body,) = bodies(api)
+    assert "commit `aaaaaaaaaaaa`" in body
+    assert "[run 55](https://github.com/o/r/actions/runs/55)" in body
+    assert "**1 newly failing**" in body
+
+
+def test_a_dry_run_prints_the_text_and_asks_nobody(
+    api: GitHubApi, job: Path, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_folder(job / "runs" / "ci", NOW)
+    assert spyre("comment", "runs/ci", "--dry-run") == 0
+    assert "2 of 3 tests failed" in capsys.readouterr().out
+    assert api.seen == []
+
+
+def test_a_folder_without_results_or_a_pull_request_is_refused(
+    job: Path, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job / "runs" / "ci").mkdir(parents=True)
+    assert spyre("comment", "runs/ci", "--pull-request", "7") == 2
+    assert "there is no summary" in capsys.readouterr().err
+    report_folder(job / "runs" / "ci", NOW)
+    assert spyre("comment", "runs/ci") == 2
+    assert "no pull request is named" in capsys.readouterr().err
+    assert spyre("comment") == 2
+    assert "there is no event of GitHub's" in capsys.readouterr().err

@@ -1,0 +1,332 @@
+"""A merge queue's run takes a pull request's results: with real repositories, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.cli.app import run as spyre_ci
+from ci.pipeline.identity import write_plan_identity
+from ci.report.results import read_summary
+from tests.github_api import GitHubApi, artifact, pull, workflow_run
+from tests.pipeline_runs import plan_folder, run_journals, zipped
+
+Spyre = Callable[..., int]
+Event = Callable[[str, Any], None]
+IDS = [f"test_a.py::A::test_{number}" for number in range(4)]
+GREEN = dict.fromkeys(IDS, "passed")
+WORKFLOW = ".github/workflows/pull-request.yml"
+WHO = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *WHO, *words], check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def commit(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    git(folder, "add", name)
+    git(folder, "commit", "-q", "-m", f"change {name}")
+    return git(folder, "rev-parse", "HEAD")
+
+
+@dataclass
+class Queue:
+    """A repository with a pull request in its merge queue, and the checkout of the queue's commit."""
+
+    api: GitHubApi
+    upstream: Path
+    base: str
+    head: str
+    group: str
+    tmp_path: Path
+    run_dir: Path
+    event: Event
+
+    @property
+    def parts(self) -> dict[str, str]:
+        tree = git(self.upstream, "rev-parse", f"{self.group}^{{tree}}")
+        plan = json.loads((self.run_dir / "plan.json").read_text())
+        return {
+            "tree": tree,
+            "image": f"quay.io/o/i@sha256:{'1' * 64}",
+            "fingerprint": plan["fingerprint"],
+            "torch": "2.13.0 0123",
+            "back_end": "emulated 1",
+            "settings": "5e77",
+        }
+
+    def begin(self, **changed: str) -> None:
+        """The merge queue's run is planned, and its event is there."""
+        write_plan_identity(self.run_dir, self.parts | changed)
+        ref = f"refs/heads/gh-readonly-queue/main/pr-7-{self.base}"
+        group = {
+            "head_sha": self.group,
+            "head_ref": ref,
+            "base_sha": self.base,
+            "base_ref": "refs/heads/main",
+        }
+        self.event("merge_group", {"merge_group": group})
+
+    def ran(
+        self,
+        number: int = 50,
+        outcomes: dict[str, str] | None = None,
+        parts: dict[str, str] | None = None,
+        **run: Any,
+    ) -> None:
+        """The pull request's run, and what it handed on."""
+        repository = self.api.repositories["o/r"]
+        repository.runs[number] = workflow_run(number, **({"sha": self.head, "head": "fork/r"} | run))
+        folder = self.tmp_path / f"theirs-{number}"
+        plan = plan_folder(folder, IDS)
+        run_journals(folder, plan, GREEN if outcomes is None else outcomes)
+        write_plan_identity(folder, self.parts if parts is None else self.parts | parts)
+        data = zipped(folder)
+        repository.artifacts[number] = artifact(number, "results", run=number, size=len(data))
+        repository.blobs[number] = data
+
+
+@pytest.fixture
+def queue(api: GitHubApi, job: Path, tmp_path: Path, event: Event, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    upstream = tmp_path / "upstream"
+    upstream.mkdir()
+    git(upstream, "init", "-q", "-b", "main")
+    commit(upstream, "a.txt", "one\n")
+    git(upstream, "checkout", "-q", "-b", "feature")
+    head = commit(upstream, "b.txt", "two\n")
+    git(upstream, "update-ref", "refs/pull/7/head", head)
+    git(upstream, "checkout", "-q", "main")
+    base = commit(upstream, "c.txt", "three\n")
+    git(upstream, "merge", "-q", "--squash", "feature")
+    git(upstream, "commit", "-q", "-m", "feature (#7)")
+    group = git(upstream, "rev-parse", "HEAD")
+    git(upstream, "branch", "-q", "queue")
+    git(upstream, "reset", "-q", "--hard", base)
+    git(upstream, "branch", "-q", "-D", "feature")
+    # As the job's checkout has it: the queue's branch, and no other.
+    job.rmdir()
+    git(tmp_path, "clone", "-q", "--single-branch", "--branch", "queue", f"file://{upstream}", str(job))
+    monkeypatch.chdir(job)
+    monkeypatch.setenv("GITHUB_WORKFLOW_REF", f"o/r/{WORKFLOW}@refs/heads/gh-readonly-queue/main/pr-7-{base}")
+    monkeypatch.setenv("SPYRE_CI__REPORT__ENDPOINT", "none")
+    monkeypatch.setenv("SPYRE_CI__STATE", str(tmp_path / "state"))
+    api.repositories["o/r"].pulls = {7: pull(7, sha=head, head="fork/r")}
+    run_dir = job / "runs" / "ci"
+    plan_folder(run_dir, IDS)
+    return Queue(
+        api=api, upstream=upstream, base=base, head=head, group=group, tmp_path=tmp_path, run_dir=run_dir,
+        event=event,
+    )  # fmt: skip
+
+
+def outputs(tmp_path: Path) -> dict[str, str]:
+    rows = (tmp_path / "output").read_text().splitlines()
+    return dict(row.split("=", 1) for row in rows)
+
+
+def test_the_very_same_work_is_taken_reported_and_marked(queue: Queue, spyre: Spyre, tmp_path: Path) -> None:
+    queue.begin()
+    queue.ran()
+    assert spyre("reuse", "runs/ci") == 0
+    told = outputs(tmp_path)
+    assert told["reused"] == "true"
+    assert told["reused_run"] == "50"
+    summary = read_summary(queue.run_dir / "summary.json")
+    assert (summary.exit_code, summary.planned) == (0, 4)
+    assert "nothing ran here: these are the results of run 50" in summary.notes[0]
+    assert "nothing ran here" in (queue.run_dir / "summary.md").read_text()
+    assert "nothing ran here" in (queue.run_dir / "report.html").read_text()
+    # What another run took is that run's to remember.
+    assert not (tmp_path / "state" / "history.sqlite").exists()
+    assert spyre_ci(["report", "runs/ci"]) == 0
+    assert read_summary(queue.run_dir / "summary.json").notes == summary.notes
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ({"conclusion": "failure"}, "run 50 ended as failure"),
+        ({"status": "in_progress", "conclusion": None}, "run 50 has not ended"),
+        ({"event": "push"}, "no run of"),
+        ({"path": ".github/workflows/evil.yml"}, "is of another workflow"),
+        ({"sha": "e" * 40}, "no run of"),
+    ],
+)
+def test_another_run_is_not_taken(
+    queue: Queue,
+    spyre: Spyre,
+    run: dict[str, Any],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    queue.begin()
+    queue.ran(**run)
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert not (queue.run_dir / "journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tree", "tested another tree"),
+        ("image", "ran in another image"),
+        ("fingerprint", "had another plan"),
+        ("torch", "had another PyTorch"),
+        ("back_end", "had another back end"),
+        ("settings", "was set otherwise"),
+        ("later", "says other things"),
+    ],
+)
+def test_other_work_is_not_taken(
+    queue: Queue, spyre: Spyre, name: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran(parts={name: "another"})
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    assert f"run 50 {said}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        (GREEN | {IDS[1]: "failed"}, "is not green here: 1 test failed"),
+        (GREEN | {IDS[3]: "not_run"}, "is not green here"),
+        (GREEN | {IDS[2]: "hardware"}, "is not green here"),
+    ],
+)
+def test_results_that_are_not_green_by_our_own_judging_are_not_taken(
+    queue: Queue,
+    spyre: Spyre,
+    outcomes: dict[str, str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    queue.begin()
+    queue.ran(outcomes=outcomes)
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert not (queue.run_dir / "journal").exists()
+
+
+def test_an_older_run_that_fits_is_taken_where_the_newest_does_not(
+    queue: Queue, spyre: Spyre, tmp_path: Path
+) -> None:
+    queue.begin()
+    queue.ran(50)
+    queue.ran(51, outcomes=GREEN | {IDS[0]: "failed"})
+    queue.ran(52, parts={"image": "another"})
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused_run"] == "50"
+
+
+def test_a_pull_request_that_moved_on_or_shares_its_group_gives_no_results(
+    queue: Queue, spyre: Spyre, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran()
+    git(queue.upstream, "checkout", "-q", "--detach", queue.head)
+    moved = commit(queue.upstream, "d.txt", "four\n")
+    git(queue.upstream, "update-ref", "refs/pull/7/head", moved)
+    queue.api.repositories["o/r"].pulls = {7: pull(7, sha=moved)}
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused"] == "false"
+    assert "gives another tree" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_pull_request_that_no_longer_merges_gives_no_results(
+    queue: Queue, spyre: Spyre, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    git(queue.upstream, "checkout", "-q", "--detach", queue.head)
+    moved = commit(queue.upstream, "c.txt", "otherwise\n")
+    git(queue.upstream, "update-ref", "refs/pull/7/head", moved)
+    queue.api.repositories["o/r"].pulls = {7: pull(7, sha=moved)}
+    queue.ran(sha=moved)
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused"] == "false"
+    assert "nothing is reused: ended with code 1" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"image": ""}, "the plan does not know its own image"),
+        ({"tree": "another"}, "the plan is of another tree"),
+    ],
+)
+def test_a_plan_that_does_not_know_what_it_is_of_takes_nothing(
+    queue: Queue, spyre: Spyre, changed: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin(**changed)
+    queue.ran(parts=changed)
+    assert spyre("reuse", "runs/ci") == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_cannot_be_asked_or_read_leaves_everything_to_be_run(
+    queue: Queue,
+    spyre: Spyre,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    queue.begin()
+    queue.ran()
+    queue.api.fail(
+        "status", path="actions/runs$", status=403, message="Resource not accessible by integration"
+    )
+    assert spyre("reuse", "runs/ci") == 0
+    queue.api.repositories["o/r"].blobs[50] = b"no zip"
+    assert spyre("reuse", "runs/ci") == 0
+    queue.api.repositories["o/r"].artifacts[50]["expired"] = True
+    assert spyre("reuse", "runs/ci") == 0
+    monkeypatch.setenv("GITHUB_WORKFLOW_REF", f"other/repo/{WORKFLOW}@main")
+    assert spyre("reuse", "runs/ci") == 0
+    monkeypatch.delenv("GITHUB_TOKEN")
+    assert spyre("reuse", "runs/ci") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for said in ("not accessible", "cannot be used", "has expired", "not one of this repository", "no token"):
+        assert said in told
+    assert set((tmp_path / "output").read_text().splitlines()) == {
+        "reused=false",
+        "reused_run=",
+        "reused_url=",
+    }
+
+
+def test_an_event_of_no_queue_and_a_folder_without_a_plan(
+    queue: Queue, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.event("merge_group", {"merge_group": {"head_sha": queue.group, "head_ref": "refs/heads/main"}})
+    assert spyre("reuse", "runs/ci") == 0
+    assert "does not name a pull request" in " ".join(capsys.readouterr().out.split())
+    queue.event("push", {})
+    assert spyre("reuse", "runs/ci") == 2
+    assert spyre("reuse", "runs/other") == 2
+    assert "plan first" in capsys.readouterr().err
+
+
+def test_a_run_that_has_begun_takes_no_other_s_results(
+    queue: Queue, spyre: Spyre, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran()
+    (queue.run_dir / "journal").mkdir()
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused"] == "false"
+    assert "the run has begun" in " ".join(capsys.readouterr().out.split())
+    assert not (queue.run_dir / "reused.json").exists()

@@ -1,0 +1,69 @@
+"""A commit's status, on GitHub and on GitHub Enterprise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.github_api import TOKEN, GitHubApi, Repository
+
+Spyre = Callable[..., int]
+SHA = "a" * 40
+GIVEN = ("--repository", "o/r", "--sha", SHA)
+
+
+def test_a_status_is_set_and_the_newest_of_a_context_counts(api: GitHubApi, spyre: Spyre) -> None:
+    for state in ("pending", "success"):
+        assert (
+            spyre("status", *GIVEN, "--state", state, "--context", "jenkins/pr", "--url", "https://ci/1") == 0
+        )
+    newest = api.repositories["o/r"].statuses[SHA][0]
+    assert (newest["state"], newest["context"], newest["target_url"]) == (
+        "success",
+        "jenkins/pr",
+        "https://ci/1",
+    )
+
+
+def test_github_enterprise_is_where_the_environment_says(
+    spyre: Spyre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GitHubApi(prefix="/api/v3") as enterprise:
+        enterprise.repositories["o/r"] = Repository()
+        monkeypatch.setenv("GITHUB_API_URL", enterprise.url)
+        assert spyre("status", *GIVEN, "--state", "failure", "--description", "x" * 300) == 0
+        assert len(enterprise.repositories["o/r"].statuses[SHA][0]["description"]) == 140
+
+
+def test_a_status_is_sent_again_where_the_answer_was_lost(api: GitHubApi, spyre: Spyre) -> None:
+    api.fail("cut", taken=True)
+    assert spyre("status", *GIVEN, "--state", "success") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--repository", "o/r", "--sha", "main", "--state", "success"), "is no commit"),
+        ((*GIVEN, "--state", "success", "--context", ""), "the context has 0 characters"),
+        ((*GIVEN, "--state", "success", "--url", "https://u:secret@ci/1"), "no address for everybody"),
+        ((*GIVEN, "--state", "success", "--url", "javascript:x"), "no address for everybody"),
+        (("--repository", "o", "--sha", SHA, "--state", "success"), "is no repository"),
+    ],
+)
+def test_what_github_would_not_take_is_refused_before_it_is_asked(
+    api: GitHubApi, spyre: Spyre, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert spyre("status", *words) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "secret" not in told
+    assert api.seen == []
+
+
+def test_a_token_is_never_told(api: GitHubApi, spyre: Spyre, capsys: pytest.CaptureFixture[str]) -> None:
+    api.tokens.clear()
+    assert spyre("status", *GIVEN, "--state", "success") == 2
+    told = capsys.readouterr()
+    assert "401" in told.err
+    assert TOKEN not in told.out + told.err

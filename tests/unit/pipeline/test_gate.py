@@ -1,0 +1,203 @@
+"""The gate is open only where every job is accounted for; whatever else is said, it is closed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.errors import BadFileError, UsageError
+from ci.pipeline.gate import GateClosedError, Job, judge, read_needs, refuse_red
+
+NAMES = ("lint", "unit", "pytorch")
+RESULTS = ("success", "failure", "cancelled", "skipped")
+Row = dict[str, Any]
+
+
+def needs(changes: Row | None = None, **results: object) -> Row:
+    rows = {"changes": changes or told()}
+    return rows | {name: {"result": result, "outputs": {}} for name, result in results.items()}
+
+
+def told(result: str = "success", **outputs: str) -> Row:
+    return {"result": result, "outputs": dict.fromkeys(NAMES, "true") | outputs}
+
+
+def is_open(jobs: list[Job]) -> bool:
+    try:
+        refuse_red(jobs)
+    except GateClosedError:
+        return False
+    return True
+
+
+def states(jobs: list[Job]) -> dict[str, str]:
+    return {one.name: one.state for one in jobs}
+
+
+def test_all_that_succeeded_opens_it() -> None:
+    jobs = judge(needs(lint="success", unit="success", pytorch="success"), NAMES)
+    assert is_open(jobs)
+    assert states(jobs) == dict.fromkeys(("changes", *NAMES), "ok")
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ("failure", "failed, or ran out of time"),
+        ("cancelled", "was cancelled"),
+        ("skipped", "was skipped, though it was to run"),
+        ("timed_out", "has no result that is known"),
+        ("Success", "has no result that is known"),
+        ("", "has no result that is known"),
+        (None, "has no result that is known"),
+    ],
+)
+def test_any_other_end_of_a_job_closes_it(result: str | None, why: str) -> None:
+    jobs = judge(needs(lint="success", unit=result, pytorch="success"), NAMES)
+    assert [(one.name, one.why) for one in jobs if one.state == "red"] == [("unit", why)]
+    with pytest.raises(GateClosedError, match="1 of 4 jobs keep the gate closed: unit") as caught:
+        refuse_red(jobs)
+    assert caught.value.remedy
+    assert caught.value.exit_code == 1
+
+
+def test_a_job_that_vanished_closes_it() -> None:
+    jobs = judge(needs(lint="success", pytorch="success"), NAMES)
+    assert states(jobs)["unit"] == "red"
+    assert not is_open(jobs)
+
+
+def test_a_job_that_the_change_left_out_keeps_nothing_closed() -> None:
+    jobs = judge(needs(told(unit="false"), lint="success", unit="skipped", pytorch="success"), NAMES)
+    assert states(jobs)["unit"] == "left out"
+    assert is_open(jobs)
+
+
+@pytest.mark.parametrize("said", ["true", "", "False", "FALSE", "0", " false", "null"])
+def test_a_job_is_left_out_only_by_the_very_word(said: str) -> None:
+    jobs = judge(needs(told(unit=said), lint="success", unit="skipped", pytorch="success"), NAMES)
+    assert not is_open(jobs)
+
+
+@pytest.mark.parametrize("result", ["failure", "cancelled", "skipped", "odd"])
+def test_what_changes_said_counts_only_where_it_succeeded(result: str) -> None:
+    said = told(result, unit="false", pytorch_blocking="false")
+    jobs = judge(needs(said, lint="success", unit="skipped", pytorch="failure"), NAMES)
+    assert {name for name, state in states(jobs).items() if state == "red"} == {"changes", "unit", "pytorch"}
+
+
+@pytest.mark.parametrize(
+    "changes", [None, [], "success", {"result": "success"}, {"result": "success", "outputs": []}]
+)
+def test_a_changes_that_cannot_be_read_leaves_nothing_out(changes: Any) -> None:
+    rows = needs(lint="success", unit="skipped", pytorch="success") | {"changes": changes}
+    assert not is_open(judge(rows, NAMES))
+
+
+@pytest.mark.parametrize("result", ["failure", "cancelled", "skipped"])
+def test_what_does_not_block_is_told(result: str) -> None:
+    said = told(pytorch_blocking="false")
+    jobs = judge(needs(said, lint="success", unit="success", pytorch=result), NAMES)
+    assert states(jobs)["pytorch"] == "told"
+    assert is_open(jobs)
+
+
+@pytest.mark.parametrize("row", [None, {"result": "odd"}, {"result": None}, {}, 7])
+def test_even_what_does_not_block_must_be_there_and_be_known(row: Any) -> None:
+    rows = needs(told(pytorch_blocking="false"), lint="success", unit="success") | {"pytorch": row}
+    assert not is_open(judge(rows, NAMES))
+    rows.pop("pytorch")
+    assert not is_open(judge(rows, NAMES))
+
+
+def test_changes_itself_always_blocks() -> None:
+    said = told("failure", changes_blocking="false", changes="false")
+    assert not is_open(judge(needs(said, lint="success", unit="success", pytorch="success"), NAMES))
+    said = told("skipped", changes_blocking="false", changes="false")
+    assert not is_open(judge(needs(said, lint="success", unit="success", pytorch="success"), NAMES))
+
+
+def test_a_needed_job_that_nobody_expects_may_be_skipped_but_must_not_fail() -> None:
+    rest = needs(lint="success", unit="success", pytorch="success")
+    for result, opens in (("skipped", True), ("success", True), ("failure", False), ("cancelled", False)):
+        assert is_open(judge(rest | {"reuse": {"result": result}}, NAMES)) is opens
+
+
+def test_it_is_closed_where_nothing_is_expected() -> None:
+    with pytest.raises(UsageError, match="no job is expected"):
+        judge(needs(), ())
+    with pytest.raises(GateClosedError, match="0 of 0 jobs"):
+        refuse_red([])
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_needs_that_are_not_set_are_told(text: str) -> None:
+    with pytest.raises(UsageError, match="NEEDS is not set") as caught:
+        read_needs(text)
+    assert "toJSON(needs)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "is no JSON object"),
+        ('"success"', "is no JSON object"),
+        ('{"lint": {"result": "failure", "result": "success"}}', "a key is there twice"),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)
+def test_needs_that_cannot_be_read_are_told(text: str, said: str) -> None:
+    with pytest.raises(BadFileError, match=said) as caught:
+        read_needs(text)
+    assert (caught.value.exit_code, caught.value.where) == (2, "NEEDS (environment)")
+
+
+def test_the_whole_truth_table() -> None:
+    """Open exactly where each job succeeded, was left out by name, or failed without blocking."""
+    runs = ("true", "false", None)
+    for changes, result, run, blocks in itertools.product(RESULTS, (*RESULTS, "x"), runs, runs):
+        outputs = {"lint": run, "lint_blocking": blocks}
+        rows = {
+            "changes": {"result": changes, "outputs": {k: v for k, v in outputs.items() if v is not None}},
+            "lint": {"result": result, "outputs": {}},
+        }
+        fine = result == "success" or (result == "skipped" and run == "false")
+        tolerated = blocks == "false" and result in RESULTS
+        assert is_open(judge(rows, ["lint"])) is (changes == "success" and (fine or tolerated)), rows
+
+
+ANY = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(RESULTS)
+ROWS = st.fixed_dictionaries(
+    {}, optional={"result": ANY, "outputs": st.dictionaries(st.text(max_size=4), ANY)}
+)
+OUTPUTS = st.dictionaries(
+    st.sampled_from([*NAMES, *(f"{one}_blocking" for one in NAMES), "changes", "changes_blocking"]),
+    st.sampled_from(["true", "false", "", "False"]) | ANY,
+)
+CHANGES = st.fixed_dictionaries({}, optional={"result": st.sampled_from(RESULTS) | ANY, "outputs": OUTPUTS})
+NEEDS = st.dictionaries(st.sampled_from([*NAMES, "extra"]), ROWS | ANY)
+
+
+@given(rest=NEEDS, changes=CHANGES | ANY, expected=st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+def test_it_is_never_open_unless_every_expected_job_is_accounted_for(
+    rest: Row, changes: Any, expected: list[str]
+) -> None:
+    rows = read_needs(json.dumps(rest | {"changes": changes}))
+    if not is_open(judge(rows, expected)):
+        return
+    assert changes["result"] == "success"
+    outputs = changes.get("outputs", {})
+    for name in expected:
+        result = rows[name]["result"]
+        left_out = result == "skipped" and outputs.get(name) == "false"
+        tolerated = result in RESULTS and outputs.get(f"{name}_blocking") == "false"
+        assert result == "success" or left_out or tolerated
+    for name, row in rows.items():
+        if name not in {"changes", *expected} and outputs.get(f"{name}_blocking") != "false":
+            assert row["result"] in {"success", "skipped"}

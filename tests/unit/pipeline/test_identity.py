@@ -1,0 +1,145 @@
+"""Two plans are the same work only where all that decides their results is known and equal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.config.model import SettingsModel
+from ci.errors import BadFileError, MissingInputError
+from ci.pipeline.identity import (
+    FILE,
+    PARTS,
+    environment_part,
+    identity_of,
+    read_plan_identity,
+    selection_part,
+    settings_part,
+    write_plan_identity,
+)
+from test_selection.selection import Expectation, Selection
+
+WHOLE = dict.fromkeys(PARTS, "known")
+
+
+def settings(**content: Any) -> str:
+    return settings_part(SettingsModel.model_validate(content))
+
+
+def test_the_same_parts_have_the_same_identity() -> None:
+    assert identity_of(WHOLE) == identity_of(dict(reversed(WHOLE.items())))
+    assert len(identity_of(WHOLE)) == 64
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_another_part_is_another_identity_and_an_unknown_one_none(part: str) -> None:
+    assert identity_of(WHOLE | {part: "other"}) not in {"", identity_of(WHOLE)}
+    assert identity_of(WHOLE | {part: ""}) == ""
+    assert identity_of({key: value for key, value in WHOLE.items() if key != part}) == ""
+
+
+def test_parts_nobody_knows_make_no_identity() -> None:
+    assert identity_of({}) == ""
+    assert identity_of(WHOLE | {"more": "x"}) == ""
+
+
+TEXTS = st.dictionaries(st.sampled_from(PARTS), st.text(max_size=3))
+
+
+@given(TEXTS, TEXTS)
+def test_different_parts_never_have_one_identity(one: dict[str, str], two: dict[str, str]) -> None:
+    first, second = identity_of(WHOLE | one), identity_of(WHOLE | two)
+    assert (WHOLE | one == WHOLE | two) or first != second or first == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"device": {"refuse_ops": ["aten.add"]}},
+        {"run": {"retries": 0}},
+        {"run": {"control": "cpu"}},
+        {"run": {"test_timeout_s": 10}},
+        {"pytorch": {"suite": "a.yaml"}},
+        {"matrix": {"labels": ["linux", "image_2"]}},
+    ],
+)
+def test_settings_that_decide_results_count(content: dict[str, Any]) -> None:
+    assert settings(**content) != settings()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"run": {"share": "/shared", "leases": "/leases", "grace_s": 9, "share_password_file": "/secret"}},
+        {"report": {"endpoint": "none"}},
+        {"pipeline": {"timeouts": {"lint": 5}}},
+        {"runs": "elsewhere"},
+    ],
+)
+def test_settings_that_decide_no_result_do_not(content: dict[str, Any]) -> None:
+    assert settings(**content) == settings()
+
+
+def test_what_is_expected_of_tests_counts_and_where_it_is_written_does_not() -> None:
+    base = Selection(
+        stage=1, percent=5, ids=["a", "b"], expectations={"a": Expectation(mode="xfail", where="f:1")}
+    )
+    same = replace(base, ids=["b", "a"], expectations={"a": Expectation(mode="xfail", where="f:9")})
+    assert selection_part(base) == selection_part(same)
+    others = [
+        replace(base, ids=["a"]),
+        replace(base, expectations={}),
+        replace(base, expectations={"a": Expectation(mode="skip")}),
+        replace(base, collect_errors={"x.py": "broken"}),
+    ]
+    assert len({selection_part(one) for one in (base, *others)}) == 5
+
+
+def test_what_is_installed_and_what_tests_read_of_the_environment_count() -> None:
+    base = environment_part({}, ["torch==2.13.0"])
+    assert (
+        environment_part({"HOME": "/x", "SPYRE_CI__STAGE": "2", "GITHUB_SHA": "a"}, ["torch==2.13.0"]) == base
+    )
+    for environ in (
+        {"PYTORCH_TEST_WITH_SLOW": "1"},
+        {"CI": "1"},
+        {"SPYRE_CI_CARD_FAULTS": "emulated:0=fail:2"},
+    ):
+        assert environment_part(environ, ["torch==2.13.0"]) != base
+    assert environment_part({}, ["torch==2.13.1"]) != base
+    assert environment_part({}) == environment_part({})
+
+
+def test_parts_are_kept_beside_the_plan(tmp_path: Path) -> None:
+    identity = write_plan_identity(tmp_path, WHOLE)
+    assert identity == identity_of(read_plan_identity(tmp_path)) != ""
+    write_plan_identity(tmp_path, WHOLE | {"image": ""})
+    assert identity_of(read_plan_identity(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"parts": WHOLE | {"tree": "other"}}, "the identity is not that of its parts"),
+        ({"identity": "x"}, "the identity is not that of its parts"),
+        ({"parts": None}, "is no table of text"),
+        ({"parts": {"tree": 1}}, "is no table of text"),
+        ({"schema": "spyre-ci/plan/1"}, "schema is"),
+    ],
+)
+def test_a_file_that_was_changed_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    write_plan_identity(tmp_path, WHOLE)
+    path = tmp_path / FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(BadFileError, match=said) as caught:
+        read_plan_identity(tmp_path)
+    assert caught.value.remedy
+    path.unlink()
+    with pytest.raises(MissingInputError):
+        read_plan_identity(tmp_path)
