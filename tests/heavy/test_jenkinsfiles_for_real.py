@@ -118,7 +118,7 @@ def test_tests_of_a_lost_leg_are_reported_as_not_run(builds: dict[str, Recorded]
     assert verdicts["passed"] > 0
     assert verdicts["not_run"] + verdicts["passed"] == summary(lost)["planned"] == 11
     (retry,) = lost.of("retry")
-    assert "went away" in retry["because"]
+    assert "offline" in retry["because"]
 
 
 def test_each_build_tells_its_pull_request_what_came_of_it(
