@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.jenkins_world import NO_TESTS, World, make_world
 pytestmark = pytest.mark.xdist_group("jenkins")
 
 LEG = {"session": "shards", "branch": "leg-000"}
+POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "TRUSTED_HOSTS": "jenkins.example", "NOTIFY": "a@b"}
 Builds = dict[str, Recorded]
 
 
@@ -45,9 +47,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
-        world.scenario(
-            "poll", "Jenkinsfile.poller", {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
-        ),
+        world.scenario("poll", "Jenkinsfile.poller", POLLER),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
 
@@ -242,8 +242,6 @@ def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
 
 
 def sessions_of_noxfile() -> set[str]:
-    import re  # noqa: PLC0415
-
     text = (Path(__file__).parents[2] / "noxfile.py").read_text(encoding="utf-8")
     return set(re.findall(r"@nox\.session[^\n]*\ndef (\w+)", text))
 
