@@ -1,4 +1,4 @@
-"""Running Jenkinsfiles and jobs under the recording DSL of tests/jenkins: no Jenkins is there to be tested on."""
+"""Running Jenkinsfiles and jobs under the recording DSL of tests/jenkins: there is no Jenkins here."""
 
 from __future__ import annotations
 

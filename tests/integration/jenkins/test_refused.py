@@ -1,4 +1,4 @@
-"""What the recording DSL refuses, and what the library's steps do: a Jenkinsfile that Jenkins would not take is found."""
+"""What the recording DSL refuses, and what the library's steps do: what Jenkins would not take is found."""
 
 from __future__ import annotations
 
@@ -31,16 +31,20 @@ REFUSED = {
         "stage('a') has no directive step;",
     ),
     "never reached": (
-        "pipeline { agent none\n stages { stage('a') { steps { error 'x' } }\n"
-        " stage('b') { steps { echo 'x' }\n posts { always { echo 'x' } } } } }",
+        """pipeline { agent none
+        stages {
+            stage('a') { steps { error 'x' } }
+            stage('b') { steps { echo 'x' }
+            posts { always { echo 'x' } } }
+        } }""",
         "stage('b') has no directive posts;",
     ),
     "condition": (
-        "pipeline { agent none\n stages { stage('a') { steps { echo 'x' } } }\n post { ever { echo 'x' } } }",
+        "pipeline { agent none\n stages { stage('a') { steps { sh 1 } } }\n post { ever { echo 'x' } } }",
         "post has no directive ever;",
     ),
     "option": (
-        "pipeline { agent none\n options { timeouts(time: 1) }\n stages { stage('a') { steps { echo 'x' } } } }",
+        "pipeline { agent none\n options { timeouts(time: 1) }\n stages { stage('a') { steps { echo 1 } } } }",
         "options has no directive timeouts;",
     ),
     "no agent": ("pipeline { stages { stage('a') { steps { echo 'x' } } } }", "pipeline has no agent"),
