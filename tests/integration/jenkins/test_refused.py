@@ -44,7 +44,7 @@ REFUSED = {
         "post has no directive ever;",
     ),
     "option": (
-        "pipeline { agent none\n options { timeouts(time: 1) }\n stages { stage('a') { steps { echo 1 } } } }",
+        "pipeline { agent none\n options { timeouts(1) }\n stages { stage('a') { steps { echo 1 } } } }",
         "options has no directive timeouts;",
     ),
     "no agent": ("pipeline { stages { stage('a') { steps { echo 'x' } } } }", "pipeline has no agent"),
