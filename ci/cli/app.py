@@ -29,6 +29,7 @@ from ci.live.github import defused
 from ci.package.cli import app as package_app
 from ci.pipeline.cli import app as pipeline_app
 from ci.report.text import plain
+from ci.webhooks.cli import app as webhooks_app
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
@@ -77,6 +78,7 @@ app.add_typer(package_app, name="package")
 pipeline_app.command("plan")(pipeline_plan)
 pipeline_app.command("reuse")(pipeline_reuse)
 app.add_typer(pipeline_app, name="pipeline")
+app.add_typer(webhooks_app, name="webhooks")
 app.add_typer(history.app, name="history")
 app.command()(flakes)
 app.add_typer(quarantine.app, name="quarantine")

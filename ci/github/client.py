@@ -111,6 +111,19 @@ class Client:
         """
         return content_of(self._ask("GET", _with(path, query)), what=f"GET {path}")
 
+    def changed(self, path: str, query: Mapping[str, str | int] | None, *, etag: str) -> Reply:
+        """What is there, or the answer 304 where that is still what had this ETag; that costs no limit.
+
+        Args:
+            path: of what is asked for.
+            query: what narrows it.
+            etag: of the last answer; empty where there is none.
+
+        Raises:
+            GitHubError: see `ci.github.errors`.
+        """
+        return self._ask("GET", _with(path, query), etag=etag)
+
     def pages(
         self,
         path: str,
@@ -195,16 +208,27 @@ class Client:
         return _fetch(where, into, what=f"GET {path}", most_bytes=most_bytes, timeout_s=self._timeout_s)
 
     def _ask(
-        self, method: Method, path: str, body: Any = None, *, again: bool = True, follows: bool = False
+        self,
+        method: Method,
+        path: str,
+        body: Any = None,
+        *,
+        again: bool = True,
+        follows: bool = False,
+        etag: str = "",
     ) -> Reply:
-        """An answer that is ok, or with `follows` leads elsewhere; tried again while that makes sense."""
+        """An answer that is ok, or leads elsewhere (`follows`), or says that nothing changed (`etag`).
+
+        Asked again while that makes sense.
+        """
         what = f"{method} {urlsplit(path).path}"
         end = self._effects.monotonic() + self._patience_s
         tries = 0
         while True:
             tries += 1
-            reply, failure = self._try(method, path, body, what)
-            if reply is not None and (reply.ok or (follows and reply.status == 302)):  # noqa: PLR2004  # HTTP's
+            reply, failure = self._try(method, path, body, what, etag=etag)
+            good = {302} if follows else {304} if etag else set[int]()
+            if reply is not None and (reply.ok or reply.status in good):
                 return reply
             wait_s = self._wait_s(reply, failure, tries, again=again)
             if wait_s is None or self._effects.monotonic() + wait_s > end:
@@ -212,10 +236,13 @@ class Client:
             self._effects.sleep(wait_s)
 
     def _try(
-        self, method: Method, path: str, body: Any, what: str
+        self, method: Method, path: str, body: Any, what: str, *, etag: str = ""
     ) -> tuple[Reply | None, _NoAnswerError | None]:
+        known = {"If-None-Match": etag} if etag else None
         try:
-            status, headers, text = self._github.requester.requestJson(method, path, input=body)
+            status, headers, text = self._github.requester.requestJson(
+                method, path, input=body, headers=known
+            )
         except (requests.RequestException, OSError, RuntimeError) as error:
             said = without_secrets(str(error)).replace(self._token, "***")
             return None, _NoAnswerError(f"{what}: {said}"[:500], taken=not _never_connected(error))
@@ -279,7 +306,9 @@ def _error_of(
         )
     if is_limited(reply) and wait_s is not None:
         return GitHubAwayError(
-            f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}", remedy="do it again after that"
+            f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}",
+            remedy="do it again after that",
+            retry_s=wait_s,
         )
     return error_of(reply, what=what)
 

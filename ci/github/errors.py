@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ci.errors import EXIT_INCOMPLETE, SpyreCiError
 
 
@@ -22,6 +24,21 @@ class GitHubRefusedError(GitHubError):
 
 
 class GitHubAwayError(GitHubError):
-    """No whole answer came, a bad one, or one that asks for more patience than there is."""
+    """No whole answer came, a bad one, or one that asks for more patience than there is.
+
+    Attributes:
+        retry_s: after how long a limit is over; None where it is no limit.
+    """
 
     exit_code = EXIT_INCOMPLETE
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | Path | None = None,
+        remedy: str | None = None,
+        retry_s: float | None = None,
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.retry_s = retry_s

@@ -14,7 +14,7 @@ LAYERS = {
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.withheld": 1,
     "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.package": 2, "ci.pipeline": 2,
     "ci.report": 2,
-    "ci.runner": 2,
+    "ci.runner": 2, "ci.webhooks": 2,
     "ci.steps": 3,
     "ci.cli": 4,
 }  # fmt: skip

@@ -1,0 +1,118 @@
+"""One HTTP exchange with a user's name and token: no redirect, no proxy to this machine, no endless wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from ci.addresses import is_loopback, without_secrets
+from ci.webhooks.jenkins_errors import JenkinsAwayError
+
+CONNECT_TIMEOUT_S = 10.0
+ANSWER_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An HTTP answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was done."""
+        return 200 <= self.status < 300  # noqa: PLR2004  # HTTP's own numbers
+
+
+class Caller:
+    """Makes requests below an address, with the cookies that its answers set.
+
+    Args:
+        address: of the server, without a slash at its end.
+        user: its name.
+        token: its password.
+        timeout_s: of a whole exchange.
+    """
+
+    def __init__(self, address: str, *, user: str, token: str, timeout_s: float = 30) -> None:
+        self._address, self._token, self._timeout_s = address, token, timeout_s
+        self._session = requests.Session()
+        # A proxy of the environment cannot reach this machine's own loopback.
+        self._session.trust_env = not is_loopback(urlsplit(address).hostname or "")
+        # Given as `auth`, because requests lets a ~/.netrc entry win over a header.
+        self._session.auth = (user, token)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._session.close()
+
+    def call(
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        content: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Make one request and read its answer, of whatever status.
+
+        Args:
+            method: GET or POST.
+            path: below the address.
+            query: added to it.
+            form: sent as a page's form is.
+            content: sent as JSON.
+            headers: besides the usual ones.
+
+        Raises:
+            JenkinsAwayError: no whole answer came.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            with self._session.request(
+                method,
+                self._address + path,
+                params=query,
+                data=form,
+                json=content,
+                headers={"Accept": "application/json", **(headers or {})},
+                timeout=(min(CONNECT_TIMEOUT_S, self._timeout_s), self._timeout_s),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                told = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(status=response.status_code, headers=told, text=_read(response, deadline))
+        except (requests.RequestException, HTTPError, OSError) as error:
+            said = without_secrets(str(error)).replace(self._token, "***")[:300]
+            raise JenkinsAwayError(
+                f"Jenkins gives no whole answer to {method} {path}: {said}",
+                remedy="see whether it is up, and `jenkins.url`; the next pass tries it again",
+            ) from error
+
+
+def _read(response: requests.Response, deadline: float) -> str:
+    # A time-out of requests is between two bytes; only read1 gives what has come so far.
+    body = b""
+    while len(body) < ANSWER_BYTES:
+        chunk = response.raw.read1(ANSWER_BYTES, decode_content=True)
+        if not chunk:
+            break
+        body += chunk
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer takes too long")
+    promised = response.headers.get("Content-Length", "")
+    # What is packed is longer or shorter than what was promised.
+    whole = promised.isdecimal() and "Content-Encoding" not in response.headers
+    if whole and len(body) < min(int(promised), ANSWER_BYTES):
+        raise ConnectionError(f"the answer breaks off after {len(body)} bytes")
+    return body.decode("utf-8", "replace")

@@ -1,0 +1,62 @@
+"""The clients of all GitHubs that a file of webhooks names, each made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ci.errors import SpyreCiError
+from ci.github.client import Client, Effects
+from ci.github.errors import GitHubAwayError
+from ci.webhooks.model import Host, Repository, Webhooks
+from ci.webhooks.secrets import check_recipient, secret
+
+
+class Hubs:
+    """Clients by host; whoever reached a host's limit is not asked again.
+
+    Args:
+        found: the file.
+        environ: the environment.
+        effects: time and chance.
+        patience_s: how long one call may wait in all.
+    """
+
+    def __init__(
+        self,
+        found: Webhooks,
+        environ: Mapping[str, str],
+        *,
+        effects: Effects | None = None,
+        patience_s: float = 90,
+        timeout_s: int = 30,
+    ) -> None:
+        self._found, self._environ, self._effects = found, environ, effects
+        self._patience_s, self._timeout_s = patience_s, timeout_s
+        self._clients: dict[Host, Client] = {}
+        self._closed: dict[str, GitHubAwayError] = {}
+
+    def client(self, repository: Repository) -> Client:
+        """The client of a repository's host.
+
+        Raises:
+            SettingsError: there is no token for it, or none is to be sent there.
+            GitHubAwayError: its limit was reached before.
+        """
+        if (closed := self._closed.get(repository.host)) is not None:
+            raise closed
+        host = self._found.host_of(repository)
+        if host not in self._clients:
+            check_recipient(self._environ, host.api, "token")
+            self._clients[host] = Client(
+                api=host.api,
+                token=secret(self._environ, host.token, f"token for {repository.host}"),
+                effects=self._effects,
+                patience_s=self._patience_s,
+                timeout_s=self._timeout_s,
+            )
+        return self._clients[host]
+
+    def note(self, repository: Repository, error: SpyreCiError) -> None:
+        """Ask a host no more whose limit is reached: more questions make it longer."""
+        if isinstance(error, GitHubAwayError) and error.retry_s is not None:
+            self._closed[repository.host] = error
