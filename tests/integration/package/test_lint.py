@@ -334,3 +334,26 @@ def test_a_real_foreign_checkout_stays_as_it_is(tmp_path: Path, pytorch_tree: Pa
     last = next(line for line in ended.stdout.decode().splitlines() if " findings: " in line)
     assert all(f"{name} " in last for name in FOUND - {"check-jsonschema", "zizmor"}), last
     assert state(folder) == before
+
+
+def test_groovy_is_looked_at_where_the_project_has_rules_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need(find_tool("npm-groovy-lint", os.environ.get("PATH", "")) is not None, "npm-groovy-lint")
+    files = {
+        "jenkins/Jenkinsfile.pr": "pipeline { agent any\n",
+        "jenkins/vars/step.groovy": "void call() {\n    println 'x';\n}\n",
+    }
+    folder = committed(
+        project(tmp_path / "p", {".groovylintrc.json": '{"extends": "recommended"}\n', **files})
+    )
+    before = state(folder)
+    several = found(capsys, folder, "--only", "npm-groovy-lint")["npm-groovy-lint"]
+    assert state(folder) == before
+    by_path = {(one["path"], one["rule"]) for one in several}
+    assert {
+        ("jenkins/Jenkinsfile.pr", "NglParseError"),
+        ("jenkins/vars/step.groovy", "UnnecessarySemicolon"),
+    } <= by_path
+    foreign = committed(project(tmp_path / "q", files))
+    assert found(capsys, foreign, "--only", "npm-groovy-lint") == {}

@@ -99,6 +99,15 @@ def test_a_version_is_taken_from_whatever_a_tool_says(
     assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "0.11.0"
 
 
+def test_the_version_of_a_tool_is_its_own_where_it_tells_that_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "ruff")
+    said = b"CodeNarc version 3.7.0\nruff version 16.2.0\n\nEmbeds:\n- Groovy version 3.0.9\n"
+    monkeypatch.setattr(tools, "finish_command", lambda *_, **__: Ended(code=0, stdout=said, stderr=b""))
+    assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "16.2.0"
+
+
 def test_a_tool_that_says_no_version_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "ruff")
     monkeypatch.setattr(
