@@ -248,7 +248,7 @@ def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:
 def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
     lines: set[str] = {one["script"] for build in builds.values() for one in build.of("sh")}
     (only,) = lines
-    assert only.strip().splitlines()[-1] == 'exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'
+    assert only.splitlines()[-1].strip() == 'exec nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"'
 
 
 def sessions_of_noxfile() -> set[str]:
