@@ -38,7 +38,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["check"])
 def heavy(session: nox.Session) -> None:
-    """What takes minutes: faults of runs, the real PyTorch tree, README's commands in a clean clone."""
+    """What takes minutes: faults of runs, the real PyTorch tree, pipelines, README's commands in a clone."""
     install(session, "-e", TESTED, groups=("test", "heavy"))
     session.run("pytest", *(session.posargs or ("tests/heavy", "tests/integration", "-m", "heavy", *WORKERS)))
 
@@ -55,6 +55,8 @@ def lint(session: nox.Session) -> None:
     install(session, "-e", TESTED, groups=("lint", "test", "fuzz"))
     spyre_ci(session, "package", "lint", *with_project(session))
     with session.chdir(folder):
+        # At its strictest, which is more than other projects are asked for.
+        session.run("zizmor", "--offline", "--persona=auditor", "--no-progress", "--quiet", ".")
         session.run("mypy")
         session.run("python", "scripts/check_repository.py")
 

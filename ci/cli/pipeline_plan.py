@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +12,15 @@ import typer
 from ci.cli import options
 from ci.cli.matrix import Target, legs_of, worded
 from ci.config.model import SettingsModel
+from ci.pipeline.identity import unknown
 from ci.pipeline.telling import hand_on
 from ci.steps.ci_plan import Planned, plan_for_jobs
 from ci.steps.collecting import resolve_source
 from ci.steps.marking import check_quarantine
 from ci.steps.share import share_of
-from test_selection.legs import Leg
 
 MAX_SHARDS = 4096
+KIND = "pipeline-plan"
 
 
 def plan(
@@ -50,7 +52,7 @@ def plan(
     )  # fmt: skip
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
-        hand_on(_outputs(model), os.environ, out=out, kind="pipeline-plan")
+        hand_on(outputs_of(model), os.environ, out=out, kind=KIND)
         return
     check_quarantine(context)
     found = resolve_source(context, source)
@@ -59,31 +61,41 @@ def plan(
     dealt = legs_of(planned.plan, model.matrix, target)
     content, why = worded(dealt, model.matrix, target)
     context.say(f"{len(dealt):,} legs" + (f"; {why}" if why else ""))
-    hand_on(_outputs(model, content, planned, dealt), os.environ, out=out, kind="pipeline-plan")
+    if not planned.identity:
+        context.say(f"results will not be used again: not known {unknown(planned.parts)}")
+    hand_on(outputs_of(model, planned, content, legs=len(dealt)), os.environ, out=out, kind=KIND)
 
 
-def _outputs(
+def outputs_of(
     model: SettingsModel,
-    matrix: dict[str, Any] | None = None,
     planned: Planned | None = None,
-    legs: list[Leg] | None = None,
+    matrix: Mapping[str, Any] | None = None,
+    *,
+    legs: int = 0,
 ) -> dict[str, Any]:
-    """The outputs of a plan; without one, those of nothing to run."""
-    rows = (matrix or {}).get("include", [])
-    kind = "legs"
-    if not planned:
-        kind = "none"
-    elif any("hand_over" in row for row in rows):
-        kind = "hand-over"
-    elif any("call" in row for row in rows):
-        kind = "matrices"
+    """The outputs of a plan, by name; without one, those of nothing to run.
+
+    Args:
+        model: the settings.
+        planned: what was planned.
+        matrix: its legs in the words of a CI.
+        legs: how many there are.
+    """
     return {
-        "matrix": matrix if matrix is not None else {"include": []},
-        "kind": kind,
-        "legs": len(legs or ()),
+        "matrix": {"include": []} if matrix is None else matrix,
+        "kind": "none" if matrix is None else kind_of(matrix),
+        "legs": legs,
         "run": planned.folder.run if planned else "",
         "tests": len(planned.plan.ids) if planned else 0,
         "fingerprint": planned.plan.fingerprint if planned else "",
         "identity": planned.identity if planned else "",
         "timeouts": model.pipeline.timeouts.model_dump(),
     }
+
+
+def kind_of(matrix: Mapping[str, Any]) -> str:
+    """What a matrix holds: `legs`, `matrices` of legs, or a `hand-over` to an Indexed Job."""
+    rows = matrix.get("include", [])
+    if any("hand_over" in row for row in rows):
+        return "hand-over"
+    return "matrices" if any("call" in row for row in rows) else "legs"

@@ -29,9 +29,11 @@ PathGlob = Annotated[str, StringConstraints(min_length=1), AfterValidator(_glob)
 
 
 class Timeouts(Section):
-    """How long each job may take, in minutes; a leg of PyTorch's tests has its own, from its plan."""
+    """How long each job may take, in minutes; a leg of PyTorch's tests has its own, from its plan.
 
-    changes: Minutes = Field(default=10, description="minutes until what changed is known")
+    Jobs that begin before the settings are read, or must end also where that went wrong, have their own.
+    """
+
     lint: Minutes = Field(default=30, description="minutes of the linters")
     unit: Minutes = Field(default=60, description="minutes of the tests without a device")
     emulated: Minutes = Field(default=60, description="minutes of the tests on the emulated device")
@@ -39,8 +41,6 @@ class Timeouts(Section):
     plan: Minutes = Field(default=60, description="minutes of collecting, selecting and planning")
     device: Minutes = Field(default=180, description="minutes of the tests that need cards")
     report: Minutes = Field(default=60, description="minutes of reporting a run")
-    gate: Minutes = Field(default=10, description="minutes of the gate")
-    comment: Minutes = Field(default=10, description="minutes of bringing the comment up to date")
     image: Minutes = Field(default=300, description="minutes of building and testing the image")
     release: Minutes = Field(default=60, description="minutes of publishing a release")
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.live.news import Tally
-from ci.report.verdict import SILENT, Try, Verdict, fold_known, last_ordered
+from ci.report.verdict import SILENT, Try, Verdict, fold, known_outcomes, last_ordered
 
-_Row = tuple[int, int, float, int, int, bool, bool, Verdict]
+_Row = tuple[int, int, int, float, int, int, bool, bool, Verdict]
 
 
 @dataclass(slots=True)
 class PlannedTest:
     """A planned test.
 
-    Its tries are (number, attempt of the shard, began, shard, order of ending, ordered again, without an end,
-    outcome): as the report sorts them, whichever is told of first.
+    Its tries are (job, number, attempt of the shard, began, shard, order of ending, ordered again, without an
+    end, outcome): as the report sorts them, whichever is told of first.
     """
 
     tally: Tally
@@ -33,12 +35,19 @@ class PlannedTest:
             order: which of all tries it is that ended.
         """
         began = one.started_at or 0.0
-        row = (one.number, attempt, began, shard, order, one.again, one.message == SILENT, one.outcome)
+        silent = one.message == SILENT
+        row = (one.job, one.number, attempt, began, shard, order, one.again, silent, one.outcome)
         self.tries = (*self.tries, row)
         if len(self.tries) == 1 and not one.again:
             return one.outcome
-        last = last_ordered((tried[0], tried[5]) for tried in self.tries)
-        return fold_known(
-            (number, again, Verdict.FAILED if silent and number < last else outcome)
-            for number, *_, again, silent, outcome in sorted(self.tries)
-        )
+        jobs = itertools.groupby(sorted(self.tries), key=lambda tried: tried[0])
+        return fold([outcome for _, tries in jobs for outcome in _outcomes(list(tries))])
+
+
+def _outcomes(tries: Sequence[_Row]) -> list[Verdict]:
+    """What the tries of one job came to."""
+    last = last_ordered((number, again) for _, number, *_, again, _, _ in tries)
+    return known_outcomes(
+        (number, again, Verdict.FAILED if silent and number < last else outcome)
+        for _, number, *_, again, silent, outcome in tries
+    )

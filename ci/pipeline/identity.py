@@ -96,6 +96,11 @@ def identity_of(parts: Mapping[str, str]) -> str:
     return _digest(dict(parts)) if known else ""
 
 
+def unknown(parts: Mapping[str, str]) -> str:
+    """The parts that are not known, for people; pure."""
+    return ", ".join(one for one in PARTS if not parts.get(one))
+
+
 def write_plan_identity(run_dir: Path, parts: Mapping[str, str]) -> str:
     """Write `plan-identity.json` of a run folder, and return the identity."""
     identity = identity_of(parts)

@@ -310,17 +310,25 @@ def _told_unsure(unsure: Mapping[str, str]) -> list[str]:
 def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
     """Every test's tries over all journals: by their number, by attempt, and within one by time.
 
-    A test can be told of by several shards, where one took over work from another.
+    A test can be told of by several shards, where one took over work from another. What a CI ran again comes
+    after all that it is run again for, so that a retry of before is not the last word.
     """
-    found: dict[str, list[tuple[int, int, float, Try]]] = {}
+    found: dict[str, list[tuple[int, int, int, float, Try]]] = {}
     for one in replays:
         for name, tries in one.tries.items():
             found.setdefault(name, []).extend(
-                (attempt.number, one.attempt, attempt.started_at or 0.0, attempt) for attempt in tries
+                (
+                    attempt.job,
+                    attempt.number,
+                    one.attempt,
+                    attempt.started_at or 0.0,
+                    attempt,
+                )
+                for attempt in tries
             )
     for rows in found.values():
-        rows.sort(key=lambda row: row[:3])
-    return {name: [row[3] for row in rows] for name, rows in found.items()}
+        rows.sort(key=lambda row: row[:4])
+    return {name: [row[4] for row in rows] for name, rows in found.items()}
 
 
 def _places(plan: Plan) -> Iterable[_Place]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ci.report.verdict import SILENT, Try, Verdict
-from ci.runner.journal import OUTCOMES, Event, count_of, seconds_of, text_of
+from ci.runner.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, text_of
 from test_selection.ids import encode_file
 
 # Why a piece was given out that says nothing against the tests in it.
@@ -298,6 +298,7 @@ class Replay:
             number=number,
             again=again,
             leak=text_of(event.get("leak")),
+            job=run_attempt_of(self.attempt),
         )
         self.tries.setdefault(name, []).append(one)
 

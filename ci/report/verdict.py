@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -55,6 +56,7 @@ class Try:
         number: which try of the test it is, from 1, as far as whoever ordered it knew.
         again: whether it was ordered because the try before had ended badly.
         leak: processes and threads it left behind.
+        job: how often the CI had run the job that tells of it, that time included.
     """
 
     outcome: Verdict
@@ -68,6 +70,7 @@ class Try:
     number: int = 1
     again: bool = False
     leak: str = ""
+    job: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +208,15 @@ def fold_known(tries: Iterable[tuple[int, bool, Verdict]]) -> Verdict:
     Args:
         tries: in the order of time; a lost one counts as failed, for only what failed is tried again.
     """
+    return fold(known_outcomes(tries))
+
+
+def known_outcomes(tries: Iterable[tuple[int, bool, Verdict]]) -> list[Verdict]:
+    """The outcomes that `fold_known` folds, of lost tries too, in the order of their numbers."""
     rows = list(tries)
     lost = lost_tries((number, again) for number, again, _ in rows)
     found = [(number, outcome) for number, _, outcome in rows] + [(one, Verdict.FAILED) for one in lost]
-    return fold([outcome for _, outcome in sorted(found, key=lambda row: row[0])])
+    return [outcome for _, outcome in sorted(found, key=lambda row: row[0])]
 
 
 def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "") -> Result:
@@ -219,11 +227,13 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
 
     Args:
         name: its canonical id.
-        tries: in the order of their numbers and of time; not empty.
+        tries: in the order of jobs, of their numbers and of time; not empty.
         file: the test file.
         expectation: the reason of a declared outcome.
     """
-    tries = _with_lost(tries)
+    # Each job counts its tries from 1.
+    jobs = itertools.groupby(tries, key=lambda one: one.job)
+    tries = [one for _, some in jobs for one in _with_lost(list(some))]
     verdict = fold([one.outcome for one in tries])
     told = _told_of(verdict, tries)
     own = [one for one in tries if one.outcome not in NO_OUTCOME]
@@ -340,7 +350,8 @@ def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
     if not lost:
         return tries
     # First, as the sort is stable: what is known of a number is the later word on it.
-    made = [Try(outcome=Verdict.FAILED, message=LOST, number=number) for number in lost]
+    job = tries[0].job
+    made = [Try(outcome=Verdict.FAILED, message=LOST, number=number, job=job) for number in lost]
     return sorted((*made, *tries), key=lambda one: one.number)
 
 

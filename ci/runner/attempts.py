@@ -25,7 +25,12 @@ class Attempts:
     """The attempts at a host's shards."""
 
     def __init__(
-        self, run_dir: Path, *, doubts: Doubts, refused: Callable[[int, Mapping[str, Any]], None]
+        self,
+        run_dir: Path,
+        *,
+        doubts: Doubts,
+        refused: Callable[[int, Mapping[str, Any]], None],
+        after: int = 0,
     ) -> None:
         """Begin with none.
 
@@ -33,8 +38,10 @@ class Attempts:
             run_dir: the run's folder.
             doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
             refused: hears, with the shard's index, what could not be written.
+            after: the number after which they are counted.
         """
         self._run_dir, self._doubts, self._refused = run_dir, dict(doubts), refused
+        self._after = after
         self._last: dict[int, Attempt] = {}
         self._guarded: dict[Path, int] = {}
 
@@ -47,7 +54,7 @@ class Attempts:
         with explained(self._run_dir, f"shard {shard.index} cannot be begun"):
             before = self._last.get(shard.index)
             # A test may have deleted its journal: no other is to have its name.
-            after = 0 if before is None else before.number
+            after = self._after if before is None else before.number
             attempt = new_attempt(self._run_dir, shard.index, len(shard.ids), after=after)
             self.guard(attempt.journal)
         self._last[shard.index] = attempt

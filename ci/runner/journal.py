@@ -54,12 +54,14 @@ __all__ = [
     "Event",
     "Journal",
     "JournalWriter",
+    "attempts_before",
     "bring_to_disk",
     "count_of",
     "journal_path",
     "next_attempt",
     "read_journal",
     "read_journals",
+    "run_attempt_of",
     "seconds_of",
     "text_of",
 ]
@@ -73,6 +75,8 @@ SYNC_S = 1.0
 UNWRITABLE = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV, errno.EFBIG}
 )
+# More than one job makes at a shard.
+ATTEMPTS_OF_A_JOB = 100
 # sysexits.h's input/output error: the exit code of a process that can no longer write its journal.
 EXIT_UNWRITABLE = 74
 # Less than this is no space: what a test could not write need not be as small as a line.
@@ -255,6 +259,19 @@ class Journal:
 def journal_path(run_dir: Path, shard: int, attempt: int) -> Path:
     """`journal/<shard>-<attempt>.jsonl` of a run folder."""
     return run_dir / "journal" / f"{shard}-{attempt}.jsonl"
+
+
+def attempts_before(run_attempt: int) -> int:
+    """The number after which a CI's job counts its attempts at shards, when it is run for the nth time.
+
+    What an earlier one handed over lies beside them in one folder, and no journal takes another's name.
+    """
+    return (run_attempt - 1) * ATTEMPTS_OF_A_JOB
+
+
+def run_attempt_of(attempt: int) -> int:
+    """The way back: the how manieth time the CI ran the job that made this attempt, from 1."""
+    return (attempt - 1) // ATTEMPTS_OF_A_JOB + 1
 
 
 def next_attempt(run_dir: Path, shard: int) -> int:

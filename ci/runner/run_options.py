@@ -35,6 +35,7 @@ class RunOptions:
         lease_timeout_s: how long a run waits while it has no card at all.
         spawned: files whose tests must not run in a forked process.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
+        after: the number after which attempts at shards are counted.
     """
 
     run: str
@@ -55,6 +56,7 @@ class RunOptions:
     lease_timeout_s: float = 0
     spawned: frozenset[str] = frozenset()
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    after: int = 0
 
     @property
     def silence_s(self) -> float:

@@ -125,7 +125,7 @@ class _Supervisor:
         self._pool = pool
         self._desk = Desk(pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic)
         self._posts: list[Post] = []
-        self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen)
+        self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen, after=options.after)
         # Why workers of a shard were lost, and to how many cards.
         self._reasons: dict[int, str] = {}
         self._losses: Counter[int] = Counter()

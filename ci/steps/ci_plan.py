@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +35,13 @@ class Planned:
         folder: the run's.
         plan: its shards.
         identity: what makes it the same work as another; empty where that cannot be told.
+        parts: what that is made of.
     """
 
     folder: RunFolder
     plan: Plan
     identity: str
+    parts: Mapping[str, str]
 
 
 def plan_for_jobs(
@@ -63,7 +66,8 @@ def plan_for_jobs(
             "is the folder of a run that has begun", where=run_dir, remedy="name another one with --run-dir"
         )
     model = context.settings.model
-    row = model.stages.get(share.stage) if share.stage is not None else None
+    # A share by itself has the cards of the stage in force.
+    row = model.stages.get(model.stage if share.stage is None else share.stage)
     most = row.cards if row is not None else 1
 
     def as_many(seconds: float) -> int:
@@ -72,8 +76,11 @@ def plan_for_jobs(
     folder = start_run(context, source, share, run_dir)
     plan, selection = plan_run(context, source, share, folder, shards=as_many if shards is None else shards)
     refuse_nothing(selection)
+    for file, error in selection.collect_errors.items():
+        context.say(f"cannot be collected: {file}: {error}")
     parts = _parts(context, folder, plan, selection)
-    return Planned(folder=folder, plan=plan, identity=write_plan_identity(folder.path, parts))
+    identity = write_plan_identity(folder.path, parts)
+    return Planned(folder=folder, plan=plan, identity=identity, parts=parts)
 
 
 def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ci.runner.forking import starts_processes
 from ci.runner.guard import guarded
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
+from ci.runner.journal import attempts_before
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
@@ -233,6 +234,7 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         retry_budget=settings.retry_budget,
         preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
         lease_timeout_s=settings.lease_timeout_s,
+        after=attempts_before(context.provider.run_attempt),
     )
 
 

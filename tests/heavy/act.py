@@ -1,8 +1,8 @@
 """Executes workflows with act on this machine: a scratch project, stand-ins of GitHub's actions, real nox.
 
 act enforces neither time-outs nor permissions, and knows nothing of OIDC and concurrency; a unit test looks
-at those. It also stops as soon as a called workflow fails, so where a gate is to be seen after that, a job that
-ends in the same way stands for the call: see `Scratch.run`.
+at those. It also stops as soon as a called workflow fails, so where a gate is to be seen after that, a job
+that ends in the same way stands for the call: see `Scratch.run`.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Scratch:
             workflow: file name.
             words: more of act's words.
             environ: variables of every step.
-            stand_for: jobs by how they ended, `success` or `failure`; one that ends so takes each one's place.
+            stand_for: jobs by how they ended, `success` or `failure`; one that ends so takes its place.
             programs: shell scripts by name that steps find before the environment's own.
         """
         for name, text in (programs or {}).items():

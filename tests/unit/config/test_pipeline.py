@@ -18,7 +18,7 @@ def load(tmp_path: Path, text: str) -> Pipeline:
 
 def test_one_time_out_can_be_changed(tmp_path: Path) -> None:
     settings = load(tmp_path, "{timeouts: {lint: 5}}")
-    assert (settings.timeouts.lint, settings.timeouts.gate) == (5, 10)
+    assert (settings.timeouts.lint, settings.timeouts.unit) == (5, 60)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def running(decision: Decision) -> set[str]:
 
 
 def decided(event: Event, files: Touched, **content: Any) -> Decision:
+    content = {"package": {"tests": {"emulated": True}}} | content
     return decide(event, files, model(**content), never_docs=(SETTINGS,))
 
 
@@ -42,6 +43,12 @@ def test_a_pull_request_runs_all_but_pytorchs_tests() -> None:
     assert running(found) == set(JOBS) - {"pytorch"}
     assert found.jobs["unit"].why == "torch_spyre/ops.py"
     assert found.jobs["pytorch"].why == "no stage for a pull_request, and no label asks for one"
+
+
+def test_tests_on_the_emulated_device_are_for_who_asks_for_them() -> None:
+    found = decided(request(), change("a.py"), package={"tests": {"emulated": False}})
+    assert running(found) == set(JOBS) - {"pytorch", "emulated"}
+    assert found.jobs["emulated"].why == "package.tests.emulated does not ask for them"
 
 
 def test_only_documents_turn_the_tests_of_code_off() -> None:

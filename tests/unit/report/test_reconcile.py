@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import LOST, Result, Verdict
-from ci.runner.journal import OUTCOMES, Event, Journal
+from ci.runner.journal import OUTCOMES, Event, Journal, attempts_before
 from ci.runner.retries import TOO_MANY
 from ci.runner.tries import IN_ORDER, NO_OTHER_CARD
 from test_selection.ids import canonical_id
@@ -53,6 +53,35 @@ def test_a_whole_run_has_every_verdict_in_the_order_of_the_plan() -> None:
     assert (account.holes, account.interrupted, account.missing_shards) == ((), False, ())
     one = results(account)[C]
     assert (one.card, one.shard, one.file, one.seconds, one.attempts) == ("spyre:0", 1, "b.py", 0.5, 1)
+
+
+def test_a_job_that_the_ci_ran_again_has_the_last_word_and_what_it_cured_is_flaky() -> None:
+    # Failed, and failed again when it was retried; then somebody had the job run again.
+    first = journal(START, *ran(A, "failed"), *ran(B), e("start", A, **{"try": 2}), DONE)
+    retried = journal(
+        START,
+        *ran(A, "failed"),
+        *ran(B),
+        e("piece", why="retry", attempt=2),
+        e("start", A, **{"try": 2}),
+        e("end", A, outcome="failed", seconds=0.5, **{"try": 2}),
+        DONE,
+    )
+    again = journal(START, *ran(A), *ran(B), DONE, attempt=attempts_before(2) + 1)
+    for before in (first, retried):
+        account = reconcile(PLAN, [again, before, WHOLE[1]])
+        assert [one.verdict for one in account.results] == ["flaky", "passed", "passed", "passed"]
+    still = journal(START, *ran(A, "failed"), *ran(B), DONE, attempt=attempts_before(3) + 1)
+    assert results(reconcile(PLAN, [retried, again, still, WHOLE[1]]))[A].verdict is Verdict.FAILED
+
+
+def test_a_leg_that_was_lost_and_run_again_leaves_no_trace_of_a_fault() -> None:
+    lost = journal(START, *ran(A), e("start", B))
+    assert results(reconcile(PLAN, [lost, WHOLE[1]]))[B].verdict is Verdict.INFRASTRUCTURE
+    again = journal(START, *ran(A), *ran(B), DONE, attempt=attempts_before(2) + 1)
+    account = reconcile(PLAN, [lost, again, WHOLE[1]])
+    assert account.counts[Verdict.PASSED] == 4
+    assert account.holes == ()
 
 
 def test_counts_name_all_nine_verdicts() -> None:

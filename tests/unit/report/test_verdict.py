@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.live.news import Tally
+from ci.live.planned import PlannedTest
 from ci.report.verdict import LOST, NO_OUTCOME, Failures, Try, Verdict, fold, fold_known, judge, settle
+from ci.runner.journal import attempts_before
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]
@@ -103,6 +107,39 @@ def test_no_pass_is_silent_where_a_try_was_ordered_again(rows: list[tuple[int, b
     assert result.attempts >= max([len(rows), *(number for number, again, _ in rows[:1] if again)])
     if any(again for _, again, _ in rows):
         assert result.verdict is not PASSED or result.attempts > 1
+
+
+def test_a_job_that_is_run_again_counts_its_tries_anew() -> None:
+    failed = [Try(outcome=FAILED), Try(outcome=FAILED, number=2, again=True)]
+    assert settle("a", [*failed, Try(outcome=PASSED, job=2)], file="a.py").verdict is FLAKY
+    assert settle("a", [Try(outcome=PASSED), Try(outcome=FAILED, job=2)], file="a.py").verdict is FAILED
+    # Only a try of the same job can say that one before it is lost.
+    later = Try(outcome=PASSED, number=2, again=True, job=2)
+    result = settle("a", [Try(outcome=PASSED), later], file="a.py")
+    assert (result.verdict, result.attempts) == (FLAKY, 3)
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans(), st.sampled_from(OUTCOMES)), min_size=1
+)
+
+
+@given(ROWS, st.randoms())
+def test_a_run_that_is_watched_comes_to_the_verdict_of_its_report(
+    rows: list[tuple[int, int, bool, Verdict]], chance: random.Random
+) -> None:
+    tries = [
+        Try(outcome=outcome, number=number, again=again and number > 1, job=job, started_at=float(place))
+        for place, (job, number, again, outcome) in enumerate(rows)
+    ]
+    ordered = sorted(tries, key=lambda one: (one.job, one.number, one.started_at or 0.0))
+    told = settle("a", ordered, file="a.py").verdict
+    test = PlannedTest(tally=Tally(file="a.py"), expected_s=1.0)
+    shuffled = list(enumerate(tries))
+    chance.shuffle(shuffled)
+    for order, one in shuffled:
+        seen = test.add(one, attempt=attempts_before(one.job) + 1, shard=0, order=order)
+    assert seen is told
 
 
 def test_a_test_with_one_try_keeps_its_message_as_it_is() -> None:

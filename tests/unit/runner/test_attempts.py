@@ -10,7 +10,7 @@ import pytest
 
 from ci.errors import CommandError, DiskFullError
 from ci.runner.attempts import Attempts, explained
-from ci.runner.journal import read_journals
+from ci.runner.journal import attempts_before, read_journals, run_attempt_of
 from test_selection.plan import Group, Shard
 
 SHARD = Shard(index=3, expected_s=1, groups=(Group(file="a.py", ids=("a.py::x", "a.py::y")),))
@@ -38,6 +38,19 @@ def test_doubts_are_told_in_the_first_attempt_and_nowhere_else(tmp_path: Path) -
         ("resumed", ["a.py::x"], "cut off")
     ]
     assert two.events == []
+
+
+def test_a_job_that_is_run_again_takes_no_name_of_the_one_before(tmp_path: Path) -> None:
+    assert [attempts_before(one) for one in (1, 2, 3)] == [0, 100, 200]
+    assert [run_attempt_of(one) for one in (1, 100, 101, 200, 201)] == [1, 1, 2, 2, 3]
+    made(tmp_path).begin(SHARD)
+    attempts = Attempts(tmp_path, doubts={}, refused=Heard(), after=attempts_before(2))
+    assert [attempts.begin(SHARD).number for _ in range(2)] == [101, 102]
+    assert {path.name for path in (tmp_path / "journal").iterdir()} == {
+        "3-1.jsonl",
+        "3-101.jsonl",
+        "3-102.jsonl",
+    }
 
 
 def test_a_shard_that_nobody_came_to_has_a_journal_when_something_is_said_of_it(tmp_path: Path) -> None:

@@ -1,0 +1,258 @@
+"""Workflows that other events begin, executed by act on this machine: comments, releases, nights, PyTorch.
+
+GitHub's API, the package index and the HUD are servers on loopback.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.github_api import TOKEN as GITHUB_TOKEN
+from tests.github_api import GitHubApi, Repository, artifact, pull, workflow_run
+from tests.heavy import demo_project
+from tests.heavy.act import PROJECT, Scratch, git, make_scratch
+from tests.heavy.payloads import example
+from tests.integration.package.publish.releases import TOKEN as INDEX_TOKEN
+from tests.integration.package.publish.releases import USER
+from tests.integration.package.publish.servers import pypiserver
+from tests.pipeline_runs import report_folder, zipped
+
+TINY = """\
+import torch
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase, parametrize
+
+
+class TestTiny(TestCase):
+    # As many as a small stage takes some of.
+    @parametrize("number", range(1000))
+    def test_sum(self, device, number):
+        self.assertEqual((torch.ones(1, device=device) + number).item(), number + 1)
+
+
+instantiate_device_type_tests(TestTiny, globals(), only_for=("spyre", "privateuse1"))
+"""
+
+SECRET = ("--secret", f"INDEX_TOKEN={INDEX_TOKEN}")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Scratch:
+    return make_scratch(tmp_path, demo_project.files())
+
+
+@pytest.fixture
+def api(scratch: Scratch) -> Iterator[GitHubApi]:
+    head = scratch.git("rev-parse", "HEAD")
+    with GitHubApi() as server:
+        server.repositories[PROJECT] = Repository(pulls={7: pull(7, sha=head, head=PROJECT, base=PROJECT)})
+        yield server
+
+
+def with_api(api: GitHubApi) -> dict[str, Any]:
+    return {"environ": {"GITHUB_API_URL": api.url}}
+
+
+def commented(body: str, *, association: str = "CONTRIBUTOR") -> dict[str, Any]:
+    """Somebody writes a comment on pull request 7."""
+    payload = example("issue_comment", "created")
+    payload["issue"].update(number=7, state="open", pull_request={"url": "https://example.org"})
+    payload["comment"].update(id=301, body=body, author_association=association)
+    payload["comment"]["user"].update(login="helper", type="User")
+    return payload
+
+
+@pytest.mark.parametrize(
+    ("association", "attempt", "answer"), [("CONTRIBUTOR", 2, "rocket"), ("NONE", 1, "confused")]
+)
+def test_a_comment_has_what_failed_run_again_where_a_contributor_wrote_it(
+    scratch: Scratch, api: GitHubApi, association: str, attempt: int, answer: str
+) -> None:
+    repository = api.repositories[PROJECT]
+    sha = repository.pulls[7]["head"]["sha"]
+    repository.comments[301] = {"id": 301, "issue": 7, "body": "", "user": {"login": "helper"}}
+    repository.runs = {11: workflow_run(11, conclusion="failure", sha=sha, head=PROJECT)}
+    payload = commented("/spyre-ci rerun", association=association)
+    ended = scratch.run(
+        "issue_comment", payload, "rerun.yml", "--secret", f"GITHUB_TOKEN={GITHUB_TOKEN}", **with_api(api)
+    )
+    assert ended.jobs == {"rerun": "success"}, ended.told
+    assert repository.runs[11]["run_attempt"] == attempt
+    assert [one["content"] for one in repository.reactions[301]] == [answer]
+
+
+def test_another_comment_begins_no_job(scratch: Scratch) -> None:
+    assert scratch.run("issue_comment", commented("thanks; `$(id)`"), "rerun.yml").jobs == {}
+
+
+def test_the_comment_of_a_pull_request_tells_its_newest_run(
+    scratch: Scratch, api: GitHubApi, tmp_path: Path
+) -> None:
+    repository = api.repositories[PROJECT]
+    sha = repository.pulls[7]["head"]["sha"]
+    results = report_folder(tmp_path / "reported", {"t.py::T::a": "passed", "t.py::T::b": "failed"})
+    run = workflow_run(11, conclusion="failure", sha=sha, head=PROJECT)
+    data = zipped(results)
+    repository.runs, repository.blobs = {11: run}, {5: data}
+    repository.artifacts = {5: artifact(5, "results", run=11, size=len(data))}
+    payload = example("workflow_run", "completed")
+    payload["workflow_run"] = run
+    ended = scratch.run(
+        "workflow_run", payload, "pr-comment.yml", "--secret", f"GITHUB_TOKEN={GITHUB_TOKEN}", **with_api(api)
+    )
+    assert ended.jobs == {"comment": "success"}, ended.told
+    (comment,) = repository.comments.values()
+    assert "t.py::T::b" in comment["body"]
+
+
+@contextmanager
+def index(folder: Path) -> Iterator[dict[str, str]]:
+    """A package index of the name `stage`, as the environment says it."""
+    with pypiserver(folder / "index") as address:
+        prefix = "SPYRE_CI__PACKAGE__INDEXES__STAGE__"
+        yield {
+            f"{prefix}UPLOAD": f"{address}/",
+            f"{prefix}SIMPLE": f"{address}/simple/",
+            f"{prefix}USER": USER,
+            f"{prefix}GATE": "merge",
+        }
+
+
+def published(folder: Path) -> list[str]:
+    return sorted(one.name for one in (folder / "index" / "packages").iterdir())
+
+
+def test_what_is_merged_is_published_as_a_preview(scratch: Scratch, tmp_path: Path) -> None:
+    payload = example("push")
+    payload.update(ref="refs/heads/main", after=scratch.git("rev-parse", "HEAD"))
+    with index(tmp_path) as environ:
+        ended = scratch.run(
+            "push", payload, "release.yml", "--var", "SPYRE_CI_PREVIEW_INDEX=stage", *SECRET, environ=environ
+        )
+    jobs = ("changes", "lint", "unit", "build", "verify", "publish preview")
+    assert ended.jobs == dict.fromkeys(jobs, "success"), ended.told
+    names = [re.match(r"demo-1\.0\.dev1\+g[0-9a-f]+(.+)", one) for one in published(tmp_path)]
+    assert [one and one[1] for one in names] == ["-py3-none-any.whl", ".tar.gz"]
+
+
+def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path: Path) -> None:
+    scratch.git("tag", "v1.0")
+    payload = example("release", "published")
+    payload["release"].update(tag_name="v1.0", prerelease=False, draft=False)
+    words = ("--var", "SPYRE_CI_RELEASE_INDEX=stage", *SECRET)
+    with index(tmp_path) as environ:
+        ended = scratch.run("release", payload, "release.yml", *words, environ=environ)
+        jobs = {"changes", "lint", "unit", "build", "verify", "prove", "publish release"}
+        assert jobs <= ended.jobs.keys(), ended.told
+        assert set(ended.jobs.values()) == {"success"}, ended.told
+        assert published(tmp_path) == ["demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"]
+        # The full gate wants PyTorch's tests on cards, and these ran on none.
+        before = dict.fromkeys(("lint", "unit", "build", "verify", "pytorch"), "success")
+        full = {**environ, "SPYRE_CI__PACKAGE__INDEXES__STAGE__GATE": "full"}
+        again = scratch.run("release", payload, "release.yml", *words, environ=full, stand_for=before)
+    assert again.jobs["prove"] == "failure"
+    assert "the full gate is shut" in again.log["prove"]
+    assert "publish release" not in again.jobs
+
+
+@contextmanager
+def hud(folder: Path) -> Iterator[tuple[str, str]]:
+    """The embedded HUD server; its address and its token."""
+    folder.mkdir()
+    (folder / "spyre-ci.yaml").write_text(f"report: {{repository: {PROJECT}}}\n", encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "ci.cli", "hud", "serve", "--port", "0"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.match(r"HUD on (http://\S+)/ ", process.stdout.readline())
+        assert found is not None
+        yield found[1], (folder / ".spyre-ci" / "hud-token").read_text(encoding="utf-8").strip()
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def pytorch_repository(scratch: Scratch) -> str:
+    """A repository that stands for PyTorch's, and is found at its address; its commit."""
+    folder = scratch.folder / "github.com" / "pytorch" / "pytorch"
+    (folder / "test").mkdir(parents=True)
+    (folder / "test" / "test_op_suite.py").write_text(TINY, encoding="utf-8")
+    (folder / "version.txt").write_text("2.13.0\n", encoding="utf-8")
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(folder, "add", "--all")
+    who = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
+    git(folder, *who, "commit", "--quiet", "--message", "tiny")
+    (scratch.folder / "home" / ".gitconfig").write_text(
+        f'[url "file://{scratch.folder}/github.com/"]\n\tinsteadOf = https://github.com/\n', encoding="utf-8"
+    )
+    return git(folder, "rev-parse", "HEAD")
+
+
+def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    sha = pytorch_repository(scratch)
+    payload = example("repository_dispatch")
+    payload["action"] = "pull_request"
+    payload["client_payload"] = {
+        "event_type": "pull_request",
+        "delivery_id": "d-1",
+        "payload": {
+            "action": "synchronize",
+            "pull_request": {"number": 7, "head": {"sha": sha}},
+            "repository": {"full_name": "pytorch/pytorch"},
+        },
+    }
+    with hud(tmp_path / "hud") as (address, token):
+        known = requests.post(
+            f"{address}/api/dispatch",
+            json={"delivery_id": "d-1"},
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=20,
+        )
+        assert known.ok, known.text
+        ended = scratch.run(
+            "repository_dispatch",
+            payload,
+            "upstream-pr.yml",
+            "--var",
+            f"SPYRE_CI_HUD_ENDPOINT={address}",
+            environ={"SPYRE_CI_HUD_TOKEN": token, "SPYRE_CI__REPORT__POST_TIMES": str(tmp_path / "posts")},
+        )
+        assert set(ended.jobs.values()) == {"success"}, ended.told
+    with closing(sqlite3.connect(tmp_path / "hud" / ".spyre-ci" / "hud.sqlite")) as database:
+        rows = database.execute(
+            "SELECT status, conclusion, delivery_id, check_run_id, passed_tests, started_at < completed_at "
+            "FROM crcr_workflow_job"
+        ).fetchall()
+    # One job: both callbacks were about the same check run.
+    ((status, conclusion, delivery, check_run, passed, in_order),) = rows
+    assert (status, conclusion, delivery, in_order) == ("completed", "success", "d-1", 1)
+    assert check_run
+    assert passed > 0
+    assert "HUD" in ended.log["PyTorch tests/tell that it begins"]
+
+
+def test_a_night_runs_the_stage_on_the_pinned_pytorch_and_on_main(scratch: Scratch) -> None:
+    pytorch_repository(scratch)
+    payload = {"schedule": "17 2 * * *", "repository": example("push")["repository"]}
+    ended = scratch.run("schedule", payload, "nightly.yml")
+    assert set(ended.jobs.values()) == {"success"}, ended.told
+    assert ended.jobs["gate"] == "success"
+    assert {one.name for one in scratch.artifacts.glob("results-*")} == {"results-pinned", "results-main"}
+    assert list(scratch.artifacts.glob("preview/*.whl"))

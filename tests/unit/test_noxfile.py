@@ -1,0 +1,167 @@
+"""Every session of the noxfile: what it calls, from where, and that a prepared environment is left alone."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nox
+import nox.registry
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The noxfile, as nox loads it: into a registry of its own."""
+    monkeypatch.setattr(nox.registry, "_REGISTRY", collections.OrderedDict())
+    monkeypatch.setattr(nox, "options", copy.copy(nox.options))
+    spec = importlib.util.spec_from_file_location("the_noxfile", ROOT / "noxfile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def noxfile(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.chdir(ROOT)  # as nox does
+    monkeypatch.delenv("NOX_DEFAULT_VENV_BACKEND", raising=False)
+    return load(monkeypatch)
+
+
+@dataclass
+class Recorder:
+    """A session that notes what it is told, and where it stands meanwhile."""
+
+    invoked_from: str
+    posargs: list[str] = field(default_factory=list)
+    venv_backend: str = "none"
+    here: str = "the toolkit"
+    ran: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    installed: list[tuple[str, ...]] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def chdir(self, folder: str | Path) -> Iterator[None]:
+        before, self.here = self.here, str(folder)
+        yield
+        self.here = before
+
+    def run(self, *words: str, **_: Any) -> None:
+        self.ran.append((self.here, words))
+
+    def install(self, *words: str) -> None:
+        self.installed.append(words)
+
+
+def call(noxfile: ModuleType, name: str, session: Recorder) -> list[tuple[str, ...]]:
+    """What a session runs; all of it from where nox was called."""
+    getattr(noxfile, name)(session)
+    assert {where for where, _ in session.ran} == {session.invoked_from}
+    return [words for _, words in session.ran]
+
+
+# What pipelines call; `args` stands for what comes behind `--`.
+SESSIONS = {
+    "pytorch": ["spyre-ci pytorch args"],
+    "plan": ["spyre-ci pipeline plan args"],
+    "shards": ["spyre-ci run args"],
+    "report": ["spyre-ci report args"],
+    "unit": ["spyre-ci package unit args"],
+    "device": ["spyre-ci package device args"],
+    "image": ["spyre-ci image args"],
+    "package": ["spyre-ci package build args", "spyre-ci package verify args"],
+    "build": ["spyre-ci package build args"],
+    "verify": ["spyre-ci package verify args"],
+    "release": ["spyre-ci package release args"],
+    "publish": ["spyre-ci package publish args"],
+    "hud": ["spyre-ci hud serve args"],
+    "forward": ["spyre-ci hud forward args"],
+    "pipeline": ["spyre-ci pipeline args"],
+    "webhooks": ["spyre-ci webhooks args"],
+    "lint": ["spyre-ci package lint args"],
+}
+OF_A_PROJECT = ("unit", "device", "package", "build", "verify", "release", "publish", "lint")
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_calls_its_verb_where_nox_was_called(
+    noxfile: ModuleType, tmp_path: Path, name: str
+) -> None:
+    session = Recorder(str(tmp_path), ["args"])
+    assert [" ".join(words) for words in call(noxfile, name, session)] == SESSIONS[name]
+    assert session.installed == []
+
+
+@pytest.mark.parametrize("name", OF_A_PROJECT)
+def test_without_a_name_it_is_the_project_nox_was_called_in(
+    noxfile: ModuleType, tmp_path: Path, name: str
+) -> None:
+    ran = call(noxfile, name, Recorder(str(tmp_path), ["--flag"]))
+    assert all(words[3:] == (".", "--flag") for words in ran)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_installs_the_toolkit_that_it_is_of(noxfile: ModuleType, tmp_path: Path, name: str) -> None:
+    session = Recorder(str(tmp_path), ["args"], venv_backend="virtualenv")
+    call(noxfile, name, session)
+    assert [words[0] for words in session.installed] == ["-e"]
+
+
+def test_the_image_is_built_unless_something_else_is_asked_for(noxfile: ModuleType, tmp_path: Path) -> None:
+    assert call(noxfile, "image", Recorder(str(tmp_path), ["--push"])) == [
+        ("spyre-ci", "image", "build", "--push")
+    ]
+
+
+def checkout(folder: Path, name: str) -> Path:
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n', encoding="utf-8")
+    return folder
+
+
+def test_any_checkout_of_this_toolkit_gets_its_own_checks(noxfile: ModuleType, tmp_path: Path) -> None:
+    ours = checkout(tmp_path / "project", "spyre-ci")
+    ran = call(noxfile, "lint", Recorder(str(ours)))
+    assert [words[:2] for words in ran][1:] == [("mypy",), ("python", "scripts/check_repository.py")]
+    session = Recorder(str(tmp_path), ["project", "--fix"])
+    noxfile.lint(session)
+    assert session.ran[0] == (str(tmp_path), ("spyre-ci", "package", "lint", "project", "--fix"))
+    assert session.ran[1] == (str(ours), ("mypy",))
+
+
+@pytest.mark.parametrize("text", ['[project]\nname = "torch-spyre"\n', "[[[", "", None])
+def test_another_project_gets_the_linters_alone(
+    noxfile: ModuleType, tmp_path: Path, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    assert len(call(noxfile, "lint", Recorder(str(tmp_path)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "used"), [("none", "none"), ("uv", "uv"), ("", "virtualenv"), (None, "virtualenv")]
+)
+def test_the_environment_decides_how_sessions_get_theirs(
+    monkeypatch: pytest.MonkeyPatch, told: str | None, used: str
+) -> None:
+    monkeypatch.delenv("NOX_DEFAULT_VENV_BACKEND", raising=False)
+    if told is not None:
+        monkeypatch.setenv("NOX_DEFAULT_VENV_BACKEND", told)
+    assert load(monkeypatch).nox.options.default_venv_backend == used
+
+
+def test_every_session_says_in_one_line_what_it_is(noxfile: ModuleType) -> None:
+    for name in (*SESSIONS, "tests", "heavy", "bench"):
+        text = getattr(noxfile, name).func.__doc__
+        assert text, name
+        assert "\n" not in text
+        assert len(text) <= 110
