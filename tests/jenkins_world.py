@@ -109,7 +109,8 @@ class World:
 
     def release(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
         params = {
-            "VERSION": "1.2.3", "COMPONENT": "demo", "CLONE_URL": str(self.project), "CLONE_CREDENTIALS": "",
+            "VERSION": "1.2.3", "STACK": "images/release.yaml", "CLONE_URL": str(self.project),
+            "CLONE_CREDENTIALS": "",
             "UPSTREAM": "quay.example/runtime", "INDEX": "pypi", "STAGE": "", "BUILDER": "builder",
             "DEVICE": "device", "NOTIFY": "people@example.com",
         }  # fmt: skip

@@ -210,6 +210,8 @@ def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> 
     assert build.result == "SUCCESS"
     assert build.sessions()[-3:] == ["release ../project", "image build", "publish ../project"]
     assert words_of(build, "image", -1)[-2:] == ["--version", "1.2.3"]
+    # Nothing from elsewhere is a release.
+    assert not any("--with" in one["words"] for one in build.of("sh", session="image"))
     words = words_of(build, "release")
     assert words[words.index("--image") + 1] == "registry.example/runtime:1@sha256:0123"
 
