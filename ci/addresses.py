@@ -15,6 +15,10 @@ _CREDENTIALS = re.compile(r"(?<!ssh)(://)[^/\s]*@")
 _SSH_PASSWORD = re.compile(r"(ssh://[^/@\s:]*):[^/\s]*@")
 # `user:pass/word@`, which is not `host:8443/path@ref`; nothing is this long, and a search has to end.
 _SLASHED = re.compile(r"(://)[^/@\s:]*:(?!\d{1,5}/)[^\s]{0,1000}@")
+# `user:pass word@`: only a password that nobody escaped has blanks, and it ends before the next address.
+_BLANK = r":(?!\d{1,5}(?:[/\s]|$))[^@\s]{0,200}[^\S\n](?:(?!://)[^\n]){0,200}@"
+_BLANK_SSH = re.compile(r"(ssh://[^/@\s:]*)" + _BLANK)
+_BLANK_ELSE = re.compile(r"(?<!ssh)(://)[^/@\s:]*" + _BLANK)
 # In the address of a Redis no `@` follows its host; that of a socket is a path, which may have one.
 _REDIS = re.compile(r"((?:rediss?|unix)://)([^\s]{0,1000})@", re.IGNORECASE)
 _PARAMETER = re.compile(r"([?&;])([^=&;\s'\"]{1,200})=[^&;\s'\")]+")
@@ -23,9 +27,15 @@ _SAYS_SECRET = re.compile(r"pass|pwd|secret|token|credential|auth", re.IGNORECAS
 _QUERY = re.compile(r"(/[^\s?#/]*\?)[^\s)'\"]+")
 
 
+# What ssh takes for a host and a path; one letter before a colon is a drive of Windows.
+_SCP = re.compile(r"((?:[\w.-]+@)?[\w.-]{2,}):(.+)")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~:/?#@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+")
+
+
 def without_credentials(text: str) -> str:
     """The text with user name and password taken out of every address in it, and out of their queries."""
     text = _REDIS.sub(lambda found: found[1] if ":" in found[2] else found[0], text)
+    text = _BLANK_ELSE.sub(r"\1", _BLANK_SSH.sub(r"\1@", text))
     text = _SSH_PASSWORD.sub(r"\1@", text)
     text = _SLASHED.sub(r"\1", _CREDENTIALS.sub(r"\1", text))
     return _PARAMETER.sub(_hidden, text)
@@ -48,6 +58,17 @@ def shown(address: str) -> str:
     rest = rest.rpartition("@")[2]
     path, query, _ = rest.partition("?")
     return f"{scheme}://{path}{query and '?***'}"
+
+
+def of_repository(address: str) -> str:
+    """The address of a repository as a URL, also where it is written as ssh takes it; empty: it is none.
+
+    Args:
+        address: such as git@github.com:owner/name.git.
+    """
+    if "://" not in address and (found := _SCP.fullmatch(address)):
+        address = f"ssh://{found[1]}/{found[2].lstrip('/')}"
+    return address if _URL.fullmatch(address) else ""
 
 
 def says_password(address: str) -> bool:

@@ -28,7 +28,7 @@ Kind = Literal["status", "slow", "hang", "cut", "drop"]
 class Job:
     """A job: what it declares, and what was started of it."""
 
-    parameters: tuple[str, ...] = ("REPOSITORY", "COMMIT", "PULL_REQUEST", "BASE", "IDEMPOTENCY_KEY")
+    parameters: tuple[str, ...] = ("REPOSITORY", "HEAD_SHA", "PULL_REQUEST", "BRANCH", "IDEMPOTENCY_KEY")
     trigger: str = ""
     filtered: bool = False
     disabled: bool = False
@@ -64,6 +64,7 @@ class Fault:
     times: int
     status: int
     text: str
+    location: str
     taken: bool
     seconds: float
 
@@ -126,14 +127,15 @@ class JenkinsApi:
         times: int = 1,
         status: int = 503,
         text: str = "Jenkins is getting ready to work",
+        location: str = "",
         taken: bool = False,
         seconds: float = 5,
     ) -> None:
         """Let the next requests fail that fit; with `taken` they are done all the same, `slow` only late."""
         self.faults.append(
             Fault(
-                kind=kind, method=method, path=path, times=times, status=status, text=text, taken=taken,
-                seconds=seconds,
+                kind=kind, method=method, path=path, times=times, status=status, text=text,
+                location=location, taken=taken, seconds=seconds,
             )
         )  # fmt: skip
 
@@ -258,7 +260,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._write(api.answer(seen))
             return
         if fault.kind == "status":
-            self._write(Answer(status=fault.status, body=fault.text))
+            headers = {"location": fault.location} if fault.location else {}
+            self._write(Answer(status=fault.status, body=fault.text, headers=headers))
         else:
             self._break_off(begun=fault.kind == "cut")
 

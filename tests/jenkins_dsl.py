@@ -1,4 +1,4 @@
-"""Running Jenkinsfiles and jobs under the recording DSL of tests/jenkins: no Jenkins is there to be tested on."""
+"""Running Jenkinsfiles and jobs under the recording DSL of tests/jenkins: there is no Jenkins here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Event = dict[str, Any]
 
 
 def groovy() -> tuple[list[str], dict[str, str]]:
-    """The command that runs a script beside the DSL's classes, and its environment; skips where there is none."""
+    """The command that runs a script beside the DSL's classes, and its environment; skips without one."""
     program, java = shutil.which("groovy"), shutil.which("java")
     if program is None or java is None:
         pytest.skip("groovy with a JVM is not there")
@@ -64,8 +64,8 @@ class Scenario:
         name: of it; also of its folder.
         jenkinsfile: of the repository, or a path.
         params: of the build.
-        faults: what goes wrong: `kind` (fail, lose, abort, hang; with `_after` once the line has run), `times`, and
-            where: `step`, `branch` (a regular expression), `session` (one, too).
+        faults: what goes wrong: `kind` (fail, lose, abort, hang; with `_after` once the line has run),
+            `times`, and where: `step`, `branch` (a regular expression), `session` (one, too).
         environ: of the processes.
         env: of the build, besides what Jenkins always says.
     """

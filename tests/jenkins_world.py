@@ -1,4 +1,4 @@
-"""What a build of the recording DSL works on: a toolkit, a project with a pull request, and a stand-in of nox."""
+"""What a build of the recording DSL works on: a toolkit, a project with a pull request, a stand-in of nox."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class World:
 
 
 def make_world(folder: Path) -> World:
-    """A toolkit that is only a commit, and a project whose pull request 7 is behind its main; v1.2.3 is tagged."""
+    """A toolkit that is only a commit; a project whose pull request 7 is behind its main, which is v1.2.3."""
     toolkit = repository(folder / "toolkit-repository", **{"noxfile.py": "\n"})
     project = repository(folder / "project-repository", **{"a.txt": "a\n"})
     git(project, "switch", "--quiet", "--create", "change")

@@ -10,6 +10,8 @@ from ci.errors import SettingsError
 from ci.github.client import PUBLIC_API, Client, Effects
 
 API_VARIABLE = "GITHUB_API_URL"
+# Who writes, for the token of an app, which may not ask; without it such a token counts as Actions' own.
+LOGIN_VARIABLE = "SPYRE_CI_GITHUB_LOGIN"
 # The first that is set counts: ours is for a token that may do more than a job's own.
 TOKEN_VARIABLES = ("SPYRE_CI_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN")
 
@@ -35,6 +37,7 @@ def connect(
         api=environ.get(API_VARIABLE) or PUBLIC_API,
         token=find_token(environ, token_file=token_file),
         effects=effects,
+        login=environ.get(LOGIN_VARIABLE) or None,
     )
 
 

@@ -21,7 +21,7 @@ from urllib3.exceptions import NewConnectionError
 from ci.addresses import is_loopback, shown, without_secrets
 from ci.errors import SettingsError, UsageError
 from ci.github.answers import Reply, content_of, error_of, is_limited, limit_wait_s
-from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubError
+from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubError, GitHubRefusedError
 from test_selection.files import atomic_writer
 
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
@@ -32,6 +32,8 @@ PER_PAGE = 100
 TRIES = 4
 FIRST_WAIT_S = 1.0
 CHUNK = 1 << 16
+# A server that drips is waited for no longer, however big a download is.
+FETCH_S = 600.0
 _REPOSITORY_PARTS = 2
 
 
@@ -69,6 +71,7 @@ class Client:
         effects: time and chance.
         timeout_s: of a request, between two bytes.
         patience_s: how long one call may wait in all, for limits and for GitHub to get well.
+        login: who the token is, where that is known; None asks.
 
     Raises:
         SettingsError: the address is none, or whoever listens on the way could read the token.
@@ -82,6 +85,7 @@ class Client:
         effects: Effects | None = None,
         timeout_s: int = 30,
         patience_s: float = 90,
+        login: str | None = None,
     ) -> None:
         host = _host_of(api)
         self.api = api.rstrip("/")
@@ -101,7 +105,7 @@ class Client:
             seconds_between_writes=pace,
             lazy=True,
         )
-        self._login: str | None = None
+        self._login = login
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
         """What is there.
@@ -205,7 +209,17 @@ class Client:
             raise GitHubAwayError(
                 f"GET {path} leads to no address that can be trusted: {shown(where)!r}", remedy="do it again"
             )
-        return _fetch(where, into, what=f"GET {path}", most_bytes=most_bytes, timeout_s=self._timeout_s)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return _fetch(
+                    where, into, what=f"GET {path}", most_bytes=most_bytes, timeout_s=self._timeout_s
+                )
+            except GitHubAwayError:
+                if tries >= TRIES:
+                    raise
+            self._effects.sleep(self._pause_s(tries))
 
     def _ask(
         self,
@@ -243,7 +257,8 @@ class Client:
             status, headers, text = self._github.requester.requestJson(
                 method, path, input=body, headers=known
             )
-        except (requests.RequestException, OSError, RuntimeError) as error:
+        except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
+            # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
             said = without_secrets(str(error)).replace(self._token, "***")
             return None, _NoAnswerError(f"{what}: {said}"[:500], taken=not _never_connected(error))
         told = {name.lower(): str(value) for name, value in headers.items()}
@@ -259,6 +274,10 @@ class Client:
         untouched = failure is not None and not failure.taken
         if not bad or tries >= TRIES or not (again or untouched):
             return None
+        return self._pause_s(tries)
+
+    def _pause_s(self, tries: int) -> float:
+        """Longer after each try, and not the same for everybody."""
         return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
 
 
@@ -323,10 +342,15 @@ def _never_connected(error: Exception) -> bool:
 
 def _fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float) -> int:
     size = 0
+    # The real clock, as the socket waits in real time.
+    end = time.monotonic() + FETCH_S
     try:
         with (
             requests.Session() as session,
-            session.get(url, stream=True, timeout=timeout_s, allow_redirects=False) as response,
+            # An `auth` of its own, or a ~/.netrc would show its password there.
+            session.get(
+                url, stream=True, timeout=timeout_s, allow_redirects=False, auth=lambda asked: asked
+            ) as response,
             atomic_writer(into) as file,
         ):
             if response.status_code != 200:  # noqa: PLR2004  # HTTP's own number
@@ -336,9 +360,11 @@ def _fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float
             for chunk in response.iter_content(CHUNK):
                 size += len(chunk)
                 if size > most_bytes:
-                    raise GitHubAwayError(
+                    raise GitHubRefusedError(
                         f"{what}: has more than {most_bytes:,} bytes", remedy="nothing of it is used"
                     )
+                if time.monotonic() > end:
+                    raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again")
                 file.write(chunk)
     except requests.RequestException as error:
         said = without_secrets(str(error))[:200]

@@ -22,6 +22,7 @@ from ci.config.package_model import Index
 from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
 from ci.package.listing import Decision, Listed, OtherBytesError, decide, key_of
+from ci.package.pump import Pump, pumped
 from test_selection.files import atomic_writer
 
 ATTEMPTS = 3
@@ -29,8 +30,9 @@ PAUSE_S = 1.0
 _CHUNK = 1 << 16
 _HTML = re.compile(rb"<(!doctype|html|body|a)\b", re.IGNORECASE)
 _HEADING = re.compile(rb"<(?:title|h1)\b[^>]{0,200}>[^<]{0,200}\blinks for\b", re.IGNORECASE)
-# What of a page nobody reads: its head, comments, scripts.
-_UNSEEN = re.compile(rb"<!--.*?-->|<(head|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+# What of a page says nothing to anybody. A script may say anything, and a title says whose page it is.
+_UNSEEN = re.compile(rb"<!--.*?-->|<style\b.*?</style\s*>", re.IGNORECASE | re.DOTALL)
+_SCRIPT = re.compile(rb"<(script|iframe|object|embed|frame)\b", re.IGNORECASE)
 # Pages that say nothing are short, and a search in one has to end.
 _EMPTY_BYTES = 1 << 14
 _TAG = re.compile(rb"<[^<>]*>")
@@ -43,6 +45,15 @@ class IndexAwayError(SpyreCiError):
     """An index that does not answer as one."""
 
     exit_code = EXIT_INCOMPLETE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """What an answer begins with."""
+
+    status: int
+    kind: str
+    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,15 +139,15 @@ class Asker:
         return found.hexdigest()
 
     def _bytes(self, one: Listed) -> Iterator[bytes]:
-        with self._got(one.url, "*/*") as answer:
-            if answer.status_code != requests.codes.ok:
-                raise self._away(f"{one.filename} cannot be downloaded: it answered {answer.status_code}")
-            yield from self._chunks(answer, limit=_limit(self.index.max_mib), seconds=_DOWNLOAD_S)
+        with self._got(one.url, "*/*") as (head, pump):
+            if head.status != requests.codes.ok:
+                raise self._away(f"{one.filename} cannot be downloaded: it answered {head.status}")
+            yield from self._chunks(pump, limit=_limit(self.index.max_mib), seconds=_DOWNLOAD_S)
 
     def _page(self, project: str) -> list[Listed]:
         url = f"{self.index.simple.rstrip('/')}/{project}/"
-        with self._got(url, ACCEPT_ANY) as answer:
-            status = answer.status_code
+        with self._got(url, ACCEPT_ANY) as (head, pump):
+            status = head.status
             if status == _MISSING:
                 return []
             if status in _LOGIN:
@@ -147,11 +158,9 @@ class Asker:
                 )
             if status != requests.codes.ok:
                 raise self._away(f"it answered {status}")
-            body = b"".join(self._chunks(answer, limit=_limit(_PAGE_MIB), seconds=self.index.timeout_s))
-            kind = answer.headers.get("content-type", "text/html")
-            where = answer.url
+            body = b"".join(self._chunks(pump, limit=_limit(_PAGE_MIB), seconds=self.index.timeout_s))
         try:
-            page = _parsed(project, body, kind, where)
+            page = _parsed(project, body, head.kind, head.url)
         except (
             ValueError,
             LookupError,
@@ -172,25 +181,33 @@ class Asker:
         ]
 
     @contextmanager
-    def _got(self, url: str, accept: str) -> Iterator[requests.Response]:
+    def _got(self, url: str, accept: str) -> Iterator[tuple[_Head, Pump[_Head | bytes]]]:
+        """The head of an answer, and what the rest of it comes from."""
         seconds = self.index.timeout_s
-        headers = {"Accept": accept, "Accept-Encoding": "identity", "Cache-Control": "no-cache"}
+        with self._told(seconds), pumped(lambda: _sent(url, accept, seconds)) as pump:
+            head = pump.take(seconds)
+            assert isinstance(head, _Head)  # noqa: S101  # comes first
+            yield head, pump
+
+    @contextmanager
+    def _told(self, seconds: float) -> Iterator[None]:
+        """Whatever the network says is the index's being away."""
         try:
-            with (
-                requests.Session() as session,
-                session.get(
-                    url, headers=headers, timeout=seconds, stream=True, proxies=_past_proxies(url)
-                ) as answer,
-            ):
-                yield answer
-        except requests.Timeout as error:
+            yield
+        except (requests.Timeout, TimeoutError) as error:
             raise self._away(f"it did not answer within {seconds:g} s") from error
         except (requests.RequestException, HTTPError, OSError) as error:
             raise self._away(f"it cannot be reached: {_cause(error)}") from error
 
-    def _chunks(self, answer: requests.Response, *, limit: int, seconds: float) -> Iterator[bytes]:
+    def _chunks(self, pump: Pump[_Head | bytes], *, limit: int, seconds: float) -> Iterator[bytes]:
         end, size = self.clock() + seconds, 0
-        for chunk in answer.iter_content(_CHUNK):
+        while True:
+            try:
+                chunk = pump.take(end - self.clock())
+            except TimeoutError as error:
+                raise self._away(f"its answer did not end within {seconds:g} s") from error
+            if not isinstance(chunk, bytes):
+                return
             size += len(chunk)
             if size > limit:
                 raise self._away(f"it sends more than {limit / (1 << 20):g} MiB")
@@ -224,9 +241,24 @@ def fetch(asker: Asker, one: Listed, *, sha256: str, folder: Path) -> Path:
     return path
 
 
+def _sent(url: str, accept: str, seconds: float) -> Iterator[_Head | bytes]:
+    """An answer: its head, then its body in pieces."""
+    headers = {"Accept": accept, "Accept-Encoding": "identity", "Cache-Control": "no-cache"}
+    with (
+        requests.Session() as session,
+        session.get(url, headers=headers, timeout=seconds, stream=True, proxies=_past_proxies(url)) as answer,
+    ):
+        kind = answer.headers.get("content-type", "text/html")
+        yield _Head(status=answer.status_code, kind=kind, url=answer.url)
+        yield from answer.iter_content(_CHUNK)
+
+
 def _parsed(project: str, body: bytes, kind: str, url: str) -> ProjectPage:
     if "json" in kind:
-        return ProjectPage.from_json_data(json.loads(body), base_url=url)
+        told = ProjectPage.from_json_data(json.loads(body), base_url=url)
+        if canonicalize_name(told.project) != project:
+            raise ValueError(f"it is of {told.project!r}")
+        return told
     if not _HTML.search(body):
         raise ValueError("it is not HTML")
     page = ProjectPage.from_html(canonicalize_name(project), body, base_url=url)
@@ -245,8 +277,9 @@ def _is_of_an_index(page: ProjectPage, body: bytes) -> bool:
         return True
     if _HEADING.search(body):
         return True
-    is_short = len(body) <= _EMPTY_BYTES
-    return is_short and not (page.packages or _TAG.sub(b" ", _UNSEEN.sub(b" ", body)).strip())
+    if len(body) > _EMPTY_BYTES or _SCRIPT.search(body):
+        return False
+    return not (page.packages or _TAG.sub(b" ", _UNSEEN.sub(b" ", body)).strip())
 
 
 def _past_proxies(url: str) -> dict[str, str]:

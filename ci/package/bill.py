@@ -8,6 +8,7 @@ from datetime import datetime
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from ci.addresses import of_repository
 from ci.errors import CommandError
 from ci.package.artifacts import Artifact
 
@@ -23,7 +24,7 @@ def bill_of(
         artifacts: sdist and wheel of the release.
         installed: what the wheel was installed with, as `pip freeze` names it.
         commit: of the sources.
-        url: of their repository; empty where there is none.
+        url: of their repository; what is no address is left out.
         at: when.
 
     Raises:
@@ -48,7 +49,8 @@ def bill_of(
         )
         for one in artifacts
     ]
-    source = [ExternalReference(type=ExternalReferenceType.VCS, url=XsUri(url))] if url else []
+    address = of_repository(url)
+    source = [ExternalReference(type=ExternalReferenceType.VCS, url=XsUri(address))] if address else []
     top = Component(
         name=name,
         version=version,

@@ -25,6 +25,7 @@ from ci.package.environment import Environment, in_folder, make
 from ci.package.export import empty, export
 from ci.package.project import Project
 from ci.package.reproducible import pack_again
+from ci.package.text import without_index_secrets
 from ci.package.version_source import put_version
 from ci.process import LAST_LINES, stream_command
 from ci.resources import compile_jobs
@@ -86,12 +87,14 @@ class Built:
 
 @dataclass(slots=True, kw_only=True)
 class _Log:
-    """The lines of a build: all of them to a file, the last ones kept to be shown."""
+    """The lines of a build, without an index's password: all to a file, the last ones kept to be shown."""
 
     path: Path
+    environ: Mapping[str, str]
     last: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
     def line(self, text: str) -> None:
+        text = without_index_secrets(text, self.environ)
         self.last.append(text)
         with self.path.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(f"{text}\n")
@@ -107,15 +110,17 @@ def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
 
     Raises:
         BuildError: the back end could not, with its last lines; or what it built is another version.
+        BadFileError: something in `out` has the name of an artifact and is no file.
         CommandError: requirements could not be installed, it took too long, or an earlier build's files
             cannot be removed.
     """
+    _refuse_clutter(out)
     empty(wanted.work / "tree")
     tree = export(wanted.project, wanted.work / "tree" / "sources")
     variables: Mapping[str, str] = {}
     if wanted.settings.version != "declared":
         variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
-    log = _Log(path=wanted.work / "build.log")
+    log = _Log(path=wanted.work / "build.log", environ=wanted.environ)
     log.path.unlink(missing_ok=True)
     environment = _environment(wanted)
     jobs = compile_jobs(wanted.settings.memory_gib_per_job * _GIB)
@@ -224,7 +229,8 @@ class _Maker:
     ) -> BuildError:
         lines = "".join(f"\n  | {line}" for line in self.log.last)
         return BuildError(
-            f"the {kind} of {self.wanted.project.name} could not be built: {why}{lines}",
+            f"the {kind} of {self.wanted.project.name} could not be built: "
+            f"{without_index_secrets(why, self.log.environ)}{lines}",
             where=self.log.path,
             remedy=remedy,
         )
@@ -235,6 +241,16 @@ def _unpack(sdist: Path, into: Path) -> Path:
     with tarfile.open(sdist) as packed:
         packed.extractall(into, filter="data")
     return into / sdist.name.removesuffix(".tar.gz")
+
+
+def _refuse_clutter(out: Path) -> None:
+    """Raise where something has an artifact's name and is no file: before a build, which may take long."""
+    for path in sorted([*out.glob("*.whl"), *out.glob("*.tar.gz")]):
+        if not path.is_file():
+            kind = "a link that leads nowhere" if path.is_symlink() else "no file"
+            raise BadFileError(
+                f"is {kind}", where=path, remedy="delete it: the folder is for sdists and wheels"
+            )
 
 
 def _forget(out: Path, project: str) -> None:

@@ -22,6 +22,8 @@ TOKEN_VARIABLE = "SPYRE_CI_INDEX_TOKEN"  # noqa: S105  # the variable's name, no
 # GitHub gives them to a job with `permissions: id-token: write`.
 ASKING = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 _CERTIFICATES = "TWINE_CERT"
+# As many as Linux follows.
+_MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +97,10 @@ def check_recipient(
 
     Whoever may change a committed file would be told the token, or what any other file holds; in a CI a
     process of a pull request's could listen on this machine, too. PyPI's address is not one of the settings;
-    a settings file from elsewhere, named by --config, is no pull request's.
+    a settings file that is in no working tree of Git's, named by --config, is no pull request's.
 
     Raises:
-        SettingsError: the address is that of a settings file in the checkout.
+        SettingsError: the address is that of a settings file in the checkout, or in any working tree.
     """
     is_here = is_loopback(urlsplit(index.upload).hostname or "") and not in_log(environ)
     if name in {PYPI, TESTPYPI} or is_here:
@@ -109,7 +111,8 @@ def check_recipient(
             f"the token is not sent to {index.upload}: the address is that of the settings file, which a "
             "pull request can change",
             where=key,
-            remedy=f"give the address in the environment as well, as {variable_of(key)}",
+            remedy=f"give the address in the environment as well, as {variable_of(key)}; or name a settings "
+            "file that is in no Git repository with --config",
         )
 
 
@@ -152,16 +155,31 @@ def past_proxies(environ: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def _is_committed(path: Path | None, checkout: Path) -> bool:
-    """Whether a pull request can change what a settings file says.
+    """Whether a pull request can change what a settings file says: of this project, or of any other.
 
-    A link in the checkout is the pull request's, wherever it leads; and so is a file there, whatever leads
+    A link in a working tree is the pull request's, wherever it leads; and so is a file there, whatever leads
     to it.
     """
     if path is None:
         return True
-    places = {path.resolve(), path.parent.resolve() / path.name, _as_named(path)}
-    roots = {_repository(checkout.resolve()), _repository(_as_named(checkout))}
-    return any(place.is_relative_to(root) for place in places for root in roots)
+    roots = {checkout.resolve(), _as_named(checkout)}
+    return any(
+        _is_in_working_tree(place) or any(place.is_relative_to(root) for root in roots)
+        for place in _places(path)
+    )
+
+
+def _places(path: Path) -> set[Path]:
+    """Where a file is: as it is named, where each link on the way leads, and where it is at last."""
+    found = {path.resolve(), _as_named(path)}
+    for _ in range(_MOST_LINKS):
+        path = path.parent.resolve() / path.name
+        found.add(path)
+        if not path.is_symlink():
+            break
+        path = _as_named(path.parent / path.readlink())
+        found.add(path)
+    return found
 
 
 def _as_named(path: Path) -> Path:
@@ -169,9 +187,9 @@ def _as_named(path: Path) -> Path:
     return Path(os.path.normpath(path.absolute()))
 
 
-def _repository(here: Path) -> Path:
-    """The repository a folder is in, or itself; the path is absolute."""
-    return next((one for one in (here, *here.parents) if os.path.lexists(one / ".git")), here)
+def _is_in_working_tree(path: Path) -> bool:
+    """Whether a file is in any repository, submodule or worktree; the path is absolute."""
+    return any(os.path.lexists(one / ".git") for one in path.parents)
 
 
 def _missing(name: str, more: str) -> SettingsError:

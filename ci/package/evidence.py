@@ -66,8 +66,9 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
             back_end=str(identity.get("back_end", "")),
             image=str(identity.get("image", "")),
             restricted=str(identity.get("restricted", "")),
+            forgiven=_whole((content.get("quarantine") or {}).get("forgiven", 0)),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=where,
@@ -87,6 +88,7 @@ def run_to_json(run: Run) -> dict[str, Any]:
         "exit_code": run.exit_code,
         "planned": run.planned,
         "verdicts": dict(run.verdicts),
+        "quarantine": {"forgiven": run.forgiven},
     }
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
 from ci.errors import BadFileError, CommandError, MissingInputError
+from ci.package.as_committed import MovedError, refuse_other
 from ci.package.git import SUBMODULE, TIMEOUT_S, parts
-from ci.package.project import Project
+from ci.package.project import PYPROJECT, Project
 from ci.process import run_command
 
 # Of a checkout without Git; packages of their own may have the names of those that only the top leaves out.
 _LEFT_OUT = {".git", ".hg", "__pycache__", ".nox", ".venv", ".spyre-ci"}
 _LEFT_OUT_AT_TOP = {"build", "dist"}
+_KINDS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 # So that the copy's commit is the same for the same files.
 _NOBODY = {"NAME": "spyre-ci", "EMAIL": "spyre-ci@localhost"}
 
@@ -23,21 +27,27 @@ def export(project: Project, into: Path) -> Path:
     """Copy the project's files, with what is changed in the checkout, into a folder of its own.
 
     The copy is a repository of one commit, because build back ends ask Git which files belong to an sdist.
+    Of a clean checkout it holds what the commit holds and nothing else, whatever became of it meanwhile.
 
     Args:
         project: the checkout.
         into: the folder; what an earlier export left there goes.
 
     Raises:
-        BadFileError: a link leads out of the project.
+        BadFileError: a link leads out of the project, a file is none, or Git converts one.
         MissingInputError: a submodule was not fetched.
+        MovedError: the checkout changed since it was read.
         CommandError: git did not answer, or what was left there cannot be removed.
     """
     empty(into)
     files = _tracked(project.folder) if project.source.commit else _all(project.folder)
     for name in files:
         _copy(project.folder, into, name)
+    _refuse_leading_out(project.folder, into, files)
     set_times(into, project.source.committed_at)
+    if project.source.commit and not project.source.dirty:
+        refuse_other(project.folder, project.source, into, files)
+        _refuse_read_otherwise(project, into)
     _commit(into, project.source.committed_at)
     return into
 
@@ -107,14 +117,47 @@ def _all(folder: Path) -> list[str]:
 
 def _copy(folder: Path, into: Path, name: str) -> None:
     source, target = folder / name, into / name
+    if not Path(os.path.realpath(source)).is_relative_to(folder):
+        raise _leads_out(source)
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_symlink() and not Path(os.path.realpath(source)).is_relative_to(folder):
-        raise BadFileError(
-            f"is a link that leads out of the project: {source.readlink()}",
-            where=source,
-            remedy="put the file itself there",
+    try:
+        mode = source.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise BadFileError(
+                f"is no file any more but a {_KINDS.get(stat.S_IFMT(mode), 'device')}",
+                where=source,
+                remedy=f"put the file back: git checkout -- {ascii(name)[1:-1]}",
+            )
+        shutil.copy2(source, target, follow_symlinks=False)
+    except OSError as error:
+        raise BadFileError(f"cannot be copied: {error}", where=source, remedy="check its rights") from error
+
+
+def _refuse_leading_out(folder: Path, into: Path, names: Iterable[str]) -> None:
+    """Raise where a link of the copy leads out of it, as an absolute one into the checkout does."""
+    root = into.resolve()
+    for name in names:
+        if (into / name).is_symlink() and not Path(os.path.realpath(into / name)).is_relative_to(root):
+            raise _leads_out(folder / name)
+
+
+def _leads_out(link: Path) -> BadFileError:
+    what = f"is a link that leads out of the project: {link.readlink()}" if link.is_symlink() else None
+    return BadFileError(
+        what or "is reached through a link that leads out of the project",
+        where=link,
+        remedy="put the file itself there, or make it a link that is relative and stays in the project",
+    )
+
+
+def _refuse_read_otherwise(project: Project, tree: Path) -> None:
+    """Raise where what was read of pyproject.toml is not what was copied."""
+    if tomllib.loads((tree / PYPROJECT).read_text(encoding="utf-8")) != project.pyproject:
+        raise MovedError(
+            "changed after it was read",
+            where=project.folder / PYPROJECT,
+            remedy="begin again, and leave the checkout alone until the end",
         )
-    shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _commit(tree: Path, seconds: int) -> None:

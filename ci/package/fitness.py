@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ci.config.package_model import Index
 from ci.findings import Finding, judged
@@ -42,7 +41,7 @@ def verified(
         remedy="mend what failed, then verify again",
     )
     for one in artifacts:
-        yield _hash(one, _hashes(record))
+        yield _hash(one, record.hashes)
     yield judged(
         "commit",
         f"verified {_short(record.commit)}, checked out {_short(source.commit)}",
@@ -50,7 +49,7 @@ def verified(
         remedy=f"check out the commit that was verified, or {_COMMIT}",
     )
     yield _clean("checkout", source.dirty)
-    yield _clean("checkout when it was verified", record.dirty)
+    yield _clean("checkout when it was built or verified", record.dirty)
 
 
 def taken_by(artifacts: Sequence[Artifact], name: str, index: Index) -> Iterator[Finding]:
@@ -89,16 +88,6 @@ def _hash(one: Artifact, hashes: Mapping[str, str]) -> Finding:
         holds=known == one.sha256,
         remedy="it changed after it was verified: verify it again, or take the file that was verified",
     )
-
-
-def _hashes(record: Record) -> dict[str, str]:
-    """Hashes by file name, of what a record says; what cannot be read verifies nothing."""
-    files: Any = record.details.get("files")
-    return {
-        str(one.get("name")): str(one.get("sha256"))
-        for one in (files if isinstance(files, list) else ())
-        if isinstance(one, dict)
-    }
 
 
 def _clean(what: str, dirty: Sequence[str]) -> Finding:

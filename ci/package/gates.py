@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from packaging.utils import canonicalize_name
 
 from ci.config.package_model import Gate
 from ci.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
-from ci.findings import Finding, judged
+from ci.findings import Finding, escaped, judged
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
+from ci.report.text import clip
+from ci.report.verdict import PROBLEMS, Verdict
 
 MERGE_STEPS = (LINT, UNIT, BUILD, VERIFY)
 _SHA = re.compile(r"\b(?:at |\+g)([0-9a-f]{7,40})\b")
@@ -18,6 +23,7 @@ _EMULATED = "emulated"
 # What a version says that was built of a changed checkout.
 _DIRTY = ".dirty"
 _SHOWN = 12
+_MOST = 300
 
 
 class GateError(SpyreCiError):
@@ -36,6 +42,8 @@ class Override:
         by: who says so.
         reason: why.
         at: when, in ISO 8601.
+        seen: what the gate had found when it was said, which it answers for and nothing else; empty: it is
+            said of what the gate finds now.
     """
 
     check: str
@@ -43,6 +51,23 @@ class Override:
     by: str
     reason: str
     at: str
+    seen: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it says who and why."""
+        return bool(self.by.strip() and self.reason.strip())
+
+    def answers(self, finding: Finding) -> bool:
+        """Whether it is of this very finding."""
+        return self.check == finding.check and self.seen == finding.seen
+
+    def as_json(self) -> dict[str, str]:
+        """As `release.json` holds it."""
+        return {
+            "check": self.check, "gate": self.gate, "by": self.by, "reason": self.reason, "at": self.at,
+            "seen": self.seen,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +88,7 @@ class Run:
         back_end: what made the device.
         image: it ran in, name@sha256:…; empty where nobody said.
         restricted: what left tests out besides the share; empty: nothing did.
+        forgiven: how many failed in quarantine, which is no failure of a run.
     """
 
     name: str
@@ -78,6 +104,7 @@ class Run:
     back_end: str
     image: str
     restricted: str
+    forgiven: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +142,19 @@ class Judgement:
         gate: which.
         findings: every check.
         overrides: those that were passed over.
+        lapsed: those that were said of something else than is found.
     """
 
     gate: Gate
     findings: tuple[Finding, ...]
     overrides: tuple[Override, ...] = ()
+    lapsed: tuple[Override, ...] = ()
 
     @property
     def shut_by(self) -> list[Finding]:
         """The checks that did not pass and that nobody answers for."""
-        answered = {one.check for one in self.overrides}
-        return [one for one in self.findings if not one.passed and one.check not in answered]
+        failed = [one for one in self.findings if not one.passed]
+        return [one for one in failed if not any(word.answers(one) for word in self.overrides)]
 
     def as_json(self) -> dict[str, Any]:
         """As `release.json` holds it."""
@@ -133,10 +162,7 @@ class Judgement:
             "gate": self.gate,
             "open": not self.shut_by,
             "checks": [{"check": one.check, "passed": one.passed, "seen": one.seen} for one in self.findings],
-            "overrides": [
-                {"check": one.check, "gate": one.gate, "by": one.by, "reason": one.reason, "at": one.at}
-                for one in self.overrides
-            ],
+            "overrides": [one.as_json() for one in self.overrides],
         }
 
 
@@ -152,10 +178,11 @@ def judge(
         wanted: what it asks for.
         records: of each step; None: it was not made.
         runs: of PyTorch's tests; the gate wants one that holds.
-        overrides: checks somebody answers for.
+        overrides: checks somebody answers for; one that was said earlier counts where the gate finds the
+            same again.
 
     Raises:
-        UsageError: an override names no check that is asked, or one that passed.
+        UsageError: an override that is said now names no check that is asked, or one that passed.
     """
     findings: list[Finding] = []
     if wanted.gate != "none":
@@ -164,8 +191,17 @@ def judge(
         findings.append(_files(wanted, records.get(VERIFY)))
     if wanted.gate == "full":
         findings += _full_run(wanted, runs)
-    _check_overrides(findings, overrides)
-    return Judgement(gate=wanted.gate, findings=tuple(findings), overrides=tuple(overrides))
+    _check_overrides(findings, [one for one in overrides if not one.seen])
+    failed = {one.check: one.seen for one in findings if not one.passed}
+    words = [one if one.seen else replace(one, seen=failed[one.check]) for one in overrides]
+    # What somebody answers for at one gate, nobody answers for at another.
+    words = [one for one in words if one.check in failed and one.gate == wanted.gate and one.is_whole]
+    return Judgement(
+        gate=wanted.gate,
+        findings=tuple(findings),
+        overrides=tuple(one for one in words if one.seen == failed[one.check]),
+        lapsed=tuple(one for one in words if one.seen != failed[one.check]),
+    )
 
 
 def refuse_shut(judgement: Judgement, index: str) -> None:
@@ -177,7 +213,10 @@ def refuse_shut(judgement: Judgement, index: str) -> None:
     shut = judgement.shut_by
     if not shut:
         return
-    lines = "".join(f"\n  {one.check}: {one.seen}\n    remedy: {one.remedy}" for one in shut)
+    lapsed = {one.check: f"\n    {one.by} answered for: {one.seen}" for one in judgement.lapsed}
+    lines = "".join(
+        f"\n  {one.check}: {one.seen}{lapsed.get(one.check, '')}\n    remedy: {one.remedy}" for one in shut
+    )
     raise GateError(
         f"the {judgement.gate} gate is shut{lines}",
         where=index,
@@ -205,15 +244,49 @@ def _step(wanted: Wanted, step: str, record: Record | None) -> Finding:
     of = f"of {record.commit[:_SHOWN] or 'no commit'}"
     if record.commit != wanted.commit or record.dirty:
         return Finding(check=step, seen=f"is {of}{', changed' if record.dirty else ''}", remedy=remedy)
-    return judged(
-        step, f"{'passed' if record.passed else 'failed'}, {of}", holds=record.passed, remedy=remedy
-    )
+    if not record.passed:
+        return Finding(check=step, seen=f"failed, {of}{_why(record)}", remedy=remedy)
+    return Finding(check=step, seen=f"passed, {of}{_not_looked(record)}")
+
+
+def _why(record: Record) -> str:
+    """What failed in a step, as far as its record says: who answers for that answers for nothing else."""
+    said = record.details
+    counts = said.get("counts")
+    checks, linters = said.get("checks"), said.get("by_linter")
+    parts = {
+        LINT: [f"{count} of {name}" for name, count in linters.items()] if isinstance(linters, dict) else [],
+        UNIT: [*_list(counts.get("failing") if isinstance(counts, dict) else None), said.get("problem")],
+        BUILD: [f"{name} differs" for name in _list(said.get("differing"))],
+        VERIFY: [
+            f"{one.get('check')} ({one.get('seen')})"
+            for one in _list(checks)
+            if isinstance(one, dict) and one.get("passed") is not True
+        ],
+    }
+    told = ", ".join(str(part) for part in parts.get(record.step, ()) if part)
+    if len(told) <= _MOST:
+        return f": {told}" if told else ""
+    # All of it is what somebody answers for, the part that is not shown as well.
+    return f": {clip(told, _MOST)} ({hashlib.sha256(told.encode(errors='replace')).hexdigest()[:_SHOWN]})"
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, dict)) else []
+
+
+def _not_looked(record: Record) -> str:
+    """Which linters did not look, and why; empty where all did, and of other steps."""
+    linters = record.details.get("linters")
+    rows = linters.items() if isinstance(linters, dict) else ()
+    why = {name: row.get("not_looked") for name, row in rows if isinstance(row, dict)}
+    told = ", ".join(f"{escaped(name)} {escaped(str(said))}" for name, said in why.items() if said)
+    return f"; not looked at: {told}" if told else ""
 
 
 def _files(wanted: Wanted, verified: Record | None) -> Finding:
     """Whether the files are those that were verified."""
-    rows = [] if verified is None else verified.details.get("files", [])
-    known = {row.get("name"): row.get("sha256") for row in rows if isinstance(row, dict)}
+    known = verified.hashes if verified is not None else {}
     other = sorted(name for name, digest in wanted.files.items() if known.get(name) != digest)
     return judged(
         "files",
@@ -240,11 +313,12 @@ def _of_run(wanted: Wanted, run: Run) -> list[Finding]:
     said = f"stage {run.stage}" if run.stage is not None else "no stage"
     only = f", only {run.restricted}" if run.restricted else ""
     counts = ", ".join(f"{count} {name}" for name, count in run.verdicts.items() if count) or "no tests"
+    counts += f" ({run.forgiven} in quarantine)" if run.forgiven else ""
     return [
         judged(
             "run",
-            f"{run.name} ended with {run.exit_code}: {counts}",
-            holds=run.exit_code == 0 and (run.planned > 0 or wanted.percent == 0),
+            f"{run.name} ended with {run.exit_code}: {counts}, of {run.planned} planned",
+            holds=run.exit_code == 0 and _adds_up(run) and (run.planned > 0 or wanted.percent == 0),
             remedy="release a commit whose run is green",
         ),
         judged(
@@ -256,6 +330,16 @@ def _of_run(wanted: Wanted, run: Run) -> list[Finding]:
         _image(wanted, run),
         _device(wanted, run),
     ]
+
+
+def _adds_up(run: Run) -> bool:
+    """Whether every planned test came to a verdict, none to one that a green run has not, some passed."""
+    counts = {verdict: run.verdicts.get(verdict, 0) for verdict in Verdict}
+    if sum(counts.values()) != run.planned or min(counts.values()) < 0 or run.verdicts.keys() - set(Verdict):
+        return False
+    counts[Verdict.FAILED] -= min(run.forgiven, counts[Verdict.FAILED])
+    passed = counts[Verdict.PASSED] + counts[Verdict.FLAKY]
+    return not any(counts[one] for one in PROBLEMS) and (passed > 0 or run.planned == 0)
 
 
 def _image(wanted: Wanted, run: Run) -> Finding:
@@ -278,6 +362,15 @@ def _device(wanted: Wanted, run: Run) -> Finding:
     remedy = f"run it on cards, with the back end built of {wanted.commit[:_SHOWN]}"
     if _EMULATED in run.back_end:
         return Finding(check="device", seen=f"{run.name} ran on {run.back_end}", remedy=remedy)
+    name = run.back_end.partition(" ")[0]
+    if name and canonicalize_name(name) != wanted.project:
+        return Finding(
+            check="device",
+            seen=f"{run.name} ran with the back end {name}, and {wanted.project} is released, of which that "
+            "says nothing",
+            remedy=f"run with {wanted.project} as the back end; if it is none, publish it to an index whose "
+            "gate is merge, or answer for it",
+        )
     return judged(
         "device",
         f"{run.back_end or 'an unknown back end'}, checked out: {run.commit[:_SHOWN] or 'an unknown commit'}",
@@ -309,7 +402,7 @@ def _check_overrides(findings: Sequence[Finding], overrides: Sequence[Override])
                 f"what did not pass is {', '.join(sorted(failed)) or 'nothing'}",
                 remedy="leave it out, or name one of those",
             )
-        if not one.by.strip() or not one.reason.strip():
+        if not one.is_whole:
             raise UsageError(
                 f"--override {one.check} says not who or why", remedy="add --by NAME and --reason TEXT"
             )

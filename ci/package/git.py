@@ -65,6 +65,8 @@ def git(folder: Path, *words: str) -> str:
     # `git status` would write the index anew, and looking at a checkout changes nothing there.
     env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
     env["GIT_OPTIONAL_LOCKS"] = "0"
+    # `git replace` has another object stand in for one, under the hash of the first.
+    env["GIT_NO_REPLACE_OBJECTS"] = "1"
     # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
     argv = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
     ended = finish_command(argv, timeout_s=TIMEOUT_S, env=env)
@@ -145,6 +147,22 @@ def _differs(path: Path, entry: Entry) -> bool:
         return not stat.S_ISLNK(mode) or _hash(os.fsencode(path.readlink()), entry.object) != entry.object
     # A submodule that is not looked at can hold anything.
     return not stat.S_ISREG(mode) or bool(mode & 0o100) != (entry.mode == _PROGRAM)
+
+
+def differs(path: Path, entry: Entry, *, lines: bool = False) -> bool:
+    """Whether a file's kind, right to run or bytes are not those that Git has of it; nothing is converted.
+
+    Args:
+        path: of the file.
+        entry: what Git has.
+        lines: whether ends of lines of two characters count as one.
+    """
+    if _differs(path, entry):
+        return True
+    if entry.mode in {_LINK, SUBMODULE}:
+        return False
+    content = path.read_bytes()
+    return _hash(content.replace(b"\r\n", b"\n") if lines else content, entry.object) != entry.object
 
 
 def _hash(content: bytes, like: str) -> str:

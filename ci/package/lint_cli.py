@@ -28,6 +28,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
     Example: spyre-ci package lint --only ruff --only codespell
     """
     with extra():
+        from ci.package.as_committed import with_settings  # noqa: PLC0415
         from ci.package.lint import linting, show  # noqa: PLC0415
         from ci.package.project import read_source  # noqa: PLC0415
         from ci.package.records import LINT, forget_record  # noqa: PLC0415
@@ -51,7 +52,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
     )
     if not unwritten:
         forget_record(kept, LINT)
-    before = read_source(checkout.folder).commit
+    before = with_settings(checkout.folder, read_source(checkout.folder), checkout.settings.path)
     linted = linting.lint(wanted, echo)
     for line in show.looked_lines(linted.looked):
         echo(line)

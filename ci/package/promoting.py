@@ -15,9 +15,11 @@ from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
 from ci.package.artifacts import Artifact, artifact
 from ci.package.asking import Asker, fetch
 from ci.package.listing import Listed, OtherBytesError, key_of, of_version
-from ci.package.publishing import KIND, note_path
+from ci.package.publishing import note_path, read_published
+from ci.package.records import Published, Record
 from test_selection.files import read_json
 
+_SHOWN = 3
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,6 +31,12 @@ class NotOnStageError(SpyreCiError):
 
 class NotProvedError(SpyreCiError):
     """What is published on a stage was not shown to be what users get."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+class NotCommittedError(SpyreCiError):
+    """What was built of a checkout that differed from its commit."""
 
     exit_code = EXIT_TEST_FAILED
 
@@ -49,6 +57,7 @@ class Known:
         commit: it was built from; empty where nothing says so.
         files: SHA-256 in hex by file name.
         source: the file that says so.
+        dirty: files that differed from the commit when it was built.
     """
 
     project: str
@@ -56,6 +65,7 @@ class Known:
     commit: str
     files: dict[str, str]
     source: Path
+    dirty: Sequence[str] = ()
 
 
 def from_note(records: Path, stage: str) -> Known:
@@ -67,34 +77,86 @@ def from_note(records: Path, stage: str) -> Known:
         NotProvedError: nobody saw that the stage gives what was published, and that it works.
     """
     path = note_path(records, stage)
-    content = read_json(path, KIND)
-    state = content.get("state")
-    is_there = isinstance(state, dict) and not state.get("absent") and not state.get("unsure")
-    if content.get("complete") is not True and not is_there:
+    known = read_published(path)
+    _refuse_unproved(known, stage, path)
+    return known_of(known.model_dump(), path)
+
+
+def from_release(path: Path, stage: str, records: Path) -> Known:
+    """What a release.json names, where the stage was seen to give those very files and that they work.
+
+    Args:
+        path: of the release.json.
+        stage: the index that has it.
+        records: folder of what is noted, where it is not noted beside the release.json.
+
+    Raises:
+        MissingInputError: there is no such file, or nothing is noted of the stage.
+        BadFileError: it is not one that `package release` wrote, or does not name project, version and files
+            with their hashes; or the note is damaged, or says that not everything was published.
+        NotProvedError: nobody saw that the stage gives what was published, and that it works, or what was
+            seen was another release.
+    """
+    known = known_of(read_json(path, "release"), path)
+    places = [note_path(folder, stage) for folder in (path.parent, records)]
+    note = next((one for one in places if one.is_file()), None)
+    if note is None:
+        raise NotProvedError(
+            f"nothing says that {stage} gives {known.version} as it was published, and that it works",
+            where=places[0],
+            remedy=f"publish it there again, which looks and uploads nothing twice: spyre-ci package publish "
+            f"--index {stage}; or name the folder of its record with --records",
+        )
+    said = read_published(note)
+    _refuse_unproved(said, stage, note)
+    if known_of(said.model_dump(), note).files != known.files:
+        raise NotProvedError(
+            f"it is of {said.version}, with other files than {path.name} names",
+            where=note,
+            remedy=f"name the release.json of what {stage} has, or publish these files there first",
+        )
+    return known
+
+
+def _refuse_unproved(said: Published, stage: str, path: Path) -> None:
+    state = said.state
+    is_there = state is not None and not state.get("absent") and not state.get("unsure")
+    if not said.complete and not is_there:
         raise BadFileError(
-            f"not everything of {content.get('version')} was published on {stage}",
+            f"not everything of {said.version} was published on {stage}",
             where=path,
             remedy=f"finish that first: spyre-ci package publish --index {stage}",
         )
-    if content.get("complete") is not True or content.get("proved") is not True:
+    if not said.complete or not said.proved:
         raise NotProvedError(
-            f"nobody saw that {stage} gives {content.get('version')} as it was published, and that it works",
+            f"nobody saw that {stage} gives {said.version} as it was published, and that it works",
             where=path,
             remedy=f"publish it there again, which looks and uploads nothing twice: spyre-ci package publish "
             f"--index {stage}",
         )
-    return known_of(content, path)
 
 
-def from_release(path: Path) -> Known:
-    """What a release.json names.
+def refuse_changed(known: Known, verified: Record | None) -> None:
+    """Raise where files were built or verified while the checkout differed from the commit they name.
+
+    Args:
+        known: the files.
+        verified: the record of the step `verify`; None where it is not there.
 
     Raises:
-        MissingInputError: there is no such file.
-        BadFileError: it is not one that `package release` wrote, or does not name project, version and files
-            with their hashes.
+        NotCommittedError: they were.
     """
-    return known_of(read_json(path, "release"), path)
+    hashes = {} if verified is None else verified.hashes
+    same = any(hashes.get(name) == digest for name, digest in known.files.items())
+    dirty = list(dict.fromkeys([*known.dirty, *(verified.dirty if verified is not None and same else ())]))
+    if dirty:
+        shown = ", ".join(ascii(name)[1:-1] for name in dirty[:_SHOWN])
+        more = f" and {len(dirty) - _SHOWN} more" if len(dirty) > _SHOWN else ""
+        raise NotCommittedError(
+            f"{known.version} was built of a checkout that differed from its commit: {shown}{more}",
+            where=known.source,
+            remedy="commit the changes; then build, verify and publish that commit on the stage",
+        )
 
 
 def known_of(content: Any, path: Path) -> Known:
@@ -110,6 +172,8 @@ def known_of(content: Any, path: Path) -> Known:
         commit = str(content["commit"] if "commit" in content else content["source"]["commit"])
     except (KeyError, TypeError, AttributeError, InvalidVersion) as error:
         raise _unread(path, f"a key is missing or of the wrong kind: {error}") from error
+    told = content.get("source")
+    dirty = told.get("dirty", ()) if isinstance(told, dict) else ()
     for name, digest in files.items():
         key = key_of(name)
         if key is None or key[:2] != (project, version) or Path(name).name != name:
@@ -118,7 +182,9 @@ def known_of(content: Any, path: Path) -> Known:
             raise _unread(path, f"{name} has no SHA-256")
     if not files:
         raise _unread(path, "it names no file")
-    return Known(project=project, version=version, commit=commit, files=files, source=path)
+    return Known(
+        project=project, version=version, commit=commit, files=files, source=path, dirty=_names(dirty, path)
+    )
 
 
 def refuse_other(known: Known, version: str, project: str | None) -> None:
@@ -185,6 +251,12 @@ def _refuse_yanked(asker: Asker, files: Sequence[Listed]) -> None:
             where=f"{asker.name} ({asker.index.simple})",
             remedy="raise the version; where it was yanked by mistake, take that back on the stage",
         )
+
+
+def _names(told: Any, path: Path) -> tuple[str, ...]:
+    if not isinstance(told, (list, tuple)):
+        raise _unread(path, f"source.dirty is no list (seen: {told!r})")
+    return tuple(map(str, told))
 
 
 def _are(names: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from ci.package.flags import AsJson, Dist, IndexName, ProjectFolder, Records
 if TYPE_CHECKING:
     from ci.package.artifacts import Artifact
     from ci.package.publishing import Gate, Publisher
+    from ci.package.records import Record
     from ci.package.release import Ground
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask everything, and upload nothing.")]
@@ -71,17 +72,13 @@ def publish(  # noqa: PLR0917  # typer makes options of them
         from ci.package import fitness  # noqa: PLC0415
         from ci.package.artifacts import artifacts_in  # noqa: PLC0415
         from ci.package.publishing import Release  # noqa: PLC0415
-        from ci.package.records import VERIFY, read_record  # noqa: PLC0415
         from ci.package.release import ground_of  # noqa: PLC0415
         from ci.package.wiring import bench_of, index_of  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
     target, project = index_of(bench.package, index), bench.project
     artifacts = artifacts_in(bench.dist)
-    try:
-        record = read_record(bench.records, VERIFY)
-    except MissingInputError:
-        record = None
+    record = _verified(bench.records)
     refuse_failed(
         f"for {index}",
         [
@@ -136,8 +133,13 @@ def promote(  # noqa: PLR0917  # typer makes options of them
             f"{stage} is both", where="--to", remedy="name the index that does not have the files yet"
         )
     folder = (records or Path.cwd() / settings.model.package.records).resolve()
-    known = promoting.from_release(release_file) if release_file else promoting.from_note(folder, stage)
+    known = (
+        promoting.from_release(release_file, stage, folder)
+        if release_file
+        else promoting.from_note(folder, stage)
+    )
     promoting.refuse_other(known, version, project)
+    promoting.refuse_changed(known, _verified(folder))
     gate = gate_of(Ground(model=settings.model, project=known.project, records=folder, commit=known.commit))
     asker, named = Asker(name=stage, index=source), settings.model.package.constraints
     with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:
@@ -151,6 +153,15 @@ def promote(  # noqa: PLR0917  # typer makes options of them
         release = Release(artifacts=artifacts, commit=known.commit, origin={"promoted_from": stage})
         done = publisher.publish(release, dry_run=dry_run)
     _tell(done, as_json=as_json)
+
+
+def _verified(records: Path) -> Record | None:
+    from ci.package.records import VERIFY, read_record  # noqa: PLC0415
+
+    try:
+        return read_record(records, VERIFY)
+    except MissingInputError:
+        return None
 
 
 def _publisher(

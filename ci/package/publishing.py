@@ -16,6 +16,7 @@ from ci.package.asking import Asker, IndexAwayError
 from ci.package.credentials import Credentials
 from ci.package.listing import Decision, preview_is_there, refuse_taken, upload_order
 from ci.package.proving import Prover
+from ci.package.records import Published, checked
 from ci.package.uploading import Uploader
 from test_selection.files import read_json, write_json
 
@@ -123,6 +124,7 @@ class Publisher:
             environ=self.environ,
             timeout_s=self.timeout_s,
             say=self.say,
+            note=lambda: self._note(release, account, []),
         )
         try:
             uploader.upload(account)
@@ -151,17 +153,14 @@ class Publisher:
     def _earlier(self, release: Release, account: Account) -> list[str]:
         """Files that an earlier command installed, where it published the same ones."""
         try:
-            known = read_json(note_path(self.records, self.asker.name), KIND)
+            known = read_published(note_path(self.records, self.asker.name))
         except (MissingInputError, BadFileError):
             return []
-        files = {
-            one.get("name"): one.get("sha256") for one in known.get("files", ()) if isinstance(one, dict)
+        same = {one.name: one.sha256 for one in known.files} == {
+            one.filename: one.sha256 for one in release.artifacts
         }
-        same = files == {one.filename: one.sha256 for one in release.artifacts}
-        same = same and known.get("simple") == self.asker.index.simple and account.complete
-        same = same and known.get("proved") is True
-        installed = known.get("installed")
-        return [str(one) for one in installed] if same and isinstance(installed, list) else []
+        same = same and known.simple == self.asker.index.simple and account.complete and known.proved
+        return known.installed if same else []
 
     def _would(self, release: Release, decision: Decision, credentials: Credentials | None) -> dict[str, Any]:
         for one in decision.absent:
@@ -207,6 +206,17 @@ class Publisher:
     def _tell(self, decision: Decision) -> None:
         for line in decision.lines:
             self.say(line)
+
+
+def read_published(path: Path) -> Published:
+    """What is noted of an index.
+
+    Raises:
+        MissingInputError: nothing is.
+        BadFileError: a key is missing or of the wrong kind.
+    """
+    remedy = "delete it and publish again, which looks and uploads nothing twice"
+    return checked(Published, read_json(path, KIND), path, remedy)
 
 
 def note_path(records: Path, index: str) -> Path:

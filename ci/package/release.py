@@ -9,10 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from ci.config.model import SettingsModel
 from ci.config.package_model import Gate
@@ -107,10 +111,12 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
     statement = statement_of(content, provider.url or f"spyre-ci/{provider.name}")
     folder = bench.records
     stem = f"{artifacts[0].name}-{artifacts[0].version}"
-    write_text(folder / "SHA256SUMS", "".join(f"{one.sha256}  {one.filename}\n" for one in artifacts))
-    write_text(folder / f"{stem}.cdx.json", _bill(bench, artifacts, records, at))
-    write_text(folder / f"{stem}.intoto.json", envelope_of(statement, _key(bench)))
+    # All of it is made before any of it is written, or sums would stand beside another release.json.
+    bill, envelope = _bill(bench, artifacts, records, at), envelope_of(statement, _key(bench))
+    write_text(folder / f"{stem}.cdx.json", bill)
+    write_text(folder / f"{stem}.intoto.json", envelope)
     write_json(folder / FILE, KIND, content)
+    write_text(folder / "SHA256SUMS", "".join(f"{one.sha256}  {one.filename}\n" for one in artifacts))
     return folder / FILE
 
 
@@ -154,11 +160,7 @@ def pass_gate(ground: Ground, index: str, gate: Gate, artifacts: Sequence[Artifa
         MissingInputError: the gate wants a release.json, and there is none.
         BadFileError: a record is damaged.
     """
-    proof = _proof_for(ground, gate, artifacts)
-    failed = {one.check for one in judge_on(ground, gate, replace(proof, overrides=()), artifacts).shut_by}
-    # What somebody answers for at one gate, nobody answers for at another.
-    kept = [one for one in proof.overrides if one.check in failed and one.gate == gate]
-    judgement = judge_on(ground, gate, replace(proof, overrides=kept), artifacts)
+    judgement = judge_on(ground, gate, _proof_for(ground, gate, artifacts), artifacts)
     gates.refuse_shut(judgement, index)
     return judgement
 
@@ -210,6 +212,7 @@ def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proo
                     by=str(one["by"]),
                     reason=str(one["reason"]),
                     at=str(one["at"]),
+                    seen=_seen(one),
                 )
                 for one in content["gates"]["overrides"]
             ],
@@ -218,6 +221,22 @@ def read_proof(folder: Path, artifacts: Sequence[Artifact], commit: str) -> Proo
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}", where=path, remedy="make it anew"
         ) from error
+
+
+def _seen(word: Mapping[str, Any]) -> str:
+    seen = word["seen"]
+    if not isinstance(seen, str) or not seen:
+        raise TypeError("an override does not say what it is of")
+    return seen
+
+
+def torch_of(requirements: Sequence[str]) -> str:
+    """The first requirement of torch; empty where there is none."""
+    for line in requirements:
+        with suppress(InvalidRequirement):
+            if canonicalize_name(Requirement(line).name) == "torch":
+                return line
+    return ""
 
 
 def _content(
@@ -232,11 +251,10 @@ def _content(
     return {
         "project": bench.project.canonical,
         "version": str(artifacts[0].version),
-        "source": bench.project.source.as_json(),
+        "source": {**bench.project.source.as_json(), "dirty": _dirty(bench, records)},
         "files": [one.as_json() for one in artifacts],
         "image": proof.image,
-        "torch": next((line for line in environment if re.match(r"torch\W", line)), "")
-        or next(iter(bench.constraints), ""),
+        "torch": torch_of([*environment, *bench.constraints]),
         "runs": [run_to_json(run) for run in proof.runs],
         "steps": {
             step: None if record is None else {"commit": record.commit, "passed": record.passed}
@@ -244,6 +262,12 @@ def _content(
         },
         "gates": judgement.as_json(),
     }
+
+
+def _dirty(bench: Bench, records: Mapping[str, Record | None]) -> list[str]:
+    """Files that differ from the commit, or did when the artifacts were built or verified."""
+    noted = [one.dirty for step in (BUILD, VERIFY) if (one := records[step]) is not None]
+    return list(dict.fromkeys(name for names in (bench.project.source.dirty, *noted) for name in names))
 
 
 def _bill(

@@ -6,10 +6,13 @@ answer 200 where nothing was kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from ci.errors import SettingsError
+from ci.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.package.account import Account, Said, UnfinishedError, refused
 from ci.package.artifacts import Artifact
 from ci.package.asking import Asker, IndexAwayError
@@ -21,6 +24,17 @@ _MOMENT_S = 5.0
 # Pages are copies that come after the file.
 _PAUSES_S = (1.0, 2.0)
 _SERVER = 500
+_CHUNK = 1 << 20
+
+
+class ChangedError(SpyreCiError):
+    """A file that is not the one that was verified any more."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+def _nothing() -> None:
+    """What is noted where nobody wants a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +47,7 @@ class Uploader:
         environ: this process's.
         timeout_s: seconds one upload may take.
         say: takes a line for people.
+        note: writes down how far it is, before each file: a process can be killed in the middle of one.
     """
 
     asker: Asker
@@ -40,30 +55,38 @@ class Uploader:
     environ: Mapping[str, str]
     timeout_s: float
     say: Callable[[str], None]
+    note: Callable[[], object] = field(default=_nothing)
 
     def upload(self, account: Account) -> None:
         """Upload what is absent, and note each file in the account.
 
+        What goes out are copies of its own, whose hashes were taken as they were made: other processes can
+        write to the folder of the files.
+
         Raises:
+            ChangedError: a file has other bytes than its hash says; nothing was uploaded.
             TakenError: the index has other bytes of it by now.
             SettingsError: the index does not know the token, or it may not upload this.
             UploadRefusedError: the index does not take the file.
             UnfinishedError: the index is away, or did not keep the file.
             KeyboardInterrupt: Ctrl-C; what was published is said before.
         """
-        for one in account.artifacts:
-            if account.state(one) == "absent":
+        absent = [one for one in account.artifacts if account.state(one) == "absent"]
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-upload-") as folder:
+            copies = copied(absent, Path(folder), self.asker.name)
+            for one, path in zip(absent, copies, strict=True):
                 try:
-                    self._one(one, account)
+                    self._one(one, path, account)
                 except KeyboardInterrupt:
                     self._after_interrupt(one, account)
                     raise
 
-    def _one(self, one: Artifact, account: Account) -> None:
+    def _one(self, one: Artifact, path: Path, account: Account) -> None:
         self.say(f"uploads {one.filename} to {self.asker.name}")
         account.unsure.add(one.filename)
+        self.note()
         said = by_twine(
-            one.path,
+            path,
             self.asker.index.upload,
             self.credentials,
             environ=self.environ,
@@ -117,6 +140,50 @@ class Uploader:
                 account.unsure.discard(one.filename)
                 account.states[one.filename] = "uploaded"
         self.say(f"interrupted: {account.line}; the same command continues")
+
+
+def copied(artifacts: Sequence[Artifact], folder: Path, index: str) -> list[Path]:
+    """Copies of files, each with the bytes that its hash is of.
+
+    Args:
+        artifacts: the files.
+        folder: for the copies, which nobody else writes to.
+        index: the name of the one they are for.
+
+    Raises:
+        ChangedError: one has other bytes by now.
+        UnfinishedError: one cannot be copied.
+    """
+    made = []
+    for one in artifacts:
+        target = folder / one.filename
+        try:
+            found = _copied(one.path, target)
+        except OSError as error:
+            raise UnfinishedError(
+                f"cannot be copied for the upload: {error}; nothing was uploaded",
+                where=one.path,
+                remedy="make room below TMPDIR and check that it is there; then the same command continues",
+            ) from error
+        if found != one.sha256:
+            raise ChangedError(
+                f"changed since it was looked at: sha256 {found}, not {one.sha256}; nothing was uploaded to "
+                f"{index}",
+                where=one.path,
+                remedy="verify what is there now, or put back what was verified",
+            )
+        made.append(target)
+    return made
+
+
+def _copied(source: Path, target: Path) -> str:
+    """Copy a file; the SHA-256 of the bytes that were written."""
+    digest = hashlib.sha256()
+    with source.open("rb") as given, target.open("xb") as taken:
+        while chunk := given.read(_CHUNK):
+            digest.update(chunk)
+            taken.write(chunk)
+    return digest.hexdigest()
 
 
 def _doubtful(said: Said) -> bool:

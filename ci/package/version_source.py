@@ -17,7 +17,8 @@ from ci.errors import BadFileError, UsageError
 from ci.package.project import PYPROJECT, Project
 from ci.package.version_pattern import DEFAULT, Pattern
 
-_NAMES = {"__version__", "VERSION", "version"}
+# Where nothing says which name the version has, the first of these that is assigned has it.
+_NAMES = ("__version__", "VERSION", "version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +29,13 @@ class _Place:
         path: of it.
         pattern: what finds the version; None: Python assigns it, or it is all there is.
         whole: whether it is all there is.
+        names: of the attribute, of which the first counts that is assigned.
     """
 
     path: Path
     pattern: Pattern | None = None
     whole: bool = False
+    names: tuple[str, ...] = _NAMES
 
     def read(self) -> str:
         """The version; raises BadFileError where there is none."""
@@ -40,7 +43,7 @@ class _Place:
             return self.pattern.read(self.path)
         if self.whole:
             return _whole(self.path)
-        return str(_assigned(self.path)[1][-1].value)
+        return str(_assigned(self.path, self.names)[1][-1].value)
 
     def write(self, version: Version) -> None:
         """Another version in its place; raises BadFileError where there is none."""
@@ -49,7 +52,7 @@ class _Place:
         elif self.whole:
             self.path.write_text(f"{version}\n", encoding="utf-8")
         else:
-            _replace_assigned(self.path, version)
+            _replace_assigned(self.path, version, self.names)
 
 
 def read_version(tree: Path, project: Project, file: Path | None = None) -> str:
@@ -123,7 +126,8 @@ def _place(tree: Path, project: Project, file: Path | None) -> _Place | None:
         return _Place(path=path, whole=path.suffix != ".py" and _is_version(path))
     attribute = project.tool("setuptools", "dynamic", "version", "attr")
     if isinstance(attribute, str):
-        return _Place(path=_inside(tree, _file_of_module(tree, attribute.rpartition(".")[0], project)))
+        module, _, name = attribute.rpartition(".")
+        return _Place(path=_inside(tree, _file_of_module(tree, module, project)), names=(name,))
     if (told := project.tool("setuptools", "dynamic", "version", "file")) is not None:
         name = told[0] if isinstance(told, list) and told else told
         return _Place(path=_inside(tree, Path(str(name))), whole=True)
@@ -185,27 +189,29 @@ def _replace_declared(path: Path, version: Version) -> None:
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
 
 
-def _assigned(path: Path) -> tuple[str, list[ast.Constant]]:
-    """A module's text, and every `__version__ = "…"` (or VERSION, version) on its top level."""
+def _assigned(path: Path, names: tuple[str, ...]) -> tuple[str, list[ast.Constant]]:
+    """A module's text, and every `__version__ = "…"` on its top level, by the first of the names there is."""
     try:
         text = path.read_text(encoding="utf-8")
-        found = [value for node in ast.parse(text).body if (value := _assigned_version(node)) is not None]
+        body = ast.parse(text).body
     except (OSError, SyntaxError, ValueError) as error:
         raise BadFileError(
             f"cannot be read: {error}", where=path, remedy="check package.version_file"
         ) from error
+    by_name = {name: [one for node in body if (one := _assigned_text(node, name))] for name in names}
+    found = next((values for values in by_name.values() if values), [])
     if not found:
         raise BadFileError(
-            "no version is assigned here, such as __version__ = '1.2.3'",
+            f"no version is assigned here, such as {names[0]} = '1.2.3'",
             where=path,
             remedy="assign one, or set package.version_file to the file that does",
         )
     return text, found
 
 
-def _replace_assigned(path: Path, version: Version) -> None:
-    """Give every version that a module assigns another value."""
-    text, found = _assigned(path)
+def _replace_assigned(path: Path, version: Version, names: tuple[str, ...]) -> None:
+    """Give the version that a module assigns another value; what else it assigns stays."""
+    text, found = _assigned(path, names)
     lines = text.encode().splitlines(keepends=True)
     for value in reversed(found):
         end_line = value.end_lineno or value.lineno
@@ -215,15 +221,15 @@ def _replace_assigned(path: Path, version: Version) -> None:
     path.write_bytes(b"".join(lines))
 
 
-def _assigned_version(node: ast.stmt) -> ast.Constant | None:
-    """The text a statement assigns to a name for versions; None where it does something else."""
+def _assigned_text(node: ast.stmt, name: str) -> ast.Constant | None:
+    """The text a statement assigns to a name; None where it does something else."""
     if isinstance(node, ast.Assign):
         targets = node.targets
     elif isinstance(node, ast.AnnAssign):
         targets = [node.target]
     else:
         return None
-    named = any(isinstance(one, ast.Name) and one.id in _NAMES for one in targets)
+    named = any(isinstance(one, ast.Name) and one.id == name for one in targets)
     value = node.value
     return value if named and isinstance(value, ast.Constant) and isinstance(value.value, str) else None
 

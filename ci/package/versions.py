@@ -15,8 +15,9 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
 
     A clean checkout of a tagged commit has the tag's version. Every other commit has one that comes before
     the next release: X.Y.Z.devN+gSHA, N being the commits since the last tag, so that versions of one branch
-    grow with it. The next release is what the project declares, if that was not released yet, and else the
-    last tag's with its last number raised.
+    grow with it. The next release is what the project declares, if its development versions come after the
+    last tag, and else the last tag's with its last number raised: 2.0rc2 follows 2.0rc1. After a tag of a
+    development version its number goes on: 1.0.dev3 is two commits after 1.0.dev1.
 
     Args:
         declared: what the project says; empty where it says none.
@@ -52,17 +53,21 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
             where=source.commit[:SHA_DIGITS],
             remedy="fetch all of it: git fetch --unshallow --tags (actions/checkout: fetch-depth: 0)",
         )
-    return Version(f"{_coming(said, tagged)}.dev{source.distance}{_local(source) if local else ''}")
+    return Version(f"{_coming(said, tagged, source.distance)}{_local(source) if local else ''}")
 
 
-def _coming(declared: Version | None, tagged: Version | None) -> str:
-    """The release to come, without a development part."""
-    base = None if declared is None else Version(_without_dev(declared))
+def _coming(declared: Version | None, tagged: Version | None, distance: int) -> str:
+    """The development version of the release to come, so many commits after the last."""
+    base = None if declared is None else _without_dev(declared)
     if tagged is None:
-        return str(base) if base is not None else "0.0.1"
-    if base is not None and base > tagged:
-        return str(base)
-    return _raised(tagged)
+        return f"{base or '0.0.1'}.dev{distance}"
+    # 1.0.dev4 comes before 1.0rc1, though 1.0 comes after.
+    if base is not None and Version(f"{base}.dev0") > tagged:
+        return f"{base}.dev{distance}"
+    if tagged.dev is not None:
+        # A changed checkout of the tag is not what it names.
+        return f"{tagged.public.rpartition('.dev')[0]}.dev{tagged.dev + max(distance, 1)}"
+    return f"{_raised(tagged)}.dev{distance}"
 
 
 def _without_dev(version: Version) -> str:

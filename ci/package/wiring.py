@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -13,6 +13,7 @@ from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Index, Package
 from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.package.as_committed import with_settings
 from ci.package.environment import fitting, torch_pin
 from ci.package.project import PYPROJECT, Project, project_name, read_project
 from ci.package.version_source import read_version
@@ -106,8 +107,9 @@ def bench_of(
     settings = settings_of(ctx, folder)
     package = settings.model.package
     project = read_project(folder, tag_prefix=package.tag_prefix)
+    source = with_settings(project.folder, project.source, settings.path)
     return Bench(
-        project=project,
+        project=replace(project, source=source),
         settings=settings,
         dist=(dist or project.folder / package.dist).resolve(),
         records=(records or project.folder / package.records).resolve(),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ci.pipeline.runs import Run
 
 NAME = "spyre-ci"
+_NEWER = "the comment tells of a later run, so it stays"
 
 
 def comment(  # noqa: PLR0917  # typer makes options of them
@@ -78,9 +79,6 @@ def comment(  # noqa: PLR0917  # typer makes options of them
         say(f"{where}#{number}: the comment is {done}" if done != "newer" else f"{where}#{number}: {_NEWER}")
 
 
-_NEWER = "the comment tells of a later run, so it stays"
-
-
 def _of_folders(
     settings: Settings, folders: list[Path], base: Path | None, name: str, environ: Mapping[str, str]
 ) -> Comment:
@@ -103,6 +101,7 @@ def _of_folders(
         sha=_head_of_event(environ) or provider.commit,
         url=provider.url,
         parts=parts,
+        reruns=provider.name == "github",
     )
 
 

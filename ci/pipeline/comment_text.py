@@ -72,6 +72,7 @@ class Comment:
         conclusion: of the run, in GitHub's word; empty where it is not known.
         jobs: that did not succeed.
         parts: run folders, in the order they are shown.
+        reruns: whether a comment can have what failed run again: where GitHub's own jobs run it.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Comment:
     conclusion: str = ""
     jobs: Sequence[Job] = ()
     parts: Sequence[Part] = field(default_factory=tuple)
+    reruns: bool = True
 
     @property
     def green(self) -> bool:
@@ -140,7 +142,8 @@ def _facts(comment: Comment) -> str:
     run = f"run {comment.run_id}" + (f", attempt {comment.attempt}" if comment.attempt > 1 else "")
     linked = f"[{run}]({comment.url})" if _LINKABLE.fullmatch(comment.url) else run
     ended = f" · ended as {code(comment.conclusion, 40)}" if comment.conclusion else ""
-    return f"commit {code(comment.sha[:12])} · {linked}{ended}"
+    commit = f"commit {code(comment.sha[:12])} · " if comment.sha else ""
+    return f"{commit}{linked}{ended}"
 
 
 def _jobs(jobs: Sequence[Job]) -> list[str]:
@@ -216,7 +219,7 @@ def _listed(changes: Changes) -> Iterable[str]:
     }
     said = [f"- **{len(rows):,} {name}**{_names(rows)}" for name, rows in kinds.items() if rows]
     if changes.gone:
-        said.append(f"- {counted(changes.gone, 'test')} that fail there were not planned here")
+        said.append(f"- {changes.gone:,} failing there, not planned here")
     return said or ["Nothing changed: no test fails or is flaky that was not so there."]
 
 
@@ -230,7 +233,9 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
         return []
     lines = [f"#### {title} ({len(rows):,})", "", "| test | cause | card | message |", "|---|---|---|---|"]
     for row in rows[:MAX_ROWS]:
-        cells = (code(row.id), code(row.cause or "", 60), code(row.card or "", 80), code(row.message, 200))
+        # Whose it is, where the control device told.
+        cause = "; ".join(filter(None, (row.cause, "upstream's" if row.upstream else "")))
+        cells = (code(row.id), code(cause, 80), code(row.card or "", 80), code(row.message, 200))
         lines.append(f"| {' | '.join(cells)} |")
     if len(rows) > MAX_ROWS:
         lines += ["", f"{len(rows) - MAX_ROWS:,} more in the run's report"]
@@ -256,12 +261,12 @@ def _uncollected(told: Told) -> list[str]:
 
 
 def _last(comment: Comment) -> str:
+    kept = "This comment is kept up to date with the newest run."
     if comment.green:
-        return "This comment is kept up to date with the newest run."
-    return (
-        f"To run again what failed, comment {code(RERUN_COMMAND)}; contributors and the author may. "
-        "This comment is kept up to date with the newest run."
-    )
+        return kept
+    if not comment.reruns:
+        return f"To run again what failed, start the run again from its page. {kept}"
+    return f"To run again what failed, comment {code(RERUN_COMMAND)}; contributors and the author may. {kept}"
 
 
 def _left_out(comment: Comment) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError, MissingInputError
+from ci.pipeline.payload import read_payload
 
-# GitHub sends no payload above 25 MB.
-MAX_BYTES = 32 * 1024 * 1024
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -47,7 +44,7 @@ def read_event(environ: Mapping[str, str]) -> Event:
     if environ.get("GITHUB_ACTIONS") == "true":
         name = environ.get("GITHUB_EVENT_NAME", "")
         path = environ.get("GITHUB_EVENT_PATH", "")
-        return event_of(name, _payload(Path(path)) if path else {})
+        return event_of(name, read_payload(Path(path)) if path else {})
     if environ.get("JENKINS_URL"):
         return _jenkins(environ)
     return Event(name="local")
@@ -80,26 +77,6 @@ def _jenkins(environ: Mapping[str, str]) -> Event:
         branch = environ.get("CHANGE_TARGET", "")
         return Event(name="pull_request", branch=branch, fork=bool(environ.get("CHANGE_FORK")))
     return Event(name="push", head=head, base=_sha(environ.get("GIT_PREVIOUS_SUCCESSFUL_COMMIT")))
-
-
-def _payload(path: Path) -> Mapping[str, Any]:
-    remedy = "run this in the job that the event began"
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise MissingInputError(
-            f"the event cannot be read: {error.strerror}", where=path, remedy=remedy
-        ) from error
-    if len(data) > MAX_BYTES:
-        raise BadFileError(f"the event has more than {MAX_BYTES:,} bytes", where=path, remedy=remedy)
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadFileError(f"the event is no JSON: {error}", where=path, remedy=remedy) from error
-    if not isinstance(content, dict):
-        raise BadFileError("the event is no JSON object", where=path, remedy=remedy)
-    return content
 
 
 def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from ci.report.results import SUMMARY_FILE
 ARTIFACTS = ("results", "results-*", "device-*")
 # What main's runs are begun by; a pull request's branch may be called main, too.
 _OF_MAIN = frozenset({"push", "schedule", "workflow_dispatch", "merge_group"})
+MAX_LISTED = 100
 MAX_LOOKED_AT = 10
 MAX_PARTS = 20
 
@@ -116,7 +117,7 @@ def _against(desk: Desk, parts: Sequence[Part], run: Run, branch: str) -> list[P
         return list(parts)
     runs = [
         one
-        for one in runs_of(desk.client, desk.repository, branch=branch, status="completed")
+        for one in runs_of(desk.client, desk.repository, most=MAX_LISTED, branch=branch, status="completed")
         if one.event in _OF_MAIN and one.repository.lower() == desk.repository.lower() and one.id != run.id
     ]
     # The same workflow first: what others run under the same name may be another share.

@@ -95,15 +95,13 @@ def run_of(row: Any) -> Run | None:
     )
 
 
-def runs_of(client: Client, repository: str, **query: str) -> list[Run]:
+def runs_of(client: Client, repository: str, *, most: int = MAX_RUNS, **query: str) -> list[Run]:
     """Runs of a repository that fit a query such as `head_sha`, `event`, `branch`; the newest first.
 
     Raises:
         GitHubError: GitHub does not say.
     """
-    rows = client.pages(
-        in_repository(repository, "actions", "runs"), query, key="workflow_runs", most=MAX_RUNS
-    )
+    rows = client.pages(in_repository(repository, "actions", "runs"), query, key="workflow_runs", most=most)
     runs = [run for row in rows if (run := run_of(row)) is not None]
     return sorted(runs, key=lambda run: -run.id)
 

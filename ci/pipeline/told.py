@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -20,8 +20,9 @@ from test_selection.files import schema_name
 
 MAX_SUMMARY = 32 << 20
 MAX_PACKED = 64 << 20
-MAX_UNPACKED = 512 << 20
+MAX_UNPACKED = 256 << 20
 MAX_ROWS = 1_000_000
+NO_MARK = msgspec.Raw(b"null")
 # What is taken of an artifact that holds a report.
 REPORT_FILES = (
     Wanted(pattern=re.escape(SUMMARY_FILE), most_bytes=MAX_SUMMARY),
@@ -44,13 +45,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     message: str = ""
     cause: _Line | None = None
-    quarantine: Any = None
+    # Only whether there is a mark counts: what a stranger nests in it is not taken apart.
+    quarantine: msgspec.Raw = NO_MARK
     upstream: bool = False
 
     @property
     def red(self) -> bool:
         """Whether it failed and nobody forgives it."""
-        return self.verdict is Verdict.FAILED and self.quarantine is None
+        return self.verdict is Verdict.FAILED and self.quarantine == NO_MARK
 
 
 class _Header(msgspec.Struct, frozen=True):

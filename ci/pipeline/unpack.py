@@ -18,6 +18,7 @@ from ci.errors import BadFileError
 from test_selection.files import atomic_writer
 
 MAX_ENTRIES = 20_000
+MAX_ALL = 1 << 30
 CHUNK = 1 << 20
 _REMEDY = "nothing of it is used; look at the run that made it"
 
@@ -51,12 +52,18 @@ def unpack(archive: Path, into: Path, wanted: Sequence[Wanted], *, beside: str) 
         with zipfile.ZipFile(archive) as opened:
             entries = _checked(opened, archive)
             root = _root(entries, beside, archive)
-            taken = []
+            taken: list[Path] = []
+            room = MAX_ALL
             for name, entry in entries.items():
                 below = name[len(root) :] if name.startswith(root) else ""
                 limit = _limit(below, wanted)
                 if limit is not None:
-                    taken.append(_write(opened, entry, into / below, limit, archive))
+                    room -= _write(opened, entry, into / below, limit, archive)
+                    taken.append(into / below)
+                if room < 0:
+                    raise BadFileError(
+                        f"has more than {MAX_ALL:,} bytes in all", where=archive, remedy=_REMEDY
+                    )
             return taken
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise BadFileError(
@@ -103,7 +110,8 @@ def _limit(below: str, wanted: Sequence[Wanted]) -> int | None:
     return next((one.most_bytes for one in wanted if re.fullmatch(one.pattern, below)), None)
 
 
-def _write(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, limit: int, archive: Path) -> Path:
+def _write(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, limit: int, archive: Path) -> int:
+    """Write one file, and return its size."""
     size = 0
     with opened.open(entry) as packed, atomic_writer(path) as file:
         while chunk := packed.read(CHUNK):
@@ -113,7 +121,7 @@ def _write(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, limit: i
                     f"{path.name} has more than {limit:,} bytes", where=archive, remedy=_REMEDY
                 )
             file.write(chunk)
-    return path
+    return size
 
 
 def bounded_lines(path: Path, *, most_bytes: int, most_line: int = CHUNK) -> Iterator[bytes]:
@@ -128,9 +136,10 @@ def bounded_lines(path: Path, *, most_bytes: int, most_line: int = CHUNK) -> Ite
         with path.open("rb") as stream:
             while not unpacker.eof:
                 packed = unpacker.unconsumed_tail or stream.read(CHUNK)
-                if not packed:
-                    raise BadFileError("is cut short", where=path, remedy=_REMEDY)
                 data = unpacker.decompress(packed, CHUNK)
+                # What is all read may have more to give still.
+                if not packed and not data:
+                    raise BadFileError("is cut short", where=path, remedy=_REMEDY)
                 size += len(data)
                 *whole, pending = (pending + data).split(b"\n")
                 if size > most_bytes or len(pending) > most_line:

@@ -77,21 +77,12 @@ class Caller:
         Raises:
             JenkinsAwayError: no whole answer came.
         """
-        deadline = time.monotonic() + self._timeout_s
+        shown = {"Accept": "application/json", **(headers or {})}
+        request = requests.Request(
+            method, self._address + path, params=query, data=form, json=content, headers=shown
+        )
         try:
-            with self._session.request(
-                method,
-                self._address + path,
-                params=query,
-                data=form,
-                json=content,
-                headers={"Accept": "application/json", **(headers or {})},
-                timeout=(min(CONNECT_TIMEOUT_S, self._timeout_s), self._timeout_s),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                told = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(status=response.status_code, headers=told, text=_read(response, deadline))
+            return self._answer(request)
         except (requests.RequestException, HTTPError, OSError) as error:
             said = without_secrets(str(error)).replace(self._token, "***")[:300]
             raise JenkinsAwayError(
@@ -99,8 +90,23 @@ class Caller:
                 remedy="see whether it is up, and `jenkins.url`; the next pass tries it again",
             ) from error
 
+    def _answer(self, request: requests.Request) -> Answer:
+        deadline = time.monotonic() + self._timeout_s
+        prepared = self._session.prepare_request(request)
+        settings = self._session.merge_environment_settings(prepared.url, {}, True, None, None)
+        with self._session.send(
+            prepared,
+            timeout=(min(CONNECT_TIMEOUT_S, self._timeout_s), self._timeout_s),
+            allow_redirects=False,
+            **settings,
+        ) as response:
+            told = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(status=response.status_code, headers=told, text=_read(response, deadline))
+
 
 def _read(response: requests.Response, deadline: float) -> str:
+    if response.is_redirect:  # requests has read it, to see where it leads
+        return response.content[:ANSWER_BYTES].decode("utf-8", "replace")
     # A time-out of requests is between two bytes; only read1 gives what has come so far.
     body = b""
     while len(body) < ANSWER_BYTES:

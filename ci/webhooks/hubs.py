@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ci.errors import SpyreCiError
 from ci.github.client import Client, Effects
-from ci.github.errors import GitHubAwayError
+from ci.github.errors import GitHubAwayError, GitHubDeniedError
 from ci.webhooks.model import Host, Repository, Webhooks
 from ci.webhooks.secrets import check_recipient, secret
 
@@ -56,7 +56,18 @@ class Hubs:
             )
         return self._clients[host]
 
-    def note(self, repository: Repository, error: SpyreCiError) -> None:
-        """Ask a host no more whose limit is reached: more questions make it longer."""
+    def told(self, repository: Repository, error: SpyreCiError) -> SpyreCiError:
+        """An error as people are told it; a host whose limit is reached is asked no more.
+
+        More questions would make the limit longer. Of a token that is not taken the variable is named.
+        """
         if isinstance(error, GitHubAwayError) and error.retry_s is not None:
             self._closed[repository.host] = error
+        if isinstance(error, GitHubDeniedError):
+            token = self._found.host_of(repository).token
+            return GitHubDeniedError(
+                error.what,
+                remedy=f"give a token of {repository.host} in {token} that is valid and may do this: for "
+                "webhooks an administrator's, to poll one that may read the repository",
+            )
+        return error

@@ -85,8 +85,8 @@ class Jenkins:
                 continue
             break
         where = answer.headers.get("location", "")
-        redirected = 300 <= answer.status < 400  # noqa: PLR2004  # HTTP's own numbers
-        if answer.ok or (redirected and "/queue/item/" in where):
+        # A plain 200 is the page of a proxy, where people log in, and no start.
+        if answer.status == 201 or ("/queue/item/" in where and answer.status < 400):  # noqa: PLR2004  # the same
             return shown(where) if where else ""
         raise refusal(answer, f"job {job}")
 
@@ -148,7 +148,7 @@ def refusal(answer: Answer, what: str) -> JenkinsAwayError | JenkinsDeniedError 
             remedy="give a user and an API token of it that may read and build the job, in the variables of "
             "`jenkins.user` and `jenkins.token`",
         )
-    if answer.status >= 500 or answer.status in {408, 409, 425, 429}:  # noqa: PLR2004  # HTTP's own numbers
+    if answer.status >= 500 or answer.ok or answer.status in {408, 409, 425, 429}:  # noqa: PLR2004  # HTTP's
         # 409: somebody has disabled the job for a while.
         return JenkinsAwayError(text, where=what, remedy="the next pass tries it again")
     return JenkinsRefusedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,14 +11,12 @@ from ci import interrupts
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_USAGE, SpyreCiError
 from ci.github.errors import GitHubAwayError
 from ci.webhooks.asking import heads_of
-from ci.webhooks.calls import Caller
 from ci.webhooks.heads import BRANCHES, PULL_REQUESTS, Decision, Head, Note, decide, kept
 from ci.webhooks.hubs import Hubs
-from ci.webhooks.jenkins import KEY, Jenkins
 from ci.webhooks.jenkins_errors import JenkinsAwayError, JenkinsDeniedError
 from ci.webhooks.model import Branches, PullRequests, Repository, Webhooks
 from ci.webhooks.poll_state import RepositoryState, StateFile
-from ci.webhooks.secrets import check_recipient, secret
+from ci.webhooks.starting import Starter
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,21 +93,21 @@ class _Pass:
         self._polling, self._file = polling, file
         # Made anew for each pass: tokens may have been renewed, limits may be over.
         self._hubs = polling.hubs()
-        self._jenkins: Jenkins | None = None
+        self._starter = Starter(
+            polling.found, polling.environ, clock=polling.clock, write=file.write, timeout_s=polling.timeout_s
+        )
         self._stopped: SpyreCiError | None = None
         self.passed = Passed()
 
     def close(self) -> None:
         """Let go of the connection to Jenkins."""
-        if self._jenkins is not None:
-            self._jenkins.close()
+        self._starter.close()
 
     def note_error(self, repository: Repository, error: SpyreCiError) -> None:
         """Tell of a repository that could not be polled whole."""
-        self._hubs.note(repository, error)
         if isinstance(error, GitHubAwayError) and error.retry_s is not None:
             self.passed.retry_s = max(self.passed.retry_s, error.retry_s)
-        self.passed.errors.append((repository.name, error))
+        self.passed.errors.append((repository.name, self._hubs.told(repository, error)))
 
     def poll(self, repository: Repository) -> None:
         """Ask for a repository's heads, and start what is new."""
@@ -135,10 +134,8 @@ class _Pass:
         notes |= {sha: Note(how="seen", at=now) for sha in decision.seen}
         if first and decision.seen:
             # Whoever loses the state between passes, as in a workspace that is emptied, hears it each time.
-            self._say(
-                repository,
-                f"first pass with this state: {len(decision.seen)} heads of {kind} noted, none started",
-            )
+            noted = f"{kind.replace('_', ' ')} noted that are there ({len(decision.seen)}), none started"
+            self._say(repository, f"first pass with this state: {noted}")
         for head in decision.refused:
             notes[head.sha] = Note(how="refused", at=now)
             self._say(repository, f"{head.name} is a stranger's and not started ({_who(head)})")
@@ -157,13 +154,7 @@ class _Pass:
             elif self._stopped is not None:
                 self.passed.waiting += 1
             else:
-                try:
-                    self._start(repository, rule, head, notes, doubtful=head.sha in decision.doubtful)
-                except SpyreCiError as error:
-                    self.passed.waiting += 1
-                    self.passed.errors.append((f"{repository.name}: {head.name}", error))
-                    if isinstance(error, JenkinsAwayError | JenkinsDeniedError) or self._jenkins is None:
-                        self._stopped = error
+                self._start(repository, rule, head, notes, doubtful=head.sha in decision.doubtful)
 
     def _start(
         self,
@@ -174,75 +165,24 @@ class _Pass:
         *,
         doubtful: bool,
     ) -> None:
-        jenkins, key = self._connected(), f"{repository.name}#{head.sha}"
-        trigger = secret(self._polling.environ, rule.trigger, "token of the trigger") if rule.trigger else ""
-        if doubtful and self._was_taken(jenkins, rule.job, key, repository, head):
-            notes[head.sha] = Note(how="started", at=self._polling.clock())
-            self._file.write()
-            self._say(repository, f"{head.name}: {head.sha[:12]} had been started before")
-            return
-        # Noted before and after: whoever is killed between them asks Jenkins what came of it. An interrupt
-        # waits until the answer is noted.
+        # An interrupt waits until Jenkins' answer is noted, and is then what it was.
         with interrupts.noted() as heard:
-            notes[head.sha] = Note(how="starting", at=self._polling.clock())
-            self._file.write()
-            where = jenkins.start(rule.job, parameters(repository, head, key), trigger=trigger)
-            notes[head.sha] = Note(how="started", at=self._polling.clock())
-            self._file.write()
-        self.passed.started += 1
-        self._say(repository, f"{head.name}: {head.sha[:12]} started: {rule.job}{where and f' ({where})'}")
+            try:
+                started = self._starter.start(repository, rule, head, notes, doubtful=doubtful)
+            except SpyreCiError as error:
+                self.passed.waiting += 1
+                self.passed.errors.append((f"{repository.name}: {head.name}", error))
+                # What is away for one head is away for all.
+                if isinstance(error, JenkinsAwayError | JenkinsDeniedError) or not self._starter.connected:
+                    self._stopped = error
+            else:
+                self.passed.started += started.now
+                self._say(repository, f"{head.name}: {started.said}")
         if heard:
-            raise KeyboardInterrupt
-
-    def _was_taken(self, jenkins: Jenkins, job: str, key: str, repository: Repository, head: Head) -> bool:
-        """Whether Jenkins has a start whose answer was lost."""
-        try:
-            return jenkins.has(job, key)
-        except JenkinsDeniedError as error:
-            self._say(
-                repository,
-                f"{head.name}: whether Jenkins took it before cannot be asked, so it is started again with "
-                f"the same {KEY}: {error.what}",
-            )
-            return False
-
-    def _connected(self) -> Jenkins:
-        if self._jenkins is None:
-            to, environ = self._polling.found.jenkins, self._polling.environ
-            if to is None:
-                raise TypeError("a file that polls names a Jenkins")
-            check_recipient(environ, to.url, "token for Jenkins")
-            self._jenkins = Jenkins(
-                Caller(
-                    to.url,
-                    user=secret(environ, to.user, "user for Jenkins"),
-                    token=secret(environ, to.token, "token for Jenkins"),
-                    timeout_s=self._polling.timeout_s,
-                )
-            )
-        return self._jenkins
+            signal.raise_signal(heard[0])
 
     def _say(self, repository: Repository, text: str) -> None:
         self._polling.say(f"{repository.name}: {text}")
-
-
-def parameters(repository: Repository, head: Head, key: str) -> dict[str, str]:
-    """What a job is told; only names that GitHub and git allow, which the job still takes as data.
-
-    Args:
-        repository: polled.
-        head: that is new.
-        key: the same whenever this start is tried again.
-    """
-    base, branch = (head.branch, "") if head.number is not None else ("", head.branch)
-    return {
-        "REPOSITORY": repository.repository,
-        "COMMIT": head.sha,
-        "PULL_REQUEST": "" if head.number is None else str(head.number),
-        "BASE": base,
-        "BRANCH": branch,
-        KEY: key,
-    }
 
 
 def _rules(repository: Repository) -> list[tuple[str, PullRequests | Branches]]:

@@ -97,8 +97,7 @@ def _looked(task: SetUp, repository: Repository) -> Compared:
     try:
         one.seen = _hooks(task, repository).read()
     except SpyreCiError as error:
-        task.hubs.note(repository, error)
-        one.error = error
+        one.error = task.hubs.told(repository, error)
     return one
 
 
@@ -115,8 +114,7 @@ def apply(task: SetUp, compared: Sequence[Compared], *, say: Callable[[Compared]
             try:
                 _apply(task, one)
             except SpyreCiError as error:
-                task.hubs.note(one.repository, error)
-                one.error = error
+                one.error = task.hubs.told(one.repository, error)
         say(one)
 
 

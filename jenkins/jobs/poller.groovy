@@ -4,6 +4,7 @@ pipelineJob('spyre/poller') {
     parameters {
         stringParam('BUILDER', 'spyre-poller', 'label of one agent, as what was started is noted there')
         stringParam('STATE', '/var/lib/spyre-ci/polls.json', 'where it is noted, outside of any workspace')
+        stringParam('TRUSTED_HOSTS', '', 'SPYRE_CI_TRUSTED_HOSTS: hosts that tokens are sent to')
         stringParam('NOTIFY', '', 'address of who is told when it fails; empty: nobody')
     }
     properties {

@@ -1,7 +1,7 @@
 /** Plans PyTorch's tests, runs the plan's legs side by side and reports; see spyreShards.txt. */
 void call(Map given) {
     Map told = spyreArguments('spyreShards', [
-        label: null, minutes: 60, image: '', environment: [:], secrets: [:],
+        label: null, minutes: 60, image: '', lane: '', environment: [:], secrets: [:],
     ], given)
     Map plan = [:]
     Map environment = told.environment + (told.image ? [SPYRE_CI__PYTORCH__SOURCE: '../pytorch'] : [:])
@@ -11,7 +11,8 @@ void call(Map given) {
         }
         spyreNox(
             session: 'plan', image: told.image, environment: environment,
-            arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci', '--out', 'runs/plan.json'])
+            arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci', '--out', 'runs/plan.json'] +
+                (told.lane ? ['--lane', told.lane] : []))
         plan = readJSON(file: 'toolkit/runs/plan.json', returnPojo: true)
         stash(name: 'run', includes: 'toolkit/runs/ci/**,pytorch/**')
     }

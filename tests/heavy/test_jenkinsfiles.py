@@ -1,7 +1,8 @@
-"""Jenkinsfiles under the recording DSL, with a stand-in of nox: what happens, in which order, whatever goes wrong."""
+"""Jenkinsfiles under the recording DSL, with a stand-in of nox: what happens, in which order."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.jenkins_world import NO_TESTS, World, make_world
 pytestmark = pytest.mark.xdist_group("jenkins")
 
 LEG = {"session": "shards", "branch": "leg-000"}
+POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "TRUSTED_HOSTS": "jenkins.example", "NOTIFY": "a@b"}
 Builds = dict[str, Recorded]
 
 
@@ -45,9 +47,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
-        world.scenario(
-            "poll", "Jenkinsfile.poller", {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
-        ),
+        world.release("release of no version", VERSION="1.2"),
+        world.scenario("poll", "Jenkinsfile.poller", POLLER),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
 
@@ -213,13 +214,22 @@ def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> 
     assert words[words.index("--image") + 1] == "registry.example/runtime:1@sha256:0123"
 
 
-@pytest.mark.parametrize("name", ["release with a red leg", "release with a shut gate", "release of no tag"])
+@pytest.mark.parametrize(
+    "name",
+    ["release with a red leg", "release with a shut gate", "release of no tag", "release of no version"],
+)
 def test_a_release_that_is_red_anywhere_publishes_nothing(builds: Builds, name: str) -> None:
     build = builds[name]
     assert build.result == "FAILURE"
     assert "publish ../project" not in build.sessions()
     assert not any("--version" in one["words"] for one in build.of("sh", session="image"))
     assert len(build.of("mail")) == 1
+
+
+def test_a_version_that_is_none_is_refused_before_anything_runs(builds: Builds) -> None:
+    build = builds["release of no version"]
+    assert build.of("node", "sh") == []
+    assert build.of("trouble")[0]["message"] == "VERSION 1.2 is no semantic version such as 1.2.3"
 
 
 def test_the_poller_keeps_its_state_outside_of_the_workspace(builds: Builds) -> None:
@@ -242,8 +252,6 @@ def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
 
 
 def sessions_of_noxfile() -> set[str]:
-    import re  # noqa: PLC0415
-
     text = (Path(__file__).parents[2] / "noxfile.py").read_text(encoding="utf-8")
     return set(re.findall(r"@nox\.session[^\n]*\ndef (\w+)", text))
 

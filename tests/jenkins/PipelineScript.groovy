@@ -17,7 +17,8 @@ abstract class PipelineScript extends Script {
         controller.named(name)
     }
 
-    void propertyMissing(String name, Object value) {
+    @Override
+    void setProperty(String name, Object value) {
         throw new Refused("${name} = ${value}: a variable without `def` or a type is a field of the script")
     }
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from ci.addresses import says_password, shown, without_credentials, without_secrets
+from ci.addresses import of_repository, says_password, shown, without_credentials, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,12 @@ from ci.addresses import says_password, shown, without_credentials, without_secr
         ("rediss://u:s3/c@ret@host/0", "rediss://host/0"),
         ("ssh://git:s3cret@host/x", "ssh://git@host/x"),
         ("unix:///run/a@b.sock", "unix:///run/a@b.sock"),
+        ("https://me:hun ter2@host/x.git", "https://host/x.git"),
+        ("https://me:hun t/e@r 2@host/x.git", "https://host/x.git"),
+        ("https://:a b@host/x.git", "https://host/x.git"),
+        ("ssh://git:hun ter2@host/x.git", "ssh://git@host/x.git"),
+        ("http://localhost:8080 is away, ask me@x", "http://localhost:8080 is away, ask me@x"),
+        ("http://a:b/ and http://c:d@e/", "http://a:b/ and http://e/"),
     ],
 )
 def test_credentials_are_taken_out_of_addresses(text: str, shown: str) -> None:
@@ -87,3 +95,29 @@ def test_long_text_without_an_end_is_looked_through_in_time() -> None:
         "unix://:" * 20_000,
     ):
         assert len(without_secrets(text)) <= len(text) + 10
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("git@github.com:foo/bar.git", "ssh://git@github.com/foo/bar.git"),
+        ("host:/srv/bar.git", "ssh://host/srv/bar.git"),
+        ("https://github.com/foo/bar.git", "https://github.com/foo/bar.git"),
+        ("/srv/bar.git", ""),
+        ("../bar", ""),
+        ("C:\\bar", ""),
+        ("https://host/a b", ""),
+        ("https://host/%zz", ""),
+        ("git@host:a b", ""),
+        ("", ""),
+    ],
+)
+def test_a_repository_is_named_by_a_url(address: str, url: str) -> None:
+    assert of_repository(address) == url
+
+
+def test_a_long_text_is_looked_at_in_a_moment() -> None:
+    begun = time.monotonic()
+    for text in ("http://a:b " * 20_000, "http://a:" + "b " * 50_000, "://:" * 20_000 + " "):
+        without_credentials(text)
+    assert time.monotonic() - begun < 20

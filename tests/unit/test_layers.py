@@ -41,6 +41,8 @@ ACROSS = {
     # What a linter or a test says of a project's files neither commands a CI nor a terminal.
     ("ci.package", "ci.live.github"),
     ("ci.package", "ci.report.text"),
+    # What a gate asks of a run's verdicts is asked in a report's words.
+    ("ci.package", "ci.report.verdict"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
     # What a change touches is asked of Git as packaging asks it.

@@ -7,23 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError, UsageError
+from ci.errors import SettingsError, UsageError
+from ci.package.as_committed import refuse_moved
 from ci.package.lint.files import File, files_of
 from ci.package.lint.findings import Finding, by_linter
 from ci.package.lint.linters import LINTERS, NAMES, Linter
-from ci.package.lint.own_config import OwnConfig, own_config, read_above
-from ci.package.lint.run import Runner
+from ci.package.lint.own_config import OwnConfig, own_config, read_above, read_below
+from ci.package.lint.run import LinterError, Runner
 from ci.package.lint.show import Looked
 from ci.package.lint.tools import Tool, linter_environment, tools_for
-from ci.package.project import read_source
+from ci.package.project import Source, read_source
 from ci.package.records import LINT, Record, write_record
+from ci.package.text import harmless
 from ci.report.text import counted
 
-
-class MovedError(SpyreCiError):
-    """A checkout that went to another commit while it was looked at."""
-
-    exit_code = EXIT_INCOMPLETE
+# Size, time of change and rights; None: it is gone.
+Seen = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +70,10 @@ def lint(wanted: Wanted, say: Callable[[str], None]) -> Linted:
 
     Raises:
         UsageError: there is no linter of a name.
-        SettingsError: the same, in the settings; or a configuration of the project would write.
+        SettingsError: the same, in the settings; or a configuration of the project would write, or have a
+            linter look at nothing.
         MissingToolError: a linter is not installed.
-        LinterError: one broke.
+        LinterError: one broke, or changed a file that it was to look at.
         MissingInputError: there is no file.
     """
     chosen = chosen_linters(wanted.only, wanted.skip)
@@ -81,9 +81,10 @@ def lint(wanted: Wanted, say: Callable[[str], None]) -> Linted:
     files = files_of(folder)
     own = own_config(
         files,
-        lambda name: (folder / name).read_bytes(),
+        read_below(folder),
         above=read_above(folder),
         containerfiles=wanted.containerfiles,
+        spells=any(one.name == "codespell" for one in chosen),
     )
     by_name = {one.name: [file for file in files if one.looks_at(file, own)] for one in chosen}
     busy = [one for one in chosen if by_name[one.name]]
@@ -134,7 +135,7 @@ def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> 
     return ""
 
 
-def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, before: str) -> None:
+def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, before: Source) -> None:
     """Write the record of a lint.
 
     Args:
@@ -142,25 +143,21 @@ def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, befor
         linted: what came of it.
         project: its name.
         records: folder of records.
-        before: the commit that was checked out when it began.
+        before: where the checkout stood when it began.
 
     Raises:
-        MovedError: another one is, so that nobody knows of which the findings are.
+        MovedError: another commit is checked out, so that nobody knows of which the findings are.
     """
     source = read_source(wanted.folder)
-    if source.commit != before:
-        raise MovedError(
-            f"the checkout went from {before[:12] or 'no commit'} to {source.commit[:12] or 'none'}",
-            where=wanted.folder,
-            remedy="lint again, and leave it alone until the end",
-        )
+    refuse_moved(wanted.folder, before.commit, source.commit, again="lint")
     write_record(
         records,
         Record(
             step=LINT,
             project=project,
             commit=source.commit,
-            dirty=source.dirty,
+            # What was mended meanwhile was looked at before, and what is mended by linters was not committed.
+            dirty=tuple(dict.fromkeys([*before.dirty, *source.dirty])),
             passed=not linted.findings,
             details={
                 "findings": len(linted.findings),
@@ -180,10 +177,42 @@ def _check(
     say: Callable[[str], None],
 ) -> list[Finding]:
     found: list[Finding] = []
+    before = _as_they_are(runner.folder, by_name)
     for one in linters:
         files = by_name[one.name]
         say(f"{one.name}: {counted(len(files), 'file')}")
         found += runner.check(one, files, own)
+        after = _as_they_are(runner.folder, by_name)
+        refuse_changed(one.name, before, after)
+        before = after
+    return found
+
+
+def refuse_changed(linter: str, before: Mapping[str, Seen], after: Mapping[str, Seen]) -> None:
+    """Raise where a file is not what it was before a linter looked at it.
+
+    Raises:
+        LinterError: one is not.
+    """
+    changed = [path for path, seen in before.items() if after.get(path) != seen]
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise LinterError(
+            f"{harmless(changed[0])}{more} changed while it looked, and it was to change nothing",
+            where=linter,
+            remedy="take out of its configuration what writes; if it was you who changed it, lint again",
+        )
+
+
+def _as_they_are(folder: Path, by_name: Mapping[str, Sequence[File]]) -> dict[str, Seen]:
+    """What can be seen of every file that is looked at, without reading it."""
+    found: dict[str, Seen] = {}
+    for path in {one.path for files in by_name.values() for one in files}:
+        try:
+            seen = (folder / path).lstat()
+            found[path] = (seen.st_size, seen.st_mtime_ns, seen.st_mode)
+        except OSError:
+            found[path] = None
     return found
 
 

@@ -25,6 +25,8 @@ _GROOVY_PROGRAMS = {".groovylintrc.js", ".groovylintrc.cjs"}
 _CODESPELL_FILES = ("setup.cfg", ".codespellrc")
 # In Python's option parser a beginning names an option, too.
 _WRITES = ("write-changes", "interactive")
+_LOOKS_AT_NOTHING = ("help", "version")
+_NO_OPTION = re.compile(r"-(\d+(\.\d+)?)?")
 _OLDEST = re.compile(r">=\s*3\.(\d+)")
 
 
@@ -86,28 +88,32 @@ class OwnConfig:
 
 def own_config(
     files: Sequence[File],
-    read: Callable[[str], bytes],
+    read: Callable[[str], bytes | None],
     *,
     above: Iterable[Mapping[str, bytes]] = (),
     containerfiles: Iterable[str] = (),
+    spells: bool = True,
 ) -> OwnConfig:
     """What a project brings.
 
+    Linters read what lies on the disk, also what Git ignores and what a link leads to.
+
     Args:
         files: all of it.
-        read: the bytes of a file, by its path.
+        read: the bytes of a file on the disk, by its path in the project; None: none is there.
         above: the configuration files, by name, of each folder between the project and the top of its
             repository, whose files hold for the project as well.
         containerfiles: globs of the settings.
+        spells: whether codespell looks.
 
     Raises:
-        SettingsError: codespell is configured to write.
+        SettingsError: codespell is configured to write, or to look at nothing.
     """
-    root = {name: read(name) for name in _at_root(files)}
-    ruff = {_folder(one) for one in files if one.name in _RUFF_FILES}
-    pyprojects = [one for one in files if one.name == PYPROJECT]
-    ruff |= {_folder(one) for one in pyprojects if "ruff" in _tools(read(one.path))}
-    clang = {_folder(one) for one in files if one.name in _CLANG_FILES}
+    root = {name: read(name) or b"" for name in (PYPROJECT, *_CODESPELL_FILES)}
+    folders = _folders(files)
+    ruff = {one for one in folders if any(read(_in(one, name)) is not None for name in _RUFF_FILES)}
+    ruff |= {one for one in folders if "ruff" in _tools(read(_in(one, PYPROJECT)) or b"")}
+    clang = {one for one in folders if any(read(_in(one, name)) is not None for name in _CLANG_FILES)}
     for folder in above:
         if _RUFF_FILES & folder.keys() or "ruff" in _tools(folder.get(PYPROJECT, b"")):
             ruff.add("")
@@ -116,11 +122,24 @@ def own_config(
     return OwnConfig(
         ruff=frozenset(ruff),
         clang_format=frozenset(clang),
-        groovy=_has_groovy_rules({one.path for one in files}),
-        spelling=_spelling(root),
-        python=_oldest_python(root.get(PYPROJECT, b"")),
+        groovy=_has_groovy_rules(read),
+        spelling=_spelling(root) if spells else Spelling(own=False),
+        python=_oldest_python(root[PYPROJECT]),
         containerfiles=tuple(containerfiles),
     )
+
+
+def read_below(folder: Path) -> Callable[[str], bytes | None]:
+    """What reads a file on the disk, by its path in a folder; it gives None where none can be read."""
+
+    def read(name: str) -> bytes | None:
+        path = folder / name
+        try:
+            return path.read_bytes() if path.is_file() else None
+        except OSError:
+            return None
+
+    return read
 
 
 def read_above(folder: Path) -> list[dict[str, bytes]]:
@@ -134,17 +153,26 @@ def read_above(folder: Path) -> list[dict[str, bytes]]:
     return found if here != here.parent else []
 
 
-def _at_root(files: Sequence[File]) -> list[str]:
-    wanted = {PYPROJECT, *_CODESPELL_FILES}
-    return [one.path for one in files if one.path in wanted]
+def _folders(files: Sequence[File]) -> set[str]:
+    """Every folder with a file in it, however deep; "" is the project's."""
+    found = {""}
+    for file in files:
+        here = file.path.rpartition("/")[0]
+        while here not in found:
+            found.add(here)
+            here = here.rpartition("/")[0]
+    return found
 
 
-def _has_groovy_rules(paths: set[str]) -> bool:
-    return bool(paths & _GROOVY_FILES) and not paths & _GROOVY_PROGRAMS
+def _has_groovy_rules(read: Callable[[str], bytes | None]) -> bool:
+    def there(names: Iterable[str]) -> bool:
+        return any(read(name) is not None for name in names)
+
+    return there(_GROOVY_FILES) and not there(_GROOVY_PROGRAMS)
 
 
-def _folder(file: File) -> str:
-    return file.path.rpartition("/")[0]
+def _in(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 def _is_below(file: File, folders: frozenset[str]) -> bool:
@@ -186,20 +214,33 @@ def spelling_of(options: Mapping[str, Any], *, own: bool) -> Spelling:
     """What codespell's options say of files.
 
     Raises:
-        SettingsError: they have it write, which looking at a project must not.
+        SettingsError: they have it write, which looking at a project must not, or look at nothing.
     """
-    for key in options:
-        if any(one.startswith(key) for one in _WRITES):
-            raise SettingsError(
-                f"codespell is configured with {key!r}, so looking at files would change them",
-                where="[codespell]",
-                remedy="take it out, and run with --fix where files are to be changed; "
-                "or leave codespell out with package.lint.skip",
+    for key, value in options.items():
+        # A key may hold its value as well, and a value that begins as an option does is one.
+        name, said = key.partition("=")[0].lower(), str(value).strip()
+        if any(one.startswith(name) for one in _WRITES):
+            raise _refused(
+                key, "so looking at files would change them", "run with --fix to change files; or "
+            )
+        if any(one.startswith(name) for one in _LOOKS_AT_NOTHING):
+            raise _refused(key, "so it would end without a look at a file")
+        if said.startswith("-") and not _NO_OPTION.fullmatch(said):
+            raise _refused(
+                f"{key} = {said}", "which it takes for one more option", "write it another way; or "
             )
     said = options.get("skip", "")
     text = ",".join(map(str, said)) if isinstance(said, list) else str(said)
     skip = tuple(glob.strip() for glob in text.replace("\n", ",").split(","))
     return Spelling(own=own, skip=tuple(filter(None, skip)), hidden="check-hidden" in options)
+
+
+def _refused(said: str, why: str, instead: str = "") -> SettingsError:
+    return SettingsError(
+        f"codespell is configured with {said!r}, {why}",
+        where="[codespell]",
+        remedy=f"take it out; {instead}leave codespell out with package.lint.skip",
+    )
 
 
 def _ini(text: bytes) -> dict[str, str] | None:

@@ -96,7 +96,10 @@ def tools_for(
 
 def _version(path: str, environ: Mapping[str, str]) -> str:
     ended = finish_command([path, "--version"], timeout_s=_VERSION_TIMEOUT_S, env=environ)
-    found = _VERSION.search(os.fsdecode(ended.stdout))
+    said = os.fsdecode(ended.stdout)
+    # One that holds others tells theirs as well.
+    own = re.search(rf"^{re.escape(Path(path).name)} version ({_VERSION.pattern})", said, re.MULTILINE)
+    found = _VERSION.search(own[1] if own else said)
     if ended.code or found is None:
         raise MissingToolError(
             f"does not say its version: {os.fsdecode(ended.stderr or ended.stdout)[:200]!r}",

@@ -68,16 +68,17 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
         say: takes a line for people.
 
     Raises:
-        MissingInputError: nothing was built.
+        MissingInputError: nothing was built, or nobody noted of what.
         BadFileError: a file is damaged.
     """
     chosen = index_of(bench.package, index) if index is not None else None
     artifacts = artifacts_in(bench.dist)
     forget_record(bench.records, VERIFY)
+    built = read_record(bench.records, BUILD)
     found: list[Finding] = []
     installed: list[str] = []
     tried_here: set[str] = set()
-    for finding in _static(bench, artifacts, chosen):
+    for finding in _static(bench, artifacts, chosen, built):
         say(finding.line)
         found.append(finding)
     for one, tried in _installing(bench, artifacts, say) if installs else ():
@@ -96,7 +97,8 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
         step=VERIFY,
         project=bench.project.canonical,
         commit=source.commit,
-        dirty=source.dirty,
+        # What was changed when it was built is in the files, whatever the checkout holds by now.
+        dirty=tuple(dict.fromkeys([*built.dirty, *source.dirty])),
         # What nobody installed is not verified.
         passed=verified.passed and installs,
         details={**verified.as_json(), "index": index, "installed": installs},
@@ -105,12 +107,14 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
     return verified
 
 
-def _static(bench: Bench, artifacts: Sequence[Artifact], index: Index | None) -> Iterator[Finding]:
+def _static(
+    bench: Bench, artifacts: Sequence[Artifact], index: Index | None, built: Record
+) -> Iterator[Finding]:
     """Every check that only looks."""
     environ = _with_our_tools(os.environ)
     yield tools.check_pyproject(bench.project, environ)
     yield metadata.check_together(artifacts)
-    yield _from_this_commit(bench, artifacts)
+    yield _from_this_commit(bench, artifacts, built)
     for one in artifacts:
         yield from _artifact(bench, one, index, environ)
 
@@ -143,11 +147,10 @@ def _untried(one: Artifact) -> Finding:
     )
 
 
-def _from_this_commit(bench: Bench, artifacts: Sequence[Artifact]) -> Finding:
+def _from_this_commit(bench: Bench, artifacts: Sequence[Artifact], record: Record) -> Finding:
     """Whether these are the files that `build` made of the commit that is checked out."""
     check, source = "build record", bench.project.source
-    record = read_record(bench.records, BUILD)
-    built = {one["name"]: one["sha256"] for one in record.details.get("files", [])}
+    built = record.hashes
     changed = [one.filename for one in artifacts if built.get(one.filename) != one.sha256]
     seen = ""
     if changed:
@@ -156,7 +159,10 @@ def _from_this_commit(bench: Bench, artifacts: Sequence[Artifact]) -> Finding:
         seen = f"built of {record.commit[:12] or 'nothing'}, and {source.commit[:12] or 'nothing'} is there"
     if seen:
         return Finding(check=check, seen=seen, remedy="build again, or check out the commit that was built")
-    return Finding(check=check, seen=f"built of {source.commit[:12] or 'a folder without Git'}")
+    changed_then = (
+        f", with changes: nothing of it is published ({len(record.dirty)} changed)" if record.dirty else ""
+    )
+    return Finding(check=check, seen=f"built of {source.commit[:12] or 'a folder without Git'}{changed_then}")
 
 
 def _artifact(

@@ -18,7 +18,7 @@ from ci.github.errors import (
     GitHubMissingError,
     GitHubRefusedError,
 )
-from tests.github_api import TOKEN, GitHubApi, artifact, pull
+from tests.github_api import TOKEN, Answer, GitHubApi, artifact, pull
 
 COMMENTS = in_repository("o/r", "issues", 7, "comments")
 HOOKS = in_repository("o/r", "hooks")
@@ -196,12 +196,66 @@ def test_an_artifact_comes_from_its_store_which_sees_no_token(api: GitHubApi, tm
     path = in_repository("o/r", "actions", "artifacts", 5, "zip")
     assert client(api).download(path, tmp_path / "a.zip", most_bytes=10_000) == len(data)
     assert (tmp_path / "a.zip").read_bytes() == data
-    with pytest.raises(GitHubAwayError, match="more than 10 bytes"):
+    with pytest.raises(GitHubRefusedError, match="more than 10 bytes"):
         client(api).download(path, tmp_path / "b.zip", most_bytes=10)
     assert not (tmp_path / "b.zip").exists()
     repository.artifacts[5]["expired"] = True
     with pytest.raises(GitHubMissingError, match="410"):
         client(api).download(path, tmp_path / "c.zip", most_bytes=10_000)
+
+
+def test_a_download_goes_to_no_address_that_anybody_on_the_way_could_read(
+    api: GitHubApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leads(where: str) -> None:
+        away = Answer(status=302, headers={"location": where})
+        monkeypatch.setattr(api, "answer", lambda _: away)
+
+    for where in ("http://store.example/x?sig=s3cret", "ftp://h", ""):
+        leads(where)
+        with pytest.raises(GitHubAwayError, match="no address that can be trusted") as caught:
+            client(api).download("/x", tmp_path / "a", most_bytes=10)
+        assert "s3cret" not in str(caught.value)
+    leads("https://[")
+    with pytest.raises(GitHubAwayError, match="no answer"):
+        client(api).download("/x", tmp_path / "a", most_bytes=10)
+
+
+def test_what_has_moved_is_told_and_not_taken_for_done(
+    api: GitHubApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = Answer(status=307, body={"message": "Moved"}, headers={"location": f"{api.url}/repositories/1"})
+    monkeypatch.setattr(api, "answer", lambda _: moved)
+    with pytest.raises(GitHubRefusedError, match="307: Moved"):
+        client(api).send("POST", COMMENTS, {"body": "x"})
+    away = Answer(status=301, headers={"location": "https://elsewhere.example/x"})
+    monkeypatch.setattr(api, "answer", lambda _: away)
+    with pytest.raises(GitHubAwayError, match="redirected"):
+        client(api).get(COMMENTS)
+
+
+def test_an_answer_that_is_no_list_is_told(api: GitHubApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "answer", lambda _: Answer(body={"message": "hello"}))
+    with pytest.raises(GitHubAwayError, match="is no list"):
+        client(api).pages("/x")
+    with pytest.raises(GitHubAwayError, match="is no list"):
+        client(api).pages("/x", key="message")
+
+
+def test_a_download_that_breaks_off_is_tried_again_and_not_for_ever(api: GitHubApi, tmp_path: Path) -> None:
+    repository = api.repositories["o/r"]
+    repository.artifacts[5] = artifact(5, "report", run=1)
+    repository.blobs[5] = b"x" * 1_000
+    path = in_repository("o/r", "actions", "artifacts", 5, "zip")
+    waited = Waited()
+    api.fail("cut", path="_store")
+    api.fail("status", path="_store", status=503)
+    assert client(api, waited).download(path, tmp_path / "a.zip", most_bytes=10_000) == 1_000
+    assert waited.waits == [1, 2]
+    api.fail("cut", path="_store", times=1_000)
+    with pytest.raises(GitHubAwayError, match="did not come whole"):
+        client(api).download(path, tmp_path / "b.zip", most_bytes=10_000)
+    assert not (tmp_path / "b.zip").exists()
 
 
 def test_github_enterprise_has_its_api_under_a_path() -> None:
@@ -216,6 +270,7 @@ def test_the_environment_says_where_and_with_which_token(api: GitHubApi, tmp_pat
     kept = tmp_path / "token"
     kept.write_text(f"{TOKEN}\n")
     assert connect({"GITHUB_API_URL": api.url}, token_file=kept).login() == "github-actions[bot]"
+    assert connect(there | {"SPYRE_CI_GITHUB_LOGIN": "my-app[bot]"}).login() == "my-app[bot]"
     assert find_token({"GITHUB_TOKEN": "a", "SPYRE_CI_GITHUB_TOKEN": "b"}) == "b"
 
 

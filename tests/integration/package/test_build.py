@@ -6,6 +6,8 @@ import json
 import tarfile
 import zipfile
 
+import pytest
+
 from tests.integration.package.conftest import PYPROJECT, Checkout
 
 
@@ -92,6 +94,24 @@ def test_a_project_that_cannot_be_built_shows_its_last_lines(checkout: Checkout)
     assert not (checkout.folder / "dist").exists()
 
 
+def test_what_a_back_end_says_shows_no_password_of_an_index_and_no_token(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_INDEX_URL", "https://me:hunter2@index.example/simple")
+    monkeypatch.setenv("CI_JOB_TOKEN", "hunter3")
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project = system + PYPROJECT.partition("\n\n")[2]
+    backend = "import os\n\ndef build_sdist(*_):\n    raise SystemExit(print(dict(os.environ)) or 1)\n"
+    checkout.commit({"pyproject.toml": project, "backend.py": backend})
+    said = checkout.package("build")
+    assert said.code == 1
+    assert "UV_INDEX_URL" in said.err
+    logs = [path.read_text() for path in checkout.folder.rglob("build.log")]
+    assert any("UV_INDEX_URL" in text for text in logs)
+    for text in (said.out, said.err, *logs):
+        assert "hunter" not in text
+
+
 def test_a_requirement_that_is_not_to_be_had_is_said(checkout: Checkout) -> None:
     wanted = PYPROJECT.replace("setuptools>=77", "setuptools>=77,<60")
     checkout.commit({"pyproject.toml": wanted})
@@ -133,6 +153,26 @@ def test_an_index_nobody_knows_is_said(checkout: Checkout) -> None:
     assert said.code == 2
     assert "there is no index 'nowhere'" in said.err
     assert "known: testpypi, pypi" in said.err
+
+
+def test_a_folder_with_a_wheels_name_is_said_before_anything_is_built(checkout: Checkout) -> None:
+    (checkout.folder / "dist" / "old.whl").mkdir(parents=True)
+    said = checkout.package("build")
+    assert said.code == 2
+    assert "old.whl: is no file" in said.err
+    assert "demo: sdist" not in said.err
+
+
+def test_a_link_into_the_checkout_is_not_written_through(checkout: Checkout) -> None:
+    kept = checkout.folder / "conf" / "pyproject.toml"
+    checkout.commit({"conf/pyproject.toml": PYPROJECT})
+    (checkout.folder / "pyproject.toml").unlink()
+    (checkout.folder / "pyproject.toml").symlink_to(kept)
+    checkout.commit()
+    said = checkout.package("build")
+    assert said.code == 2
+    assert "make it a link that is relative and stays in the project" in said.err
+    assert kept.read_text() == PYPROJECT
 
 
 def test_a_link_that_leads_out_is_refused(checkout: Checkout) -> None:

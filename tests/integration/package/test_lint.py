@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,44 @@ def test_a_configuration_that_writes_is_refused(tmp_path: Path, capsys: pytest.C
     assert (folder / "a.md").read_text() == "teh\n"
 
 
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("[codespell]\nwrite-changes =\n", "looking at files would change them"),
+        ("[codespell]\ncheck-hidden = -w\n", "which it takes for one more option"),
+        ("[codespell]\nversion =\n", "so it would end without a look at a file"),
+    ],
+)
+@pytest.mark.parametrize("how", ["a link", "ignored"])
+def test_a_configuration_that_git_does_not_list_is_refused_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str, rules: str, said: str
+) -> None:
+    folder = project(tmp_path / "p", {"a.md": "teh\n", ".gitignore": ".codespellrc\n"})
+    if how == "a link":
+        (folder / ".gitignore").unlink()
+        (tmp_path / "rules").write_text(rules)
+        (folder / ".codespellrc").symlink_to(tmp_path / "rules")
+    else:
+        (folder / ".codespellrc").write_text(rules)
+    committed(folder)
+    code, _, told = lint(capsys, folder)
+    assert code == 2
+    assert said in told
+    assert (folder / "a.md").read_text() == "teh\n"
+
+
+def test_a_linter_that_writes_unasked_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = committed(project(tmp_path / "p", {"a.md": "teh\n", "b.md": "fine\n"}))
+    codespell = next(one for one in LINTERS if one.name == "codespell")
+    writes = replace(codespell, check=codespell.fix or ())
+    monkeypatch.setattr("ci.package.lint.linting.LINTERS", (writes,))
+    code, out, said = lint(capsys, folder)
+    assert (code, out) == (3, "")
+    assert "codespell: a.md changed while it looked, and it was to change nothing" in said
+
+
 def test_rules_that_ask_for_fixes_fix_nothing_unasked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,3 +334,26 @@ def test_a_real_foreign_checkout_stays_as_it_is(tmp_path: Path, pytorch_tree: Pa
     last = next(line for line in ended.stdout.decode().splitlines() if " findings: " in line)
     assert all(f"{name} " in last for name in FOUND - {"check-jsonschema", "zizmor"}), last
     assert state(folder) == before
+
+
+def test_groovy_is_looked_at_where_the_project_has_rules_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need(find_tool("npm-groovy-lint", os.environ.get("PATH", "")) is not None, "npm-groovy-lint")
+    files = {
+        "jenkins/Jenkinsfile.pr": "pipeline { agent any\n",
+        "jenkins/vars/step.groovy": "void call() {\n    println 'x';\n}\n",
+    }
+    folder = committed(
+        project(tmp_path / "p", {".groovylintrc.json": '{"extends": "recommended"}\n', **files})
+    )
+    before = state(folder)
+    several = found(capsys, folder, "--only", "npm-groovy-lint")["npm-groovy-lint"]
+    assert state(folder) == before
+    by_path = {(one["path"], one["rule"]) for one in several}
+    assert {
+        ("jenkins/Jenkinsfile.pr", "NglParseError"),
+        ("jenkins/vars/step.groovy", "UnnecessarySemicolon"),
+    } <= by_path
+    foreign = committed(project(tmp_path / "q", files))
+    assert found(capsys, foreign, "--only", "npm-groovy-lint") == {}

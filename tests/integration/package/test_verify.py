@@ -172,3 +172,72 @@ def test_notes_come_from_the_fragments_and_go_into_the_changelog(checkout: Check
     assert said.code == 0, said.err
     assert "It says more." in (checkout.folder / "CHANGES.md").read_text()
     assert not (checkout.folder / "changes" / "7.feature.md").exists()
+
+
+def test_what_was_built_of_a_changed_checkout_is_of_one_when_the_changes_are_gone(checkout: Checkout) -> None:
+    checkout.commit({"spyre-ci.yaml": "package: {version: declared}\n"})
+    (checkout.folder / "README.md").write_text("# changed\n")
+    built(checkout)
+    checkout.git("checkout", "--", ".")
+    said = checkout.package("verify", "--no-install")
+    assert "with changes: nothing of it is published (1 changed)" in said.err
+    record = json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())
+    assert record["dirty"] == ["README.md"]
+    said = checkout.package("publish", "--index", "testpypi", "--dry-run")
+    assert said.code == 1
+    assert "checkout when it was built or verified: differs from its commit: README.md" in said.err
+    assert checkout.package("release", "--index", "testpypi").code == 1
+    release = json.loads((checkout.folder / ".spyre-ci/records/release.json").read_text())
+    assert release["source"]["dirty"] == ["README.md"]
+
+
+TOWNCRIER = '\n[tool.towncrier]\ndirectory = "changes"\nfilename = "CHANGES.md"\nname = "demo"\n'
+
+
+def test_a_template_for_notes_sees_none_of_the_jobs_secrets(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = "{% for key in cycler.__init__.__globals__.os.environ %}{{ key }}\n{% endfor %}"
+    checkout.commit(
+        {
+            "pyproject.toml": PYPROJECT + TOWNCRIER + 'template = "notes.jinja"\n',
+            "changes/7.feature.md": "It says more.\n",
+            "notes.jinja": template,
+        }
+    )
+    monkeypatch.setenv("SPYRE_CI_INDEX_TOKEN", "hunter2")
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "hunter2")
+    for verb in ("notes", "changelog"):
+        said = checkout.spyre_ci("package", verb, "1.0", str(checkout.folder))
+        assert said.code == 0, said.err
+        shown = said.out if verb == "notes" else (checkout.folder / "CHANGES.md").read_text()
+        assert "PATH" in shown.split()
+        assert "TOKEN" not in shown
+
+
+def test_a_changelog_outside_the_project_is_refused(checkout: Checkout, tmp_path: Path) -> None:
+    outside = tmp_path / "theirs.md"
+    outside.write_text("theirs\n")
+    configuration = TOWNCRIER.replace("CHANGES.md", "../theirs.md")
+    checkout.commit({"pyproject.toml": PYPROJECT + configuration, "changes/7.feature.md": "It says more.\n"})
+    said = checkout.spyre_ci("package", "changelog", "1.0", str(checkout.folder))
+    assert said.code == 2
+    assert "towncrier's filename leads out of the project: ../theirs.md" in said.err
+    assert outside.read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize("version", ["not a version", "", "--help", "1.0 --config=x"])
+@pytest.mark.parametrize("verb", ["notes", "changelog"])
+def test_notes_are_of_a_version(checkout: Checkout, verb: str, version: str) -> None:
+    checkout.commit({"pyproject.toml": PYPROJECT + TOWNCRIER, "changes/7.feature.md": "It says more.\n"})
+    said = checkout.spyre_ci("package", verb, "--", version, str(checkout.folder))
+    assert (said.code, said.out) == (2, "")
+    assert f"{version!r} is no version" in said.err
+
+
+def test_a_fragment_commands_no_ci(checkout: Checkout) -> None:
+    fragment = "More.\n\n::add-mask::a\n##[group]b\n"
+    checkout.commit({"pyproject.toml": PYPROJECT + TOWNCRIER, "changes/7.feature.md": fragment})
+    said = checkout.spyre_ci("package", "notes", "1.0", str(checkout.folder))
+    assert "add-mask" in said.out
+    assert not [line for line in said.out.splitlines() if line.strip().startswith("::") or "##[" in line]

@@ -244,6 +244,49 @@ def test_a_folder_of_this_job_is_commented_on_beside_main_s(
     assert "**1 newly failing**" in body
 
 
+def test_an_event_without_a_run_is_refused(
+    event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event("workflow_run", {"workflow_run": {"id": "x"}})
+    assert spyre("comment") == 2
+    assert "the event tells of no run" in capsys.readouterr().err
+
+
+def test_a_pull_request_that_is_named_is_commented_on_whatever_github_finds(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    api.repositories["o/r"].pulls = {}
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment", "--pull-request", "9") == 0
+    assert [row["issue"] for row in api.repositories["o/r"].comments.values()] == [9]
+
+
+def test_names_of_artifacts_can_be_given(api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre) -> None:
+    hand_on(api, tmp_path, ended(50), NOW, "tests-of-mine")
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment", "--artifact", "tests-*") == 0
+    assert "**`tests-of-mine`**" in bodies(api)[0]
+
+
+def test_of_another_ci_s_run_nobody_is_told_to_ask_github_for_it_again(
+    api: GitHubApi, job: Path, spyre: Spyre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    for name, value in {
+        "JENKINS_URL": "https://ci",
+        "BUILD_NUMBER": "12",
+        "BUILD_URL": "https://ci/j/12/",
+    }.items():
+        monkeypatch.setenv(name, value)
+    report_folder(job / "runs" / "ci", NOW)
+    assert spyre("comment", "ci", "--pull-request", "7", "--name", "jenkins/pr") == 0
+    (body,) = bodies(api)
+    assert "[run 12](https://ci/j/12/)" in body
+    assert "start the run again from its page" in body
+    assert "rerun" not in body
+
+
 def test_a_dry_run_prints_the_text_and_asks_nobody(
     api: GitHubApi, job: Path, spyre: Spyre, capsys: pytest.CaptureFixture[str]
 ) -> None:

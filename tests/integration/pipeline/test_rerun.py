@@ -156,6 +156,15 @@ def test_issues_bots_and_changed_comments_ask_for_nothing(api: GitHubApi, event:
     assert api.seen == []
 
 
+def test_a_pull_request_without_a_commit_is_told(
+    api: GitHubApi, event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.repositories["o/r"].pulls[7]["head"] = None
+    event("issue_comment", asks())
+    assert spyre("rerun") == 2
+    assert "names no commit" in capsys.readouterr().err
+
+
 def test_another_event_or_a_broken_one_is_refused(
     event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -308,6 +308,36 @@ def test_what_cannot_be_asked_or_read_leaves_everything_to_be_run(
     }
 
 
+def test_a_commit_that_cannot_be_had_leaves_everything_to_be_run(
+    queue: Queue, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    git(queue.upstream, "update-ref", "-d", "refs/pull/7/head")
+    queue.api.repositories["o/r"].pulls = {7: pull(7, sha="e" * 40)}
+    assert spyre("reuse", "runs/ci") == 0
+    assert "the commit eeeeeeeeeeee of pull request 7 cannot be had" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_note_of_reuse_that_is_broken_is_told(queue: Queue, capsys: pytest.CaptureFixture[str]) -> None:
+    queue.ran()
+    (queue.run_dir / "journal").mkdir()
+    (queue.run_dir / "reused.json").write_text('{"schema": "spyre-ci/reused/1", "run_id": "x"}')
+    assert spyre_ci(["report", "runs/ci"]) == 2
+    assert "of the wrong kind" in capsys.readouterr().err
+
+
+def test_what_is_checked_out_has_to_be_the_queue_s_commit(
+    queue: Queue, spyre: Spyre, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran()
+    commit(job, "e.txt", "five\n")
+    assert spyre("reuse", "runs/ci") == 0
+    assert "is not the merge queue's commit" in " ".join(capsys.readouterr().out.split())
+
+
 def test_an_event_of_no_queue_and_a_folder_without_a_plan(
     queue: Queue, spyre: Spyre, capsys: pytest.CaptureFixture[str]
 ) -> None:

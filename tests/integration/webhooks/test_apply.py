@@ -243,7 +243,37 @@ def test_a_token_that_is_none_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatc
     said = desk.call("check")
     assert said.code == 2
     assert "with 401: Bad credentials" in said.out
-    assert "remedy: give a token that is valid" in said.out
+    assert "remedy: give a token of here in SPYRE_CI_GITHUB_TOKEN that is valid" in said.out
+
+
+def test_each_host_has_its_own_token_and_is_shown_no_other(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GitHubApi(prefix="/api/v3") as enterprise:
+        enterprise.repositories["e/r"] = Repository()
+        enterprise.token = "ghe_made_up"
+        enterprise.tokens = {enterprise.token: "admin"}
+        desk.hidden.add(enterprise.token)
+        monkeypatch.setenv("SPYRE_CI_GITHUB_TOKEN_GHE", enterprise.token)
+        monkeypatch.setenv("SPYRE_CI_TRUSTED_HOSTS", f"{desk.api.host},{enterprise.host}")
+        desk.write(
+            hosts={
+                "here": {"api": desk.api.url},
+                "ghe": {"api": enterprise.url + "/", "token": "SPYRE_CI_GITHUB_TOKEN_GHE"},
+            },
+            repositories=[
+                {"repository": "o/r", "host": "here", "hooks": ["jenkins"]},
+                {"repository": "e/r", "host": "ghe", "hooks": ["jenkins"]},
+            ],
+        )
+        assert desk.call("apply").code == 0
+        for server, token in ((desk.api, desk.api.token), (enterprise, enterprise.token)):
+            assert {one.headers["authorization"] for one in server.seen} == {f"token {token}"}
+            assert server.asked("POST", "/hooks$")
+        monkeypatch.delenv("SPYRE_CI_GITHUB_TOKEN_GHE")
+        said = desk.call("check")
+    assert (said.code, said.out.splitlines()[0]) == (2, "here:o/r: 1 as it is to be")
+    assert "ghe:e/r: FAILED: SPYRE_CI_GITHUB_TOKEN_GHE: there is no token for ghe" in said.out
 
 
 def test_no_token_is_told_by_its_variable(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

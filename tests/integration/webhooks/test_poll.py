@@ -15,7 +15,7 @@ from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.poll_state import StateFile, working_alone
 from ci.webhooks.polling import Passed, Polling, one_pass
-from tests.github_api import GitHubApi, Repository, pull
+from tests.github_api import Answer, GitHubApi, Repository, pull
 from tests.integration.webhooks.desk import JOB, Desk
 from tests.jenkins_api import JenkinsApi, Job
 
@@ -49,7 +49,10 @@ def test_a_first_pass_notes_what_is_there_and_says_so(
     pulls[1] = pull(1, sha=A)
     said = desk.call("poll")
     assert (said.code, jenkins.seen) == (0, [])
-    assert "here:o/r: first pass with this state: 1 heads of pull_requests noted, none started" in said.out
+    assert (
+        "here:o/r: first pass with this state: pull requests noted that are there (1), none started"
+        in said.out
+    )
     assert desk.known() == {A: "seen"}
 
 
@@ -74,7 +77,7 @@ def test_a_new_head_is_started_once_with_what_the_job_declares(
     assert f"here:o/r: pull request 7: {B[:12]} started: spyre/pr ({jenkins.url}/queue/item/1/)" in said.out
     assert jenkins.jobs[JOB].starts == [
         {
-            "REPOSITORY": "o/r", "COMMIT": B, "PULL_REQUEST": "7", "BASE": "main",
+            "REPOSITORY": "o/r", "HEAD_SHA": B, "PULL_REQUEST": "7", "BRANCH": "main",
             "IDEMPOTENCY_KEY": f"here:o/r#{B}",
         }
     ]  # fmt: skip
@@ -154,7 +157,6 @@ def test_strangers_are_told_once_and_not_started(
 def test_branches_are_started_by_their_names(desk: Desk, jenkins: JenkinsApi, api: GitHubApi) -> None:
     branches = api.repositories["o/r"].branches
     desk.polls(jenkins, branches={"job": JOB, "names": ["main", "release/*"]})
-    jenkins.jobs[JOB].parameters = ("BRANCH", "PULL_REQUEST", "COMMIT")
     branches.update({"main": A, "release/1": A, "other": A, "main-2": A})
     assert desk.call("poll").code == 0
     branches.update({"main": B, "other": C, "main-2": C, "release/2": D})
@@ -226,7 +228,7 @@ def test_where_nobody_may_look_it_is_started_again_with_the_same_key(
     assert polled.call("poll").code == 3
     said = polled.call("poll")
     assert said.code == 0
-    assert "started again with the same IDEMPOTENCY_KEY" in said.out
+    assert "it was started again with the same IDEMPOTENCY_KEY" in said.out
     assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"] * 2
 
 
@@ -276,6 +278,23 @@ def test_a_token_is_not_sent_to_a_jenkins_that_only_the_file_names(
     said = polled.call("poll")
     assert (said.code, jenkins.seen) == (2, [])
     assert f"SPYRE_CI_TRUSTED_HOSTS={jenkins.host}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [((302, "login"), 2), ((302, "elsewhere"), 2), ((200, ""), 3), ((303, "queue/item/9/"), 0)],
+)
+def test_only_a_place_in_the_queue_is_a_start(
+    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]], answer: tuple[int, str], code: int
+) -> None:
+    status, leads_to = answer
+    # The page of a proxy where people log in answers with 200, and a redirect may lead anywhere.
+    pulls[7] = pull(7, sha=B)
+    where = f"{jenkins.url}/{leads_to}" if leads_to else ""
+    jenkins.fail(path="buildWithParameters", status=status, text="<html>log in</html>", location=where)
+    said = polled.call("poll")
+    assert (said.code, polled.known()[B]) == (code, "starting" if code else "started")
+    assert jenkins.asked(leads_to or "log in") == []
 
 
 @pytest.mark.parametrize(
@@ -353,7 +372,7 @@ def test_what_is_sent_is_a_form_and_no_name_of_a_fork_is_in_it(
     (asked,) = jenkins.asked("buildWithParameters")
     form = parse_qs(asked.body.decode(), keep_blank_values=True)
     assert asked.query == {}
-    assert set(form) == {"REPOSITORY", "COMMIT", "PULL_REQUEST", "BASE", "BRANCH", "IDEMPOTENCY_KEY"}
+    assert set(form) == {"REPOSITORY", "HEAD_SHA", "PULL_REQUEST", "BRANCH", "IDEMPOTENCY_KEY"}
     assert "touch" not in asked.body.decode()
 
 
@@ -389,6 +408,38 @@ def test_an_answer_that_is_no_list_starts_nothing_and_forgets_nothing(
     assert said.code == 3
     assert "GitHub's list of heads holds something else (not understood: sha)" in said.err
     assert (jenkins.seen, polled.state.read_bytes()) == ([], before)
+
+
+def test_a_proxys_page_in_place_of_github_is_told(polled: Desk, jenkins: JenkinsApi) -> None:
+    for body, told in ((b"<html>log in</html>", "is no JSON"), (b'{"message": "hello"}', "is no list")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(GitHubApi, "answer", lambda *_, body=body: Answer(body=body))
+            said = polled.call("poll")
+        assert said.code == 3
+        assert told in said.err
+    assert jenkins.seen == []
+
+
+def test_a_list_without_an_end_is_told(polled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci.webhooks.asking.MAX_PAGES", 2)
+    polled.api.repositories["o/r"].pulls.update(
+        {number: pull(number, sha=f"{number:040x}") for number in range(1, 202)}
+    )
+    said = polled.call("poll")
+    assert said.code == 3
+    assert "the list /repos/o/r/pulls has more than 2 pages" in said.err
+
+
+def test_what_answers_and_is_no_jenkins_is_told(
+    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
+) -> None:
+    pulls[7] = pull(7, sha=B)
+    jenkins.fail(path="crumbIssuer", status=200, text="<html>log in</html>")
+    said = polled.call("poll")
+    assert said.code == 3
+    assert "what answers is no Jenkins: its answer is no JSON" in said.err
+    assert polled.call("poll").code == 0
+    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"]
 
 
 def test_a_dry_run_starts_and_notes_nothing(

@@ -75,6 +75,11 @@ def test_a_page_says_files_hashes_and_what_is_yanked(
     assert (second.sha256, second.yanked) == ("", None)
 
 
+def test_a_page_may_spell_the_project_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answer(body=JSON.replace(b'"spyre-demo"', b'"Spyre_Demo"'), kind="application/json")
+    assert len(asker(monkeypatch, answer).listed("spyre-demo")) == 2
+
+
 def test_a_project_that_the_index_does_not_know_has_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asker(monkeypatch, Answer(404)).listed("spyre-demo") == []
 
@@ -84,7 +89,7 @@ def test_a_project_that_the_index_does_not_know_has_no_files(monkeypatch: pytest
     [
         b'<html><head><meta name="pypi:repository-version" content="1.3"></head><body>none</body></html>',
         b"<html><head><title>root/dev: links for x</title></head><body><h1>Links for x</h1></body></html>",
-        b"<html><head><title>x</title><style>a {}</style></head><body> <!-- none --></body></html>",
+        b"<html><head><meta charset=utf-8><style>a {}</style></head><body> <!-- none --></body></html>",
     ],
 )
 def test_a_page_of_an_index_without_files_has_none(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
@@ -103,6 +108,10 @@ def test_a_fault_that_passes_is_not_told(monkeypatch: pytest.MonkeyPatch) -> Non
         (Answer(body=b"welcome"), "what it says of spyre-demo is no page of a simple API: it is not HTML"),
         (Answer(body=PORTAL), "it names no file, and does not say that it is a page of an index"),
         (Answer(body=b"<html><body>Service unavailable</body></html>"), "it names no file"),
+        (Answer(body=b"<html><head><title>Welcome</title></head><body></body></html>"), "it names no file"),
+        (Answer(body=b"<html><body><script>location = '/login'</script></body></html>"), "it names no file"),
+        (Answer(body=b"<html><body><script src='/login.js'></script></body></html>"), "it names no file"),
+        (Answer(body=JSON.replace(b"spyre-demo", b"other"), kind="application/json"), "it is of 'other'"),
         (Answer(body=b"<html>" + b"<!-- " * (1 << 14)), "it names no file"),
         (Answer(body=DEEP, kind="application/json"), "is no page of a simple API"),
         (Answer(body=b"[]", kind="application/json"), "is no page of a simple API"),

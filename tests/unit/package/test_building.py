@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ci.config.package_model import Package
-from ci.errors import CommandError
+from ci.errors import BadFileError, CommandError
 from ci.package import environment
 from ci.package.artifacts import artifact
+from ci.package.building import _refuse_clutter
 from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
 from ci.package.environment import fitting, in_folder, interpreters, torch_pin
 from ci.package.export import set_times
@@ -216,6 +217,19 @@ def test_installing_an_sdist_has_the_time_of_a_build(tmp_path: Path, monkeypatch
     )  # fmt: skip
     try_artifact(artifact(make_sdist(tmp_path)), trial, "python3", "3.11")
     assert times == [77]
+
+
+def test_what_only_has_an_artifacts_name_is_said_before_a_build(tmp_path: Path) -> None:
+    _refuse_clutter(tmp_path / "gone")
+    make_wheel(tmp_path)
+    _refuse_clutter(tmp_path)
+    (tmp_path / "x.tar.gz").symlink_to("gone")
+    with pytest.raises(BadFileError, match=r"x\.tar\.gz: is a link that leads nowhere") as caught:
+        _refuse_clutter(tmp_path)
+    assert "the folder is for sdists and wheels" in str(caught.value)
+    (tmp_path / "a.whl").mkdir()
+    with pytest.raises(BadFileError, match=r"a\.whl: is no file"):
+        _refuse_clutter(tmp_path)
 
 
 def test_an_index_s_password_is_in_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,29 @@ def test_a_committed_link_to_a_settings_file_elsewhere_is_a_pull_requests(
             found("stage", GIVEN, checkout, path=path)
 
 
+def test_a_settings_file_of_any_repository_is_a_pull_requests(checkout: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "deep").mkdir(parents=True)
+    (other / ".git").write_text("gitdir: ../elsewhere\n")
+    (other / "deep" / "ours.yaml").write_text(FILE)
+    (tmp_path / "away.yaml").write_text(FILE)
+    (other / "link.yaml").symlink_to(tmp_path / "away.yaml")
+    (tmp_path / "first.yaml").symlink_to("other/link.yaml")
+    for path in (other / "deep" / "ours.yaml", tmp_path / "first.yaml"):
+        with pytest.raises(SettingsError, match="which a pull request can change") as caught:
+            found("stage", GIVEN, checkout, path=path)
+        assert "in no Git repository with --config" in str(caught.value)
+
+
+def test_the_settings_of_the_repository_around_a_submodule_are_a_pull_requests(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "ours.yaml").write_text(FILE)
+    with pytest.raises(SettingsError, match="which a pull request can change"):
+        found("stage", GIVEN, checkout, path=checkout / ".." / "ours.yaml")
+
+
 def test_a_file_beside_the_checkout_is_not(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "ours.yaml").write_text(FILE)
     assert found("stage", GIVEN, checkout, path=checkout / ".." / "ours.yaml").token == SECRET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,44 @@ def test_a_submodules_own_mark_is_left_out(project: Project, tmp_path: Path) -> 
 def test_a_link_out_of_the_project_is_refused(project: Project, tmp_path: Path) -> None:
     (project.folder / "demo" / "out").symlink_to("../..")
     with pytest.raises(BadFileError, match="is a link that leads out of the project"):
+        export(project, tmp_path / "tree")
+
+
+@pytest.mark.parametrize("to", ["absolute", "../demo/conf.toml"])
+def test_nor_may_a_link_lead_from_the_copy_into_the_checkout(
+    project: Project, tmp_path: Path, to: str
+) -> None:
+    kept = project.folder / "conf.toml"
+    kept.write_text("x")
+    (project.folder / "pyproject.toml").unlink()
+    (project.folder / "pyproject.toml").symlink_to(str(kept) if to == "absolute" else to)
+    with pytest.raises(BadFileError, match="is a link that leads out of the project") as caught:
+        export(project, tmp_path / "tree")
+    assert "make it a link that is relative and stays in the project" in str(caught.value)
+
+
+def test_a_chain_of_links_may_not_either(project: Project, tmp_path: Path) -> None:
+    (project.folder / "one").symlink_to("two")
+    (project.folder / "two").symlink_to(str(project.folder / "demo"))
+    with pytest.raises(BadFileError, match="is a link that leads out of the project"):
+        export(project, tmp_path / "tree")
+
+
+def test_a_pipe_in_a_files_place_is_said(project: Project, tmp_path: Path) -> None:
+    os.mkfifo(project.folder / "demo" / "way")
+    with pytest.raises(BadFileError, match="is no file any more but a pipe") as caught:
+        export(project, tmp_path / "tree")
+    assert "git checkout -- demo/way" in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_said(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("ci.package.export.shutil.copy2", refuse)
+    with pytest.raises(BadFileError, match=r"cannot be copied: .*Permission denied"):
         export(project, tmp_path / "tree")
 
 

@@ -81,7 +81,7 @@ def test_a_checkout_that_differs_from_its_commit_may_not() -> None:
         "checkout: differs from its commit: a, b"
     ]
     assert failed(replace(RECORD, dirty=("a", "b", "c", "d"))) == [
-        "checkout when it was verified: differs from its commit: a, b, c and 1 more"
+        "checkout when it was built or verified: differs from its commit: a, b, c and 1 more"
     ]
 
 

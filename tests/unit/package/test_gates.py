@@ -20,7 +20,14 @@ COMMIT = "ab" * 20
 IMAGE = "registry.example/spyre@sha256:" + "1" * 64
 FILES = {"x-1.0.tar.gz": "1" * 64, "x-1.0-py3-none-any.whl": "2" * 64}
 WANTED = Wanted(
-    gate="full", project="x", version="1.0", files=FILES, commit=COMMIT, stage=2, percent=25, image=IMAGE
+    gate="full",
+    project="torch-spyre",
+    version="1.0",
+    files=FILES,
+    commit=COMMIT,
+    stage=2,
+    percent=25,
+    image=IMAGE,
 )
 RUN = Run(
     name="nightly-1", run_id=7, url="", stage=2, percent=25, exit_code=0, planned=100,
@@ -32,7 +39,8 @@ RUN = Run(
 def record(step: str, **changed: Any) -> Record:
     files = [{"name": name, "sha256": digest} for name, digest in FILES.items()]
     return replace(
-        Record(step=step, project="x", commit=COMMIT, passed=True, details={"files": files}), **changed
+        Record(step=step, project="torch-spyre", commit=COMMIT, passed=True, details={"files": files}),
+        **changed,
     )
 
 
@@ -56,11 +64,19 @@ def test_a_green_commit_on_its_image_passes_every_gate() -> None:
     assert shut(replace(WANTED, gate="none", commit="", image=""), {}) == []
 
 
+def test_the_gate_says_which_linters_did_not_look() -> None:
+    linters = {"ruff": {"files": 0, "not_looked": "is in package.lint.skip\n::x"}, "zizmor": {"version": "1"}}
+    records = {**GREEN, "lint": record("lint", details={"linters": linters})}
+    found = {one.check: one.seen for one in judge(WANTED, records, [RUN]).findings}
+    said = "passed, of abababababab; not looked at: ruff is in package.lint.skip\\n::x"
+    assert found["lint"] == said
+
+
 @pytest.mark.parametrize("step", MERGE_STEPS)
 @pytest.mark.parametrize(
     ("changed", "seen"),
     [
-        ({"passed": False}, "failed, of abababababab"),
+        ({"passed": False, "details": {}}, "failed, of abababababab"),
         ({"commit": "cd" * 20}, "is of cdcdcdcdcdcd"),
         ({"dirty": ("a.py",)}, "is of abababababab, changed"),
         ({"project": "other"}, "is of the project other"),
@@ -81,7 +97,18 @@ def test_each_step_must_be_green_of_this_very_commit(
     [
         ({"exit_code": 1}, "run", "ended with 1: 98 passed, 2 flaky"),
         ({"exit_code": 3}, "run", "ended with 3"),
-        ({"planned": 0, "verdicts": {}}, "run", "no tests"),
+        ({"planned": 0, "verdicts": {}}, "run", "no tests, of 0 planned"),
+        ({"verdicts": {}}, "run", "no tests, of 100 planned"),
+        ({"verdicts": {"passed": 99}}, "run", "99 passed, of 100 planned"),
+        ({"verdicts": {"failed": 100}}, "run", "100 failed, of 100 planned"),
+        ({"verdicts": {"skipped": 100}}, "run", "100 skipped, of 100 planned"),
+        ({"verdicts": {"passed": 99, "failed": 1}}, "run", "99 passed, 1 failed"),
+        ({"verdicts": {"passed": 99, "hardware": 1}}, "run", "99 passed, 1 hardware"),
+        ({"verdicts": {"passed": 99, "infrastructure": 1}}, "run", "1 infrastructure"),
+        ({"verdicts": {"passed": 99, "not_run": 1}}, "run", "1 not_run"),
+        ({"verdicts": {"passed": 101, "skipped": -1}}, "run", "-1 skipped"),
+        ({"verdicts": {"passed": 100, "perfect": 1}}, "run", "1 perfect"),
+        ({"verdicts": {"passed": 98, "failed": 2}, "forgiven": 1}, "run", "2 failed (1 in quarantine)"),
         ({"stage": 1}, "stage", "is stage 1, 25 %"),
         ({"stage": None}, "stage", "is no stage, 25 %"),
         ({"percent": 5.0}, "stage", "is stage 2, 5 %"),
@@ -96,6 +123,7 @@ def test_each_step_must_be_green_of_this_very_commit(
         ({"back_end": "torch_spyre 0.9", "commit": COMMIT}, "device", "torch_spyre 0.9, checked out"),
         ({"back_end": "torch_spyre", "commit": COMMIT}, "device", "torch_spyre, checked out"),
         ({"back_end": "", "commit": COMMIT}, "device", "an unknown back end"),
+        ({"back_end": f"torch_other 1.0 at {COMMIT[:12]}"}, "device", "with the back end torch_other"),
     ],
 )
 def test_only_a_green_full_run_of_the_stage_in_force_opens_the_full_gate(
@@ -112,6 +140,21 @@ def test_only_a_green_full_run_of_the_stage_in_force_opens_the_full_gate(
 )
 def test_the_back_ends_commit_is_known_by_its_version_or_the_ci(back_end: str) -> None:
     assert shut(WANTED, GREEN, replace(RUN, back_end=back_end, commit=COMMIT)) == []
+
+
+def test_what_failed_in_quarantine_shuts_no_gate() -> None:
+    assert shut(WANTED, GREEN, replace(RUN, verdicts={"passed": 98, "failed": 2}, forgiven=2)) == []
+
+
+def test_a_project_that_is_no_back_end_is_told_that_a_run_says_nothing_of_it() -> None:
+    wanted = replace(WANTED, project="spyre-ci")
+    records = {step: record(step, project="spyre-ci") for step in MERGE_STEPS}
+    finding = judge(wanted, records, [RUN]).shut_by[0]
+    assert finding.check == "device"
+    assert finding.seen == (
+        "nightly-1 ran with the back end torch_spyre, and spyre-ci is released, of which that says nothing"
+    )
+    assert "publish it to an index whose gate is merge, or answer for it" in finding.remedy
 
 
 def test_the_image_is_known_by_its_digest_in_whatever_registry() -> None:
@@ -172,9 +215,64 @@ def test_who_answers_for_a_check_opens_it_and_is_recorded() -> None:
             "by": "Ada",
             "reason": "the linter is broken",
             "at": "2026-01-01",
+            "seen": "was not run",
         }
     ]
     assert judgement.as_json()["open"]
+
+
+@pytest.mark.parametrize(
+    ("step", "details", "seen"),
+    [
+        ("lint", {"by_linter": {"ruff": 2}}, ": 2 of ruff"),
+        ("unit", {"counts": {"failing": ["test_a", "test_b"]}}, ": test_a, test_b"),
+        ("unit", {"counts": None, "problem": "no test ran"}, ": no test ran"),
+        ("build", {"differing": {"demo.so": ["1", "2"]}}, ": demo.so differs"),
+        (
+            "verify",
+            {
+                "checks": [
+                    {"check": "licence", "passed": False, "seen": "none"},
+                    {"check": "x", "passed": True},
+                ]
+            },
+            ": licence (none)",
+        ),
+        ("verify", {"checks": 5}, ""),
+    ],
+)
+def test_a_step_that_failed_says_what_did(step: str, details: dict[str, Any], seen: str) -> None:
+    found = judge(WANTED, {**GREEN, step: record(step, passed=False, details=details)}, [RUN]).shut_by
+    assert next(one.seen for one in found if one.check == step) == f"failed, of abababababab{seen}"
+
+
+def test_of_what_is_too_long_to_show_every_word_counts() -> None:
+    def seen(last: str) -> str:
+        failing = [f"test_{number}" for number in range(200)] + [last]
+        records = {**GREEN, "unit": record("unit", passed=False, details={"counts": {"failing": failing}})}
+        return judge(WANTED, records, [RUN]).shut_by[0].seen
+
+    assert len(seen("test_a")) < 400
+    assert seen("test_a") == seen("test_a") != seen("test_b")
+
+
+def test_a_word_for_what_was_not_run_is_none_for_what_failed_since() -> None:
+    said = judge(WANTED, {**GREEN, "lint": None}, [RUN], [word("lint")]).overrides
+    assert [one.seen for one in said] == ["was not run"]
+    assert judge(WANTED, {**GREEN, "lint": None}, [RUN], said).shut_by == []
+    now = judge(WANTED, {**GREEN, "lint": record("lint", passed=False)}, [RUN], said)
+    assert [one.check for one in now.shut_by] == ["lint"]
+    assert (now.overrides, now.lapsed) == ((), said)
+    with pytest.raises(GateError, match="lint: failed, of abababababab\n    Ada answered for: was not run"):
+        refuse_shut(now, "pypi")
+
+
+@pytest.mark.parametrize("changed", [{"by": ""}, {"reason": " "}, {"gate": "merge"}])
+def test_a_word_of_a_release_that_says_not_who_or_why_or_is_of_another_gate_is_none(
+    changed: dict[str, Any],
+) -> None:
+    said = word("lint", seen="was not run", **changed)
+    assert [one.check for one in judge(WANTED, {**GREEN, "lint": None}, [RUN], [said]).shut_by] == ["lint"]
 
 
 def test_an_override_of_nothing_is_refused() -> None:
@@ -208,6 +306,7 @@ def test_a_shut_gate_names_each_check_with_its_remedy() -> None:
         percent=st.floats(0, 100), exit_code=st.integers(0, 3), planned=st.integers(0),
         verdicts=st.dictionaries(st.text(), st.integers(0)), pytorch=st.text(),
         commit=st.sampled_from(["", COMMIT]), back_end=st.text(), image=st.text(), restricted=st.text(),
+        forgiven=st.integers(0),
     )
 )  # fmt: skip
 def test_a_run_is_read_as_it_was_written(run: Run) -> None:
@@ -216,11 +315,26 @@ def test_a_run_is_read_as_it_was_written(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"exit_code": 0.9}, {"exit_code": False}, {"planned": float("inf")}, {"verdicts": {"passed": "3"}}],
+    [
+        {"quarantine": {"forgiven": 0.5}},
+        {"exit_code": 0.9},
+        {"exit_code": False},
+        {"planned": float("inf")},
+        {"verdicts": {"passed": "3"}},
+    ],
 )
 def test_a_number_that_is_none_is_said(changed: dict[str, object]) -> None:
     with pytest.raises(BadFileError, match="is no whole number"):
         run_from_json({**run_to_json(RUN), **changed}, "summary.json")  # type: ignore[arg-type]  # any place
+
+
+@pytest.mark.parametrize("changed", [{"quarantine": 5}, {"identity": {"run_id": float("inf")}}])
+def test_a_summary_of_other_kinds_is_said(changed: dict[str, Any]) -> None:
+    content = run_to_json(RUN)
+    for key, value in changed.items():
+        content[key] = {**content[key], **value} if isinstance(value, dict) else value
+    with pytest.raises(BadFileError, match="a key is missing or of the wrong kind"):
+        run_from_json(content, "summary.json")  # type: ignore[arg-type]  # any place
 
 
 def test_a_damaged_summary_is_said() -> None:

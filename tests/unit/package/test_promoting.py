@@ -11,14 +11,17 @@ from ci.errors import BadFileError, UsageError
 from ci.package.asking import Asker
 from ci.package.listing import Listed
 from ci.package.promoting import (
+    NotCommittedError,
     NotProvedError,
     YankedError,
     fetched,
     from_note,
     from_release,
     known_of,
+    refuse_changed,
     refuse_other,
 )
+from ci.package.records import Record
 from test_selection.files import write_json
 
 NAME = "spyre_demo-1.0-py3-none-any.whl"
@@ -114,7 +117,90 @@ def test_a_file_made_by_hand_is_no_release_json(tmp_path: Path) -> None:
     path = tmp_path / "release.json"
     path.write_text(json.dumps(GOOD))
     with pytest.raises(BadFileError, match="schema"):
-        from_release(path)
+        from_release(path, "stage", tmp_path)
+
+
+PROVED = {**GOOD, "complete": True, "proved": True}
+
+
+def released(folder: Path, records: Path) -> dict[str, str]:
+    """The files that a release.json in a folder names, where the stage's record is asked of two places."""
+    write_json(folder / "release.json", "release", {**GOOD, "source": {"commit": "c" * 40}})
+    return from_release(folder / "release.json", "stage", records).files
+
+
+@pytest.mark.parametrize("place", [".", "records"])
+def test_a_release_json_is_promoted_where_the_stage_was_seen_to_give_it(tmp_path: Path, place: str) -> None:
+    write_json(tmp_path / place / "published-stage.json", "package-published", PROVED)
+    assert released(tmp_path, tmp_path / "records") == {NAME: "a" * 64}
+
+
+def test_a_release_json_that_nothing_is_noted_of_is_not_promoted(tmp_path: Path) -> None:
+    with pytest.raises(NotProvedError) as caught:
+        released(tmp_path, tmp_path / "records")
+    assert caught.value.exit_code == 1
+    assert "nothing says that stage gives 1.0 as it was published" in str(caught.value)
+    assert "name the folder of its record with --records" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"proved": False}, "nobody saw that stage gives 1.0"),
+        ({"complete": False}, "not everything of 1.0 was published on stage"),
+        ({"files": [{"name": NAME, "sha256": "b" * 64}]}, "with other files than release.json names"),
+    ],
+)
+def test_a_release_json_is_no_way_round_what_was_not_proved(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    write_json(tmp_path / "published-stage.json", "package-published", {**PROVED, **change})
+    with pytest.raises((NotProvedError, BadFileError)) as caught:
+        released(tmp_path, tmp_path / "records")
+    assert said in str(caught.value)
+
+
+DAMAGED: list[dict[str, Any]] = [
+    {"files": 5}, {"files": None}, {"files": [5]}, {"state": 5}, {"installed": 5}, {"proved": "yes"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", DAMAGED)
+def test_a_damaged_note_is_said(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_json(tmp_path / "published-stage.json", "package-published", {**PROVED, **change})
+    with pytest.raises(BadFileError, match=f"of the wrong kind: {next(iter(change))}") as caught:
+        from_note(tmp_path, "stage")
+    assert "delete it and publish again, which looks and uploads nothing twice" in str(caught.value)
+
+
+RELEASE = {**GOOD, "source": {"commit": "c" * 40, "dirty": []}}
+
+
+def verified(*dirty: str, digest: str = "a" * 64) -> Record:
+    files = [{"name": NAME, "sha256": digest}]
+    return Record(
+        step="verify",
+        project="spyre-demo",
+        commit="c" * 40,
+        dirty=dirty,
+        passed=True,
+        details={"files": files},
+    )
+
+
+def test_what_was_built_of_a_changed_checkout_is_not_promoted(tmp_path: Path) -> None:
+    refuse_changed(known_of(RELEASE, tmp_path), None)
+    refuse_changed(known_of(RELEASE, tmp_path), verified())
+    refuse_changed(known_of(RELEASE, tmp_path), verified("a.py", digest="b" * 64))
+    told = known_of({**RELEASE, "source": {"commit": "c", "dirty": ["a", "b\n", "c", "d"]}}, tmp_path)
+    for known, record in ((told, None), (known_of(RELEASE, tmp_path), verified("a", "b\n", "c", "d"))):
+        with pytest.raises(NotCommittedError) as caught:
+            refuse_changed(known, record)
+        assert caught.value.exit_code == 1
+        assert "differed from its commit: a, b\\n, c and 1 more" in str(caught.value)
+        assert "commit the changes; then build, verify and publish" in str(caught.value)
+    with pytest.raises(BadFileError, match=r"source\.dirty is no list \(seen: 'x'\)"):
+        known_of({**RELEASE, "source": {"commit": "c", "dirty": "x"}}, tmp_path)
 
 
 def test_another_release_than_the_one_asked_for_is_refused() -> None:

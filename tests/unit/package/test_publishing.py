@@ -90,6 +90,21 @@ def test_a_proof_of_before_that_was_lost_is_made_again(
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("files", [5, None, ["x"]])
+def test_a_damaged_note_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: object
+) -> None:
+    made, release = publisher(monkeypatch, tmp_path), Release(artifacts=[SDIST], commit="c")
+    proves(monkeypatch, well=True)
+    made.publish(release)
+    path = note_path(tmp_path, "stage")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "files": files}))
+    calls = proves(monkeypatch, well=True)
+    assert made.publish(release)["complete"] is True
+    assert calls == [1]
+    assert noted(tmp_path) == (True, True)
+
+
 def test_a_dry_run_proves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told = publisher(monkeypatch, tmp_path).publish(Release(artifacts=[SDIST], commit="c"), dry_run=True)
     assert (told["complete"], told["proved"]) == (False, False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -61,7 +63,7 @@ def summary(folder: Path, **identity: object) -> Path:
         "schema": "spyre-ci/summary/1", "exit_code": 0, "planned": 3, "verdicts": {"passed": 3},
         "identity": {
             "run": "r1", "run_id": 5, "url": "", "stage": 1, "percent": 5, "pytorch_sha": "cd" * 20,
-            "commit": COMMIT, "back_end": "torch_spyre 1.0", "image": IMAGE,
+            "commit": COMMIT, "back_end": "demo 1.0", "image": IMAGE,
             **identity,
         },
     }  # fmt: skip
@@ -101,6 +103,72 @@ def test_a_damaged_record_is_said(tmp_path: Path) -> None:
     (tmp_path / "lint.json").write_text('{"schema": "spyre-ci/package-lint/1", "project": 3}')
     with pytest.raises(BadFileError, match="a key is missing or of the wrong kind"):
         read_record(tmp_path, "lint")
+
+
+@pytest.mark.parametrize(
+    ("step", "details"),
+    [
+        ("verify", {"files": None}),
+        ("verify", {"files": 5}),
+        ("verify", {"installed_with": 5}),
+        ("verify", {"checks": [5]}),
+        ("build", {"files": None}),
+        ("build", {"files": 5}),
+        ("build", {"files": ["x"]}),
+        ("build", {"files": [{}]}),
+        ("build", {"environment": 5}),
+        ("build", {"environment": [5]}),
+        ("lint", {"by_linter": []}),
+    ],
+)
+def test_a_record_of_other_kinds_is_said_wherever_it_is_read(
+    bench: Bench, step: str, details: dict[str, object]
+) -> None:
+    write_record(bench.records, record(step, **details))
+    for ask in (
+        lambda: passed(bench, "merge"),
+        lambda: release.write_release(bench, release.Proof(), "merge", at=NOW),
+    ):
+        with pytest.raises(BadFileError, match=rf"of the wrong kind: {next(iter(details))}") as caught:
+            ask()
+        assert f"run the step again: spyre-ci package {step}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "torch"),
+    [
+        ([], "torch==2.13.0"),
+        (["torch-spyre==1.0", "torchvision==2.0", "Torch==2.12"], "Torch==2.12"),
+        (["no requirement!", "torch @ file:///x"], "torch @ file:///x"),
+    ],
+)
+def test_torch_is_named_by_its_name(bench: Bench, environment: list[str], torch: str) -> None:
+    write_record(bench.records, record("build", environment=environment))
+    release.write_release(bench, release.Proof(), "merge", at=NOW)
+    assert json.loads((bench.records / "release.json").read_text())["torch"] == torch
+
+
+def test_a_constraint_of_something_else_is_no_torch(bench: Bench) -> None:
+    flags = {"package.constraints": ["packaging<99"]}
+    settings = load_settings(path=None, environ={}, flags=flags, cwd=bench.project.folder)
+    release.write_release(replace(bench, settings=settings), release.Proof(), "merge", at=NOW)
+    assert json.loads((bench.records / "release.json").read_text())["torch"] == ""
+
+
+@pytest.mark.parametrize(
+    ("torch", "uri"),
+    [
+        ("torch==2.13.0+cpu", "pkg:pypi/torch@2.13.0%2Bcpu"),
+        ("torch>=2", "pkg:pypi/torch"),
+        ("torch==2.*", "pkg:pypi/torch"),
+        ("Torch @ file:///x", "pkg:pypi/torch"),
+    ],
+)
+def test_torch_is_a_material_by_its_name_and_pinned_version(bench: Bench, torch: str, uri: str) -> None:
+    path = release.write_release(bench, release.Proof(), "merge", at=NOW)
+    content = {**json.loads(path.read_text()), "torch": torch}
+    materials = statement_of(content, "tests")["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert materials[-1] == {"uri": uri}
 
 
 def test_a_release_says_all_there_is_to_say(bench: Bench, tmp_path: Path) -> None:
@@ -152,8 +220,29 @@ def test_a_word_for_one_gate_is_none_for_another(bench: Bench) -> None:
         for check in ("run", "stage", "image", "device")
     )
     release.write_release(bench, release.Proof(overrides=words), "full", at=NOW)
-    assert passed(bench, "full").overrides == words
+    said = [replace(one, seen="no run of PyTorch's tests was given") for one in words]
+    assert list(passed(bench, "full").overrides) == said
     assert passed(bench, "merge").overrides == ()
+
+
+def test_a_word_for_what_was_not_run_does_not_open_the_gate_once_it_failed(bench: Bench) -> None:
+    (bench.records / "unit.json").unlink()
+    word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
+    release.write_release(bench, release.Proof(overrides=[word]), "merge", at=NOW)
+    assert passed(bench, "merge").shut_by == []
+    failed = {"counts": {"failing": ["test_a"]}}
+    write_record(bench.records, replace(record("unit", **failed), passed=False))
+    with pytest.raises(gates.GateError, match="test_a\n    Ada answered for: was not run"):
+        passed(bench, "merge")
+
+
+def test_a_word_that_does_not_say_what_it_is_of_is_damaged(bench: Bench) -> None:
+    (bench.records / "unit.json").unlink()
+    word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
+    path = release.write_release(bench, release.Proof(overrides=[word]), "merge", at=NOW)
+    path.write_text(path.read_text().replace('"seen": "was not run"', '"seen": ""'))
+    with pytest.raises(BadFileError, match="an override does not say what it is of"):
+        passed(bench, "merge")
 
 
 def test_a_word_for_a_lenient_gate_does_not_open_a_strict_one(bench: Bench, tmp_path: Path) -> None:
@@ -161,7 +250,7 @@ def test_a_word_for_a_lenient_gate_does_not_open_a_strict_one(bench: Bench, tmp_
     word = gates.Override(check="unit", gate="merge", by="Ada", reason="preview only", at="now")
     proof = release.Proof(runs=[read_run(summary(tmp_path / "run"))], image=IMAGE, overrides=[word])
     release.write_release(bench, proof, "merge", at=NOW)
-    assert passed(bench, "merge").overrides == (word,)
+    assert passed(bench, "merge").overrides == (replace(word, seen="was not run"),)
     with pytest.raises(gates.GateError, match="unit: was not run"):
         passed(bench, "full")
 
@@ -232,8 +321,102 @@ def test_a_statement_changed_or_unsigned_does_not_hold(bench: Bench, tmp_path: P
 def test_what_is_no_statement_is_said(tmp_path: Path, text: str) -> None:
     _, public = key_pair(ed25519.Ed25519PrivateKey.generate())
     (tmp_path / "s.json").write_text(text)
-    with pytest.raises(BadFileError, match=r"no envelope of a statement|no in-toto statement"):
+    with pytest.raises(BadFileError, match=r"no envelope of a statement|no in-toto statement|wrong kind"):
         check_envelope(tmp_path / "s.json", public)
+
+
+def signed(statement: object, private: bytes, **changed: object) -> str:
+    """An envelope of anything, signed."""
+    envelope = json.loads(envelope_of(cast("dict[str, Any]", statement), private))
+    return json.dumps({**envelope, **changed})
+
+
+def stated(bench: Bench) -> dict[str, Any]:
+    """The statement of a release."""
+    path = release.write_release(bench, release.Proof(), "merge", at=NOW)
+    return statement_of(json.loads(path.read_text()), "tests")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"subject": 5}, "subject: Input should be a valid list"),
+        ({"subject": None}, "subject: "),
+        ({"subject": [{"name": "x"}]}, r"subject\.0\.digest: Field required"),
+        ({"predicate": {}}, "buildDefinition: Field required"),
+        ({"predicate": {"buildDefinition": {"externalParameters": {}}}}, "source: Field required"),
+    ],
+)
+def test_a_signed_statement_of_something_else_is_said(
+    bench: Bench, tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    private, public = key_pair(ed25519.Ed25519PrivateKey.generate())
+    path = tmp_path / "s.json"
+    path.write_text(signed({**stated(bench), **changed}, private))
+    with pytest.raises(BadFileError, match=said) as caught:
+        check_envelope(path, public)
+    assert "spyre-ci package release" in str(caught.value)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DEEP,
+        "[]",
+        "5",
+        json.dumps({"payload": "e30=", "payloadType": 5, "signatures": []}),
+        json.dumps({"payload": "no base64!", "payloadType": "x", "signatures": []}),
+        json.dumps({"payload": "e30=", "payloadType": "x", "signatures": [{"sig": 5}]}),
+        json.dumps(
+            {"payload": base64.b64encode(DEEP.encode()).decode(), "payloadType": "x", "signatures": []}
+        ),
+    ],
+)
+def test_an_envelope_of_no_sense_is_said(tmp_path: Path, text: str) -> None:
+    _, public = key_pair(ed25519.Ed25519PrivateKey.generate())
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(BadFileError, match=r"no envelope of a statement|of the wrong kind"):
+        check_envelope(tmp_path / "s.json", public)
+
+
+def test_a_signature_need_not_name_its_key_and_may_be_one_of_several(bench: Bench, tmp_path: Path) -> None:
+    private, public = key_pair(ed25519.Ed25519PrivateKey.generate())
+    path, content = tmp_path / "s.json", stated(bench)
+    sig = json.loads(signed(content, private))["signatures"][0]["sig"]
+    for ours in ({"sig": sig}, {"sig": sig.replace("+", "-").replace("/", "_"), "keyid": "another"}):
+        path.write_text(signed(content, private, signatures=[{"sig": "AAAA"}, ours]))
+        assert check_envelope(path, public)["subject"] == content["subject"]
+    path.write_text(signed(content, private, signatures=[{"sig": "AAAA"}, {"sig": ""}]))
+    with pytest.raises(StatementError, match="not signed with this key"):
+        check_envelope(path, public)
+
+
+@pytest.mark.parametrize(
+    ("origin", "url"),
+    [("git@github.com:foo/bar.git", "ssh://git@github.com/foo/bar.git"), ("../bar", ""), ("a b://c", "")],
+)
+def test_an_origin_of_any_kind_makes_a_release(bench: Bench, origin: str, url: str) -> None:
+    source = replace(bench.project.source, url=origin)
+    bench = replace(bench, project=replace(bench.project, source=source))
+    material = stated(bench)["predicate"]["buildDefinition"]["resolvedDependencies"][0]
+    assert material.get("uri", "") == (f"git+{url}@{COMMIT}" if url else "")
+    assert material["digest"] == {"gitCommit": COMMIT}
+    told = json.loads((bench.records / "demo-1.0.cdx.json").read_text())
+    references = told["metadata"]["component"].get("externalReferences", [])
+    assert [one["url"] for one in references] == ([url] if url else [])
+
+
+def test_nothing_is_written_where_a_part_of_a_release_cannot_be_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name for path in bench.records.iterdir()}
+    monkeypatch.setenv(release.SIGNING_KEY, "no key")
+    with pytest.raises(SettingsError):
+        release.write_release(bench, release.Proof(), "merge", at=NOW)
+    assert {path.name for path in bench.records.iterdir()} == before
 
 
 def test_keys_that_are_none_are_said_without_showing_them(tmp_path: Path) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
 from ci.config.package_model import Index
+from ci.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED
 from ci.package import uploading
 from ci.package.account import Account, Said, UnfinishedError
 from ci.package.artifacts import Artifact
 from ci.package.asking import Asker
 from ci.package.credentials import Credentials
 from ci.package.listing import Listed
-from ci.package.uploading import Uploader
+from ci.package.uploading import ChangedError, Uploader, copied
 
 NAME = "spyre_demo-1.0.tar.gz"
 SDIST = Artifact(
@@ -31,6 +34,7 @@ def uploaded(monkeypatch: pytest.MonkeyPatch, said: Said | BaseException, page: 
         return said
 
     monkeypatch.setattr(uploading, "by_twine", by_twine)
+    monkeypatch.setattr(uploading, "copied", lambda artifacts, *_: [one.path for one in artifacts])
     monkeypatch.setattr(Asker, "listed", lambda *_, **__: page)
     index = Index(upload="https://index/", simple="https://index/simple")
     asker = Asker(name="stage", index=index, sleep=lambda _: None)
@@ -60,3 +64,65 @@ def test_a_page_that_shows_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_index_did_not_take_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
     account = uploaded(monkeypatch, Said(code=1, status=429), [])
     assert account.as_json()["state"]["absent"] == [NAME]
+
+
+def file(folder: Path, content: bytes = b"as verified") -> Artifact:
+    path = folder / NAME
+    path.write_bytes(content)
+    return replace(SDIST, path=path, sha256=sha256(content).hexdigest())
+
+
+def test_what_goes_out_is_a_copy_of_the_bytes_that_were_verified(tmp_path: Path) -> None:
+    one = file(tmp_path)
+    (tmp_path / "copies").mkdir()
+    [path] = copied([one], tmp_path / "copies", "stage")
+    one.path.write_bytes(b"other")
+    assert (path.name, path.read_bytes()) == (NAME, b"as verified")
+
+
+def test_a_file_that_changed_since_is_not_uploaded(tmp_path: Path) -> None:
+    one = file(tmp_path)
+    one.path.write_bytes(b"other")
+    (tmp_path / "copies").mkdir()
+    with pytest.raises(ChangedError, match=f"not {one.sha256}; nothing was uploaded to stage") as caught:
+        copied([one], tmp_path / "copies", "stage")
+    assert caught.value.exit_code == EXIT_TEST_FAILED
+    assert "put back what was verified" in str(caught.value)
+
+
+def test_a_file_that_cannot_be_copied_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UnfinishedError, match=r"cannot be copied for the upload: .*; nothing was") as caught:
+        copied([replace(SDIST, path=tmp_path / NAME)], tmp_path, "stage")
+    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert "make room below TMPDIR" in str(caught.value)
+
+
+def test_files_are_copied_before_any_is_uploaded_and_each_upload_is_noted_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = file(tmp_path)
+    second = replace(first, path=tmp_path / "spyre_demo-1.0-1.tar.gz")
+    second.path.write_bytes(b"as verified")
+    page: list[Listed] = []
+    notes: list[dict[str, list[str]]] = []
+    sent: list[bytes] = []
+
+    def by_twine(path: Path, *_: object, **__: object) -> Said:
+        # What is written over while the first is on its way does not go out.
+        second.path.write_bytes(b"evil")
+        sent.append(path.read_bytes())
+        page.append(Listed(filename=path.name, url="https://index/x", sha256=first.sha256))
+        return Said(code=0)
+
+    monkeypatch.setattr(uploading, "by_twine", by_twine)
+    monkeypatch.setattr(Asker, "listed", lambda *_, **__: page)
+    index = Index(upload="https://index/", simple="https://index/simple")
+    account = Account(artifacts=[first, second])
+    Uploader(
+        asker=Asker(name="stage", index=index, sleep=lambda _: None), credentials=Credentials(user="x"),
+        environ={}, timeout_s=1, say=lambda _: None, note=lambda: notes.append(account.as_json()["state"]),
+    ).upload(account)  # fmt: skip
+    assert sent == [b"as verified", b"as verified"]
+    assert [(one["unsure"], one["uploaded"]) for one in notes] == [
+        ([first.filename], []), ([second.filename], [first.filename]),
+    ]  # fmt: skip

@@ -56,6 +56,37 @@ def test_an_assigned_version_is_replaced_where_it_stands(tmp_path: Path, tool: s
     assert module.read_text("utf-8") == expected
 
 
+@pytest.mark.parametrize(
+    ("attr", "others"),
+    [
+        ("__version__", 'VERSION = "protocol-7"\nversion = "wire/3"\n'),
+        ("release", '__version__ = "3.1"\nVERSION = "protocol-7"\n'),
+    ],
+)
+def test_other_constants_beside_the_named_attribute_stay(tmp_path: Path, attr: str, others: str) -> None:
+    (tmp_path / "pkg").mkdir()
+    module = tmp_path / "pkg" / "__init__.py"
+    module.write_text(f'{others}{attr} = "1.0"\n')
+    text = f'[project]\nname = "x"\n[tool.setuptools.dynamic]\nversion = {{attr = "pkg.{attr}"}}\n'
+    assert read_version(tmp_path, project(tmp_path, text)) == "1.0"
+    put_version(tmp_path, project(tmp_path, text), NEW)
+    assert module.read_text() == f"{others}{attr} = '{NEW}'\n"
+
+
+def test_where_no_name_is_said_only_the_best_is_the_version(tmp_path: Path) -> None:
+    module = tmp_path / "v.py"
+    module.write_text('version = "wire/3"\nVERSION = "1.0"\n')
+    put_version(tmp_path, project(tmp_path, '[project]\nname = "x"\n'), NEW, Path("v.py"))
+    assert module.read_text() == f"version = \"wire/3\"\nVERSION = '{NEW}'\n"
+
+
+def test_an_attribute_that_is_no_text_is_said(tmp_path: Path) -> None:
+    (tmp_path / "pkg.py").write_text('VERSION = "protocol-7"\n__version__ = made()\n')
+    text = '[project]\nname = "x"\n[tool.setuptools.dynamic]\nversion = {attr = "pkg.__version__"}\n'
+    with pytest.raises(BadFileError, match=r"no version is assigned here, such as __version__ = '1\.2\.3'"):
+        put_version(tmp_path, project(tmp_path, text), NEW)
+
+
 def test_a_version_over_several_lines_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "v.py").write_text('__version__ = (\n    "1"\n    ".0"\n)\nx = 1\n')
     put_version(tmp_path, project(tmp_path, '[project]\nname = "x"\n'), NEW, Path("v.py"))

@@ -34,7 +34,17 @@ def test_a_tagged_commit_has_its_tags_version() -> None:
         ("1.4.0", "v1.4.0", 3, "1.4.1.dev3+g012345678"),
         ("1.5.0", "v1.4.0", 3, "1.5.0.dev3+g012345678"),
         ("1.5.0.dev0", "v1.4.0", 3, "1.5.0.dev3+g012345678"),
-        ("1.5.0.dev0", "v1.5.0rc1", 2, "1.5.0.dev2+g012345678"),
+        ("1.5.0.dev0", "v1.5.0rc1", 2, "1.5.0rc2.dev2+g012345678"),
+        ("1.0.dev0", "v1.0rc1", 1, "1.0rc2.dev1+g012345678"),
+        ("1.0rc3", "v1.0rc1", 1, "1.0rc3.dev1+g012345678"),
+        ("1.1", "v1.0rc1", 1, "1.1.dev1+g012345678"),
+        ("1.0.dev0", "v1.0.dev1", 1, "1.0.dev2+g012345678"),
+        ("", "v1.0.dev1", 3, "1.0.dev4+g012345678"),
+        ("1.0rc1", "v1.0.dev1", 3, "1.0rc1.dev3+g012345678"),
+        ("1.1", "v1.0.dev1", 3, "1.1.dev3+g012345678"),
+        ("", "v1!1.0rc1.dev2", 3, "1!1.0rc1.dev5+g012345678"),
+        ("", "v1.0.post1.dev2", 3, "1.0.post1.dev5+g012345678"),
+        ("", "v1.0.post1", 3, "1.1.dev3+g012345678"),
         ("", "v2.0rc1", 2, "2.0rc2.dev2+g012345678"),
         ("", "v1!3.1", 1, "1!3.2.dev1+g012345678"),
         ("0.1.0", "", 12, "0.1.0.dev12+g012345678"),
@@ -54,6 +64,32 @@ def test_a_changed_checkout_of_a_tag_is_not_its_release() -> None:
 
 def test_an_index_that_takes_no_local_versions_gets_none() -> None:
     assert str(version_to_build("", source("v1.4.0", 3), local=False)) == "1.4.1.dev3"
+
+
+any_versions = st.builds(
+    "{}{}{}{}{}".format,
+    st.sampled_from(["", "1!"]),
+    releases,
+    st.sampled_from(["", "a0", "b2", "rc1"]),
+    st.sampled_from(["", ".post0", ".post3"]),
+    st.sampled_from(["", ".dev0", ".dev7"]),
+)
+
+
+@given(st.one_of(st.just(""), any_versions), any_versions, st.integers(1, 500), st.booleans())
+def test_whatever_is_tagged_and_declared_every_later_commit_has_a_greater_version(
+    declared: str, tagged: str, distance: int, local: bool
+) -> None:
+    at = version_to_build(declared, source(f"v{tagged}", distance), local=local)
+    later = version_to_build(declared, source(f"v{tagged}", distance + 1), local=local)
+    assert Version(tagged) < at < later
+    assert at.is_devrelease
+
+
+def test_a_changed_checkout_of_a_development_tag_is_not_what_it_names() -> None:
+    made = version_to_build("", source("v1.0.dev1", dirty=("a.py",)))
+    assert Version("1.0.dev1") < made
+    assert str(made) == "1.0.dev2+g012345678.dirty"
 
 
 @given(releases, releases, st.integers(1, 500))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import BadFileError, MissingInputError
-from ci.pipeline import event as module
+from ci.pipeline import payload as module
 from ci.pipeline.event import Event, event_of, read_event
 
 HEAD, BASE = "a" * 40, "b" * 40

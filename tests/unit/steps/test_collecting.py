@@ -64,6 +64,11 @@ def test_tests_are_given_no_token_of_the_job_and_nothing_that_steers_it() -> Non
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
         "GITHUB_ENV",
         "GITHUB_PATH",
+        "PYPI_API_TOKEN",
+        "TEST_PYPI_TOKEN",
+        "CI_JOB_TOKEN",
+        "NPM_TOKEN",
+        "POETRY_PYPI_TOKEN_PYPI",
     ]
     environ = {**dict.fromkeys(names, "x"), "GITHUB_ACTIONS": "true", "PATH": "/bin"}
     assert without_job_secrets(environ) == {"GITHUB_ACTIONS": "true", "PATH": "/bin"}

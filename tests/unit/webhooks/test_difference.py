@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.github.errors import GitHubAwayError
 from ci.webhooks.difference import Change, Deed, Seen, difference, host_of, identity, with_token
 from ci.webhooks.hub import body_of, seen_of
 from ci.webhooks.model import Hook
@@ -182,3 +183,26 @@ def test_without_prune_nothing_is_deleted(wished: list[Hook], before: list[Seen]
 def test_every_hook_gets_at_most_one_change(wished: list[Hook], before: list[Seen]) -> None:
     ids = [one.hook_id for one in difference(wished, before, hosts=HOSTS) if one.hook_id is not None]
     assert len(ids) == len(set(ids))
+
+
+anything: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(st.sampled_from(["url", "secret", "insecure_ssl", "code"]), inside, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "config", "events", "active", "last_response"]), anything, max_size=5
+    )
+)
+def test_of_whatever_the_api_says_comes_a_hook_or_an_error(row: dict[str, object]) -> None:
+    try:
+        there = seen_of(row)
+    except GitHubAwayError:
+        return
+    difference([hook()], [there], hosts=HOSTS, prune=True)

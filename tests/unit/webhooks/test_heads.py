@@ -167,6 +167,29 @@ def test_what_is_no_head_is_an_error_and_starts_nothing(bad: dict[str, Any], key
         pull_request_of(bad, "o/r")
 
 
+anything: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(A),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(st.sampled_from(["sha", "ref", "repo", "full_name", "object"]), inside, max_size=3)
+    ),
+    max_leaves=8,
+)
+rows = st.dictionaries(
+    st.sampled_from(["number", "head", "base", "ref", "object", "author_association"]), anything, max_size=6
+)
+
+
+@given(rows)
+def test_of_whatever_the_api_says_comes_a_head_or_an_error(row: dict[str, Any]) -> None:
+    for read in (branch_of, lambda one: pull_request_of(one, "o/r")):
+        try:
+            head = read(row)
+        except GitHubAwayError:
+            continue
+        assert len(head.sha) in {40, 64}
+
+
 # --- whatever happens: nothing is lost, and nothing is started twice ---
 
 SHAS = [letter * 40 for letter in "abcd"]

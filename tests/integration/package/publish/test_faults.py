@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.package.artifacts import sha256_of
+
 from .releases import TOKEN, Checkout, sdist, wheel
 from .servers import Front
 
@@ -210,6 +212,40 @@ def test_ctrl_c_in_the_middle_says_what_is_published(checkout: Checkout, front: 
     assert "the same command continues" in said
     assert checkout.note()["state"]["uploaded"] == [WHEEL]
     assert names(served) == {WHEEL}
+
+
+def test_what_is_written_over_while_another_file_is_on_its_way_is_not_published(
+    checkout: Checkout, front: Front, served: Path
+) -> None:
+    before = sha256_of(checkout.dist / SDIST)
+    front.on_upload = lambda: (checkout.dist / SDIST).write_bytes(b"evil")
+    done = checkout.publish()
+    assert done.exit_code == 0, done.output
+    assert sha256_of(served / SDIST) == before
+
+
+def test_a_process_that_is_killed_in_an_upload_leaves_a_note_of_it(checkout: Checkout, front: Front) -> None:
+    reached = threading.Event()
+
+    def second_waits() -> None:
+        if front.uploads > 1:
+            reached.set()
+            front.ended.wait()
+
+    front.on_upload = second_waits
+    with subprocess.Popen(
+        checkout.command("package", "publish", "--index", "stage"),
+        cwd=checkout.folder,
+        env=checkout.env(SPYRE_CI_INDEX_TOKEN=TOKEN),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert reached.wait(60)
+        process.kill()
+    noted = checkout.note()
+    assert (noted["complete"], noted["state"]["uploaded"], noted["state"]["unsure"]) == (
+        False, [WHEEL], [SDIST],
+    )  # fmt: skip
 
 
 def test_an_sdist_of_another_spelling_takes_the_version_too(checkout: Checkout, served: Path) -> None:

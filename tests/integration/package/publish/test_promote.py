@@ -153,17 +153,30 @@ def test_nothing_is_promoted_to_where_it_is(both: Checkout) -> None:
     assert "stage is both" in done.output
 
 
-def test_a_release_json_says_what_is_promoted_where_there_is_no_record(
+def test_a_release_json_says_what_is_promoted_beside_the_stages_record(
     both: Checkout, tmp_path: Path
 ) -> None:
     note = both.note()
     path = tmp_path / "release.json"
+    shutil.copy(both.records / "published-stage.json", tmp_path)
     keys = ("project", "version", "commit", "files")
     path.write_text(json.dumps({"schema": "spyre-ci/release/1", **{key: note[key] for key in keys}}))
     done = promote(both, "--release", str(path), "--records", str(tmp_path / "elsewhere"))
     assert done.exit_code == 0, done.output
     assert set(there(tmp_path)) == {WHEEL, SDIST}
     assert (tmp_path / "elsewhere" / "published-prod.json").is_file()
+
+
+def test_a_release_json_is_no_way_round_a_stage_that_nobody_looked_at(both: Checkout, tmp_path: Path) -> None:
+    note = both.note()
+    path = tmp_path / "release.json"
+    keys = ("project", "version", "commit", "files")
+    path.write_text(json.dumps({"schema": "spyre-ci/release/1", **{key: note[key] for key in keys}}))
+    (both.records / "published-stage.json").unlink()
+    done = promote(both, "--release", str(path))
+    assert done.exit_code == 1
+    assert "nothing says that stage gives 1.0 as it was published" in done.output
+    assert there(tmp_path) == {}
 
 
 def gated() -> dict[str, str]:
@@ -195,6 +208,14 @@ def test_a_gate_is_asked_of_the_commit_that_was_published(both: Checkout) -> Non
     assert f"lint: is of {both.git('rev-parse', 'HEAD')[:12]}" in done.output
 
 
+def test_what_was_built_of_a_changed_checkout_is_not_promoted(both: Checkout, tmp_path: Path) -> None:
+    both.verify(dirty=("pyproject.toml",))
+    done = promote(both)
+    assert done.exit_code == 1
+    assert "1.0 was built of a checkout that differed from its commit: pyproject.toml" in done.output
+    assert there(tmp_path) == {}
+
+
 def test_a_release_json_of_the_project_is_one_that_promotion_reads(both: Checkout, tmp_path: Path) -> None:
     both.pass_gate()
     made = both.spyre_ci("package", "release", "--index", "stage")
@@ -214,6 +235,19 @@ def test_where_nothing_says_what_is_on_the_stage_it_is_told(both: Checkout) -> N
 def test_production_wants_a_token_of_its_own(both: Checkout, tmp_path: Path) -> None:
     assert promote(both, token="").exit_code == 2
     assert promote(both, token="pypi-wr0ng").exit_code == 2
+    assert there(tmp_path) == {}
+
+
+def test_no_token_follows_the_settings_of_a_checkout_to_wherever_it_is_called(
+    both: Checkout, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    elsewhere = Checkout(folder=empty)
+    words = ("--config", str(both.folder / "spyre-ci.yaml"), *WORDS, "--records", str(both.records))
+    done = elsewhere.spyre_ci(*words, environ={"SPYRE_CI_INDEX_TOKEN": TOKEN, "CI": "true"})
+    assert done.exit_code == 2, done.output
+    assert "which a pull request can change" in done.output
     assert there(tmp_path) == {}
 
 

@@ -89,7 +89,8 @@ def test_a_checkout_that_was_dirty_when_it_was_verified_is_refused(checkout: Che
     done = checkout.publish()
     assert done.exit_code == 1
     assert (
-        "checkout when it was verified: differs from its commit: a.py, b.py, c.py and 1 more" in done.output
+        "checkout when it was built or verified: differs from its commit: a.py, b.py, c.py and 1 more"
+        in done.output
     )
 
 

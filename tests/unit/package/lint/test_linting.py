@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from ci.errors import EXIT_USAGE, SettingsError, UsageError
+from ci.package.as_committed import MovedError
 from ci.package.lint import linting, tools
 from ci.package.lint.findings import Finding
 from ci.package.lint.linters import LINTERS, NAMES
-from ci.package.lint.linting import Linted, MovedError, Wanted, chosen_linters, record, why_no_record
+from ci.package.lint.linting import Linted, Wanted, chosen_linters, record, why_no_record
 from ci.package.lint.show import Looked
 from ci.package.lint.tools import MissingToolError, find_tool, linter_environment, tools_for
 from ci.package.project import Source
@@ -98,6 +99,15 @@ def test_a_version_is_taken_from_whatever_a_tool_says(
     assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "0.11.0"
 
 
+def test_the_version_of_a_tool_is_its_own_where_it_tells_that_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "ruff")
+    said = b"CodeNarc version 3.7.0\nruff version 16.2.0\n\nEmbeds:\n- Groovy version 3.0.9\n"
+    monkeypatch.setattr(tools, "finish_command", lambda *_, **__: Ended(code=0, stdout=said, stderr=b""))
+    assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "16.2.0"
+
+
 def test_a_tool_that_says_no_version_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "ruff")
     monkeypatch.setattr(
@@ -110,19 +120,26 @@ def test_a_tool_that_says_no_version_is_broken(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.usefixtures("_committed")
 def test_a_record_names_what_looked_and_what_was_found(tmp_path: Path) -> None:
     found = Finding(path="a.py", linter="ruff", message="x")
-    record(wanted(tmp_path), linted(found), project="p", records=tmp_path, before="c" * 40)
+    record(wanted(tmp_path), linted(found), project="p", records=tmp_path, before=Source(commit="c" * 40))
     kept = read_record(tmp_path, LINT)
     assert (kept.project, kept.commit, kept.dirty, kept.passed) == ("p", "c" * 40, ("a.py",), False)
     assert kept.details["by_linter"] == {"ruff": 1}
     assert kept.details["linters"] == {"ruff": {"files": 3, "version": "0.17.6"}}
-    record(wanted(tmp_path), linted(), project="p", records=tmp_path, before="c" * 40)
+    record(wanted(tmp_path), linted(), project="p", records=tmp_path, before=Source(commit="c" * 40))
     assert read_record(tmp_path, LINT).passed
+
+
+@pytest.mark.usefixtures("_committed")
+def test_what_differed_at_the_start_or_at_the_end_did(tmp_path: Path) -> None:
+    before = Source(commit="c" * 40, dirty=("b.py", "a.py"))
+    record(wanted(tmp_path), linted(), project="p", records=tmp_path, before=before)
+    assert read_record(tmp_path, LINT).dirty == ("b.py", "a.py")
 
 
 @pytest.mark.usefixtures("_committed")
 def test_a_checkout_that_moved_meanwhile_gets_no_record(tmp_path: Path) -> None:
     with pytest.raises(MovedError, match="went from dddddddddddd to cccccccccccc") as caught:
-        record(wanted(tmp_path), linted(), project="p", records=tmp_path, before="d" * 40)
+        record(wanted(tmp_path), linted(), project="p", records=tmp_path, before=Source(commit="d" * 40))
     assert caught.value.exit_code == 3
     assert not (tmp_path / "lint.json").exists()
 

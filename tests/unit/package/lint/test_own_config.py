@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from ci.errors import SettingsError
 from ci.package.lint.files import File
 from ci.package.lint.linters import LINTERS
-from ci.package.lint.own_config import CODESPELL, RUFF, OwnConfig, own_config, spelling_of
+from ci.package.lint.own_config import CODESPELL, RUFF, OwnConfig, own_config, read_below, spelling_of
 
 
 def config(files: Mapping[str, bytes], above: Mapping[str, bytes] | None = None) -> OwnConfig:
-    return own_config(
-        [File(path=name) for name in files], lambda name: files[name], above=[above] if above else []
-    )
+    return own_config([File(path=name) for name in files], files.get, above=[above] if above else [])
 
 
 def words(own: OwnConfig, linter: str, path: str) -> tuple[str, ...]:
@@ -118,6 +117,41 @@ def test_a_configuration_that_would_write_is_refused(key: str) -> None:
     assert "package.lint.skip" in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["Write-Changes", "write-changes=", "interactive=3"])
+def test_a_key_that_would_write_is_known_however_it_is_spelled(key: str) -> None:
+    with pytest.raises(SettingsError, match="would change them"):
+        config({"pyproject.toml": f'[tool.codespell]\n"{key}" = true\n'.encode()})
+
+
+@pytest.mark.parametrize("key", ["help", "hel", "version", "ver"])
+def test_a_configuration_by_which_nothing_is_looked_at_is_refused(key: str) -> None:
+    with pytest.raises(SettingsError, match=f"configured with '{key}', so it would end without a look"):
+        spelling_of({key: ""}, own=True)
+
+
+def test_a_value_that_is_an_option_is_refused() -> None:
+    with pytest.raises(SettingsError, match="'check-hidden = -w', which it takes for one more option"):
+        spelling_of({"check-hidden": "-w"}, own=True)
+    assert spelling_of({"dictionary": "-", "quiet-level": "-1"}, own=True).own
+
+
+def test_what_lies_on_the_disk_holds_whether_or_not_it_is_among_the_files() -> None:
+    disk = {"a/ruff.toml": b"", "a/.clang-format": b"", ".codespellrc": b"[codespell]\nskip = x\n"}
+    own = own_config([File(path="a/b/c.py")], disk.get)
+    assert own.has_ruff(File(path="a/b/c.py"))
+    assert own.has_clang_format(File(path="a/b/c.h"))
+    assert own.spelling.skip == ("x",)
+
+
+def test_a_link_is_read_as_linters_read_it(tmp_path: Path) -> None:
+    (tmp_path / "rules").write_bytes(b"x")
+    (tmp_path / "ruff.toml").symlink_to(tmp_path / "rules")
+    (tmp_path / "setup.cfg").symlink_to(tmp_path / "gone")
+    (tmp_path / ".codespellrc").mkdir()
+    read = read_below(tmp_path)
+    assert (read("ruff.toml"), read("setup.cfg"), read(".codespellrc")) == (b"x", None, None)
+
+
 def test_our_rules_for_ruff_are_toml_with_sorting_and_likely_bugs() -> None:
     rules = tomllib.loads(RUFF.read_text(encoding="utf-8"))
     assert {"B", "E", "F", "I"} <= set(rules["lint"]["select"])
@@ -141,3 +175,8 @@ def test_groovy_is_looked_at_where_the_project_has_rules_that_are_no_program(
     linter = next(one for one in LINTERS if one.name == "npm-groovy-lint")
     own = config(dict.fromkeys(files, b""))
     assert linter.looks_at(File(path="jenkins/Jenkinsfile.pr"), own) == looks
+
+
+def test_who_leaves_codespell_out_is_not_told_of_its_configuration() -> None:
+    rules = {".codespellrc": b"[codespell]\nwrite-changes =\n"}
+    assert own_config([File(path="a.md")], rules.get, spells=False) == OwnConfig()

@@ -1,0 +1,133 @@
+"""A pull request's build under the recording DSL with real nox sessions; only images are a stand-in's."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.github_api import GitHubApi, Repository
+from tests.jenkins_dsl import CREDENTIALS, ROOT, URL, Recorded, Scenario, run_scenarios
+from tests.jenkins_world import World, make_world
+
+pytestmark = pytest.mark.xdist_group("jenkins")
+
+TREE = ROOT / "tests" / "integration" / "tree"
+# Everything but images is nox's own: those want an engine and minutes.
+NOX = """#!/bin/bash
+if [ "$2 $4" = "image tree" ]; then exec cp -r "$REAL_TREE" "$6"; fi
+if [ "$2" = image ]; then exec {stand_in} "$@"; fi
+exec {python} -m nox "$@"
+"""
+
+
+@pytest.fixture(scope="module")
+def github() -> Iterator[GitHubApi]:
+    with GitHubApi() as api:
+        api.repositories["example/demo"] = Repository()
+        api.tokens[CREDENTIALS["spyre-ci-github"]] = None
+        yield api
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = make_world(tmp_path_factory.mktemp("real"))
+    nox = made.folder / "bin" / "nox"
+    stand_in = nox.rename(made.folder / "stand-in")
+    nox.write_text(NOX.format(stand_in=stand_in, python=sys.executable), encoding="utf-8")
+    nox.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="module")
+def builds(world: World, github: GitHubApi, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    """A green build, one with a failing test, and one that loses a leg twice; each of a commit of its own."""
+    lost = {"session": "shards", "branch": "leg-001", "kind": "lose", "times": 2}
+    changes = {"API": github.url}
+    return run_scenarios(
+        [
+            real(world, world.pull_request("green", **changes), "test_devices.py", "sub/*"),
+            real(
+                world, world.pull_request("a failing test", **changes), "test_devices.py", "test_outcomes.py"
+            ),
+            real(world, world.pull_request("a lost leg", lost, **changes), "test_devices.py", "sub/*"),
+        ],
+        tmp_path_factory.mktemp("builds"),
+    )
+
+
+def real(world: World, scenario: Scenario, *files: str) -> Scenario:
+    """The same with this very toolkit, which plans all tests of some files on two legs."""
+    scripts = str(Path(sys.executable).parent)
+    scenario.scm = ROOT
+    scenario.environ = {
+        **world.environ,
+        "PATH": os.pathsep.join([str(world.folder / "bin"), scripts, os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT),
+        "REAL_TREE": str(TREE),
+        "NOX_DEFAULT_VENV_BACKEND": "none",
+        "SPYRE_CI__DEVICE__NAME": "cpu",
+        "SPYRE_CI__PYTORCH__FILES": json.dumps(files),
+        "SPYRE_CI__STAGES": json.dumps({str(number): {"percent": 100, "cards": 2} for number in range(1, 6)}),
+        "SPYRE_CI__PIPELINE__SHARD_S": "0.5",
+        "SPYRE_CI__RUN__LEASES": str(world.folder / "leases"),
+        "SPYRE_CI__REPORT__ENDPOINT": "none",
+    }
+    return scenario
+
+
+def summary(build: Recorded) -> dict[str, Any]:
+    path = build.folder / "scratch" / "archive" / "toolkit" / "runs" / "ci" / "summary.json"
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return told
+
+
+def codes(build: Recorded, session: str) -> list[int]:
+    return [one["code"] for one in build.of("sh", session=session)]
+
+
+def test_a_green_build_plans_runs_and_reports(builds: dict[str, Recorded]) -> None:
+    green = builds["green"]
+    assert green.result == "SUCCESS"
+    assert codes(green, "plan") == [0]
+    assert codes(green, "shards") == [0, 0]
+    assert codes(green, "report") == [0]
+    assert summary(green)["planned"] == summary(green)["verdicts"]["passed"] == 11
+    assert {"toolkit/runs/ci/report.html", "toolkit/runs/ci/junit/0.xml"} <= green.archived()
+
+
+def test_a_failing_test_is_red_and_everything_is_handed_over(builds: dict[str, Recorded]) -> None:
+    red = builds["a failing test"]
+    assert red.result == "FAILURE"
+    assert codes(red, "report") == [1]
+    assert summary(red)["verdicts"]["failed"] == 4
+    assert sum(summary(red)["verdicts"].values()) == summary(red)["planned"]
+    assert "toolkit/runs/ci/report.html" in red.archived()
+
+
+def test_tests_of_a_lost_leg_are_reported_as_not_run(builds: dict[str, Recorded]) -> None:
+    lost = builds["a lost leg"]
+    assert lost.result == "FAILURE"
+    assert codes(lost, "report") == [3]
+    verdicts = summary(lost)["verdicts"]
+    assert verdicts["passed"] > 0
+    assert verdicts["not_run"] + verdicts["passed"] == summary(lost)["planned"] == 11
+    (retry,) = lost.of("retry")
+    assert "offline" in retry["because"]
+
+
+def test_each_build_tells_its_pull_request_what_came_of_it(
+    builds: dict[str, Recorded], github: GitHubApi, world: World
+) -> None:
+    assert [one.result for one in builds.values()] == ["SUCCESS", "FAILURE", "FAILURE"]
+    told = github.repositories["example/demo"].statuses[world.head]
+    # The newest first: each build says that it runs, and how it ended.
+    states = [one["state"] for one in reversed(told)]
+    assert states == ["pending", "success", "pending", "failure", "pending", "failure"]
+    assert {one["context"] for one in told} == {"spyre-ci/jenkins"}
+    assert {one["target_url"] for one in told} == {URL}

@@ -1,0 +1,91 @@
+"""What a Jenkinsfile says of images, by a real engine: built with a change, pushed, tested, released."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci.image.registry import find_digest
+from tests.jenkins_dsl import ROOT, Scenario, run_scenarios
+from tests.jenkins_world import GIT_ENVIRON
+
+from .conftest import World
+
+pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+
+# The steps of Jenkinsfile.pr and Jenkinsfile.release that want an engine.
+PIPELINE = """
+pipeline {
+    agent none
+    stages {
+        stage('image') {
+            steps {
+                spyreSources(label: 'builder', url: params.CLONE_URL, commit: 'refs/heads/change',
+                    refspec: '+refs/heads/change:refs/heads/change')
+                script {
+                    env.SPYRE_IMAGE = spyreImage(label: 'builder', with: ['flex=../project'])
+                    env.SPYRE_RELEASE = spyreImage(
+                        label: 'builder', with: ['flex=../project'], version: '1.2.3')
+                }
+            }
+        }
+        stage('device') {
+            steps {
+                spyreNode(
+                    label: 'device', minutes: 60, cards: 1, junit: 'results/**/*.xml', files: 'results/**') {
+                    spyreNox(session: 'image', arguments: [
+                        'test', '--variant', 'pinned', '--with', 'flex=../project', '--component', 'flex',
+                        '--results', '../results',
+                    ])
+                }
+            }
+        }
+    }
+}
+"""
+
+
+def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: World, tmp_path: Path) -> None:
+    good = '<testsuite><testcase classname="flex" name="works"/></testsuite>'
+    world.git("switch", "--quiet", "--create", "change")
+    world.commit({"flex.txt": "changed\n", "good.xml": good})
+    path = world.folder / "stack.yaml"
+    stack = yaml.safe_load(path.read_text(encoding="utf-8"))
+    flex = next(one for one in stack["components"] if one["name"] == "flex")
+    flex["test"] = ["grep -qx changed flex.txt", 'cp good.xml "$JUNIT_DIR/unit.xml"']
+    path.write_text(yaml.safe_dump(stack, sort_keys=False), encoding="utf-8")
+    jenkinsfile = tmp_path / "Jenkinsfile"
+    jenkinsfile.write_text(PIPELINE, encoding="utf-8")
+    repository = f"{world.registry}/spyre/runtime-{world.run}"
+    environ = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "SPYRE_CI"))},
+        **GIT_ENVIRON,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "NOX_DEFAULT_VENV_BACKEND": "none",
+        "SPYRE_CI__IMAGE__STACK": str(path),
+        "SPYRE_CI__IMAGE__REPOSITORY": repository,
+        "PIP_INDEX_URL": f"{world.index}/",
+        "PIP_TRUSTED_HOST": "127.0.0.1",
+    }
+    scenario = Scenario(
+        name="image",
+        jenkinsfile=str(jenkinsfile),
+        params={"CLONE_URL": str(world.repository)},
+        scm=ROOT,
+        environ=environ,
+    )
+    build = run_scenarios([scenario], tmp_path / "builds")["image"]
+    assert build.result == "SUCCESS", build.of("sh")[-1]
+    told = {one["name"]: one["value"] for one in build.of("env")}
+    name, _, digest = told["SPYRE_IMAGE"].partition("@")
+    assert find_digest(world.client, name) == digest
+    # What was tested is what gets the version.
+    assert told["SPYRE_RELEASE"] == told["SPYRE_IMAGE"]
+    assert find_digest(world.client, f"{repository}:1.2.3") == digest
+    assert len([one for one in build.archived() if one.endswith("unit.xml")]) >= 1
+    assert build.position("archiveArtifacts", branch="device") < build.position("unlock", branch="device")

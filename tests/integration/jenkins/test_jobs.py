@@ -1,0 +1,178 @@
+"""Jobs as code, under a recording DSL: what jenkins/jobs makes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.jenkins_dsl import ROOT, record_jobs
+
+pytestmark = pytest.mark.integration
+
+# As the seed job has them.
+SCRIPTS = ("folder", "pull_requests", "nightly", "release", "poller", "seed")
+Job = dict[str, Any]
+
+
+def jobs(told: dict[str, Any]) -> dict[str, Job]:
+    assert "refused" not in told
+    return {one["name"]: one for one in told["made"]}
+
+
+def inside(job: Job, *path: str) -> list[Any]:
+    """What is given to the methods at a path of blocks, all of them one after the other."""
+    blocks: list[Job] = [job]
+    for name in path:
+        blocks = [one for block in blocks for one in block["inside"] if one["name"] == name]
+    return [value for block in blocks for value in block["given"]]
+
+
+def parameters(job: Job) -> dict[str, str]:
+    blocks = [one for block in job["inside"] if block["name"] == "parameters" for one in block["inside"]]
+    return {one["given"][0]: one["given"][1] for one in blocks}
+
+
+def workspace(folder: Path, *, stage: int, components: list[dict[str, str]] | None = None) -> Path:
+    """A checkout of the toolkit, as far as the scripts read it."""
+    (folder / "jenkins" / "jobs").mkdir(parents=True)
+    text = (ROOT / "spyre-ci.yaml").read_text(encoding="utf-8")
+    changed = re.sub(r"(?m)^stage: \d+$", f"stage: {stage}", text)
+    (folder / "spyre-ci.yaml").write_text(changed, encoding="utf-8")
+    target = folder / "jenkins" / "jobs" / "components.json"
+    if components is None:
+        shutil.copy(ROOT / "jenkins" / "jobs" / "components.json", target)
+    else:
+        target.write_text(json.dumps(components), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    """All jobs of this checkout."""
+    scripts = [ROOT / "jenkins" / "jobs" / f"{name}.groovy" for name in SCRIPTS]
+    return jobs(record_jobs(ROOT, scripts, tmp_path_factory.mktemp("made")))
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    """The jobs of stage 3, with a component of the company's own."""
+    own = {
+        "component": "runtime",
+        "repository": "aiu/runtime.x",
+        "clone": "https://github.example.com/aiu/runtime.x.git",
+        "api": "https://github.example.com/api/v3",
+        "branch": "torch-aiu-main",
+        "context": "jenkins/aiu",
+        "credentials": "company-git",
+    }
+    folder = workspace(tmp_path_factory.mktemp("stage") / "w", stage=3, components=[own])
+    scripts = [ROOT / "jenkins" / "jobs" / f"{name}.groovy" for name in ("pull_requests", "nightly")]
+    return jobs(record_jobs(folder, scripts, tmp_path_factory.mktemp("later")))
+
+
+def test_there_is_a_job_for_each_pipeline_and_component(made: dict[str, Job]) -> None:
+    assert list(made) == [
+        "spyre", "spyre/pr-torch-spyre", "spyre/nightly-pinned", "spyre/nightly-main", "spyre/release",
+        "spyre/poller", "spyre/seed",
+    ]  # fmt: skip
+
+
+def test_every_pipeline_is_the_toolkits_and_has_the_parameters_it_reads(made: dict[str, Job]) -> None:
+    read = {}
+    for name, job in made.items():
+        if job["kind"] != "pipelineJob":
+            continue
+        (path,) = inside(job, "definition", "cpsScm", "scriptPath")
+        text = (ROOT / path).read_text(encoding="utf-8")
+        asked = set(re.findall(r"params\.(\w+)", text))
+        assert asked <= parameters(job).keys(), name
+        # Else a build would overwrite what the job has.
+        assert not re.search(r"^\s+(parameters|triggers) \{", text, re.MULTILINE)
+        assert inside(job, "definition", "cpsScm", "scm", "git", "remote", "url") == [
+            "https://github.com/torch-spyre/spyre-ci.git"
+        ]
+        read[Path(path).name] = asked
+    assert read.keys() == {path.name for path in (ROOT / "jenkins").glob("Jenkinsfile.*")}
+
+
+def test_the_seed_job_makes_them_all_folder_first(made: dict[str, Job]) -> None:
+    named = [Path(one).stem for one in inside(made["spyre/seed"], "steps", "dsl", "external")]
+    assert named[0] == "folder"
+    assert sorted(named) == sorted(path.stem for path in (ROOT / "jenkins" / "jobs").glob("*.groovy"))
+
+
+def test_a_night_has_its_variant_and_from_stage_3_on_there_are_several_runs_a_day(
+    made: dict[str, Job], later: dict[str, Job]
+) -> None:
+    assert yaml.safe_load((ROOT / "spyre-ci.yaml").read_text(encoding="utf-8"))["stage"] < 3
+    for variant in ("pinned", "main"):
+        name = f"spyre/nightly-{variant}"
+        assert parameters(made[name])["VARIANT"] == variant
+        specs = [
+            inside(one[name], "properties", "pipelineTriggers", "triggers", "cron", "spec")
+            for one in (made, later)
+        ]
+        hours = [spec[0].split()[1].split(",") for spec in specs]
+        assert [len(one) for one in hours] == [1, 4]
+
+
+def test_nights_of_both_variants_begin_at_different_hours(later: dict[str, Job]) -> None:
+    specs = [
+        inside(
+            later[f"spyre/nightly-{variant}"], "properties", "pipelineTriggers", "triggers", "cron", "spec"
+        )[0]
+        for variant in ("pinned", "main")
+    ]
+    hours = [set(spec.split()[1].split(",")) for spec in specs]
+    assert hours[0] & hours[1] == set()
+
+
+def trigger(job: Job, *path: str) -> list[Any]:
+    return inside(job, "properties", "pipelineTriggers", "triggers", "genericTrigger", *path)
+
+
+def test_a_companys_component_is_tested_where_it_is(later: dict[str, Job]) -> None:
+    told = parameters(later["spyre/pr-runtime"])
+    assert told["API"] == "https://github.example.com/api/v3"
+    assert told["BRANCH"] == "torch-aiu-main"
+    assert told["CONTEXT"] == "jenkins/aiu"
+    assert told["CLONE_CREDENTIALS"] == "company-git"
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("pull_request opened aiu/runtime.x torch-aiu-main MEMBER", True),
+        ("pull_request synchronize aiu/runtime.x torch-aiu-main CONTRIBUTOR", True),
+        ("pull_request closed aiu/runtime.x torch-aiu-main MEMBER", False),
+        ("pull_request opened aiu/runtime.x main MEMBER", False),
+        ("pull_request opened aiu/runtimeax torch-aiu-main MEMBER", False),
+        ("pull_request opened aiu/runtime.x torch-aiu-main FIRST_TIME_CONTRIBUTOR", False),
+        ("pull_request opened aiu/runtime.x torch-aiu-main NONE", False),
+        ("push opened aiu/runtime.x torch-aiu-main OWNER", False),
+    ],
+)
+def test_a_webhook_starts_what_people_have_contributed_before(
+    later: dict[str, Job], text: str, starts: bool
+) -> None:
+    job = later["spyre/pr-runtime"]
+    (expression,) = trigger(job, "regexpFilterExpression")
+    assert (re.search(expression, text) is not None) == starts
+    (filtered,) = trigger(job, "regexpFilterText")
+    given = set(re.findall(r"\$(\w+)", filtered)) - {"x_github_event"}
+    assert given <= set(trigger(job, "genericVariables", "genericVariable", "key"))
+    assert trigger(job, "tokenCredentialId") == ["spyre-ci-webhook"]
+    assert trigger(job, "printPostContent") == [False]
+
+
+def test_a_script_with_a_word_that_the_dsl_does_not_know_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "wrong.groovy"
+    script.write_text("pipelineJob('a') { definition { cpsScm { script('x') } } }", encoding="utf-8")
+    told = record_jobs(tmp_path, [script], tmp_path / "out")
+    assert told["refused"].startswith("pipelineJob.definition.cpsScm has no script; known: ")

@@ -1,0 +1,64 @@
+"""Jenkinsfiles and the steps of their library hold no logic, and one line of shell: it calls nox (law 8)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+JENKINS = ROOT / "jenkins"
+PIPELINES = sorted(JENKINS.glob("Jenkinsfile.*"))
+STEPS = sorted((JENKINS / "vars").glob("*.groovy"))
+GROOVY = [*PIPELINES, *STEPS, *sorted((JENKINS / "jobs").glob("*.groovy"))]
+
+
+def test_one_line_of_shell_is_all_there_is_and_nothing_is_put_into_it() -> None:
+    calls = {
+        path.stem: re.findall(r"\b(?:sh|bat|powershell)\b *\(.*", path.read_text("utf-8")) for path in GROOVY
+    }
+    assert [name for name, found in calls.items() if found] == ["spyreNox"]
+    text = (JENKINS / "vars" / "spyreNox.groovy").read_text(encoding="utf-8")
+    (script,) = re.findall(r"script: (.{3})(.*?)'''", text, re.DOTALL)
+    # Groovy puts values into double-quoted texts only; these reach the shell by their names.
+    assert script[0] == "'''"
+    assert (
+        script[1].strip().splitlines()[-1].strip()
+        == 'exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'
+    )
+
+
+@pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.name)
+def test_a_pipeline_takes_its_steps_from_the_library_and_runs_on_no_agent_of_its_own(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "@Library('spyre-ci') _" in text
+    assert re.findall(r"^\s*agent .*", text, re.MULTILINE) == ["    agent none"]
+    assert "timeout(time:" in text
+    assert "skipDefaultCheckout()" in text
+
+
+def test_every_session_that_is_named_is_one_of_the_noxfile() -> None:
+    noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    known = set(re.findall(r"@nox\.session[^\n]*\ndef (\w+)", noxfile))
+    named = {
+        name for path in GROOVY for name in re.findall(r"session: '(\w+)'", path.read_text(encoding="utf-8"))
+    }
+    assert (
+        {"image", "plan", "shards", "report", "pipeline", "webhooks", "release", "publish"} <= named <= known
+    )
+
+
+def test_every_credential_is_named_in_the_document() -> None:
+    document = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")
+    found = {
+        one for path in GROOVY for one in re.findall(r"'(spyre-ci-[\w-]+)'", path.read_text(encoding="utf-8"))
+    }
+    assert found
+    assert [one for one in found if f"`{one}`" not in document] == []
+
+
+@pytest.mark.parametrize("folder", ["jenkins", "docs", "changelog.d"])
+def test_nobody_says_that_it_was_tested_on_jenkins(folder: str) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    assert not any(re.search(r"tested (on|in|with) (a )?Jenkins", text, re.IGNORECASE) for text in texts)

@@ -1,0 +1,38 @@
+"""What polling hands to Jenkins is what the jobs of jenkins/jobs declare."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from ci.webhooks.file import read_webhooks
+from ci.webhooks.heads import Head
+from ci.webhooks.jenkins import KEY
+from ci.webhooks.model import Repository
+from ci.webhooks.starting import parameters
+
+JENKINS = Path(__file__).parent.parent.parent.parent / "jenkins"
+PULLS = (JENKINS / "jobs" / "pull_requests.groovy").read_text(encoding="utf-8")
+COMPONENTS = {
+    one["repository"]: one
+    for one in json.loads((JENKINS / "jobs" / "components.json").read_text(encoding="utf-8"))
+}
+
+
+def test_a_job_declares_every_parameter_it_is_started_with() -> None:
+    # Jenkins drops in silence what a job does not declare; without the key it could be started twice.
+    handed = parameters(Repository(repository="o/r"), Head(sha="a" * 40, branch="main", number=1), "k")
+    assert KEY in handed
+    assert set(handed) <= set(re.findall(r"stringParam\('(\w+)'", PULLS))
+
+
+def test_every_pull_request_that_is_polled_has_a_job() -> None:
+    polled = [one for one in read_webhooks(JENKINS / "webhooks.yaml").repositories if one.poll is not None]
+    assert polled
+    for one in polled:
+        rule = one.poll.pull_requests if one.poll is not None else None
+        component = COMPONENTS[one.repository]
+        assert rule is not None
+        assert (rule.job, rule.bases) == (f"spyre/pr-{component['component']}", (component["branch"],))
+        assert 'pipelineJob("spyre/pr-${one.component}")' in PULLS
