@@ -85,10 +85,10 @@ def test_what_changed_against_main_is_said_test_by_test(
 def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_are_compared(
     api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
 ) -> None:
-    night = workflow_run(
-        40, event="schedule", branch="main", sha="c" * 40, path=".github/workflows/nightly.yml"
-    )
-    hand_on(api, tmp_path, night, THEN, "results-pinned")
+    night: dict[str, Any] = {"event": "schedule", "branch": "main", "path": ".github/workflows/nightly.yml"}
+    hand_on(api, tmp_path, workflow_run(40, sha="c" * 40, **night), THEN, "results-pinned")
+    later = workflow_run(41, sha="d" * 40, **night)
+    hand_on(api, tmp_path, later, THEN, "results-main", pytorch="2.14.0a0")
     hand_on(api, tmp_path, ended(50), NOW)
     hand_on(api, tmp_path, ended(50), NOW, "device-1")
     event("workflow_run", {"workflow_run": ended(50)})
