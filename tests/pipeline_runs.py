@@ -75,14 +75,14 @@ def run_journals(folder: Path, plan: Plan, outcomes: Mapping[str, str]) -> None:
         writer.close()
 
 
-def report_folder(folder: Path, outcomes: Mapping[str, str]) -> Path:
+def report_folder(folder: Path, outcomes: Mapping[str, str], *, pytorch: str = "2.13.0") -> Path:
     """A folder of a run that ended and was reported."""
     plan = plan_folder(folder, list(outcomes))
     run_journals(folder, plan, outcomes)
     account = reconcile(plan, read_journals(folder))
-    # Whoever crashed on a card has it told.
     chosen = Selection(stage=1, percent=5.0, ids=list(outcomes), in_scope=100)
-    write_report(folder, account=replace(account), identity=identity_of(folder.name), selection=chosen)
+    identity = replace(identity_of(folder.name), pytorch_version=pytorch)
+    write_report(folder, account=account, identity=identity, selection=chosen)
     return folder
 
 

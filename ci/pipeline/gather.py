@@ -123,18 +123,58 @@ def _against(desk: Desk, parts: Sequence[Part], run: Run, branch: str) -> list[P
     ]
     # The same workflow first: what others run under the same name may be another share.
     runs.sort(key=lambda one: one.path != run.path)
-    found: dict[str, Part] = {}
-    for one in runs[:MAX_LOOKED_AT]:
-        wanted = {part.title for part in parts if part.told} - set(found)
-        if not wanted:
-            break
-        for artifact in artifacts_of(desk.client, desk.repository, one, desk.patterns):
-            if artifact.group in wanted and (told := _told(desk, artifact)[0]) is not None:
-                said = f"{branch} at {one.sha[:12]}"
-                found[artifact.group] = Part(title=artifact.group, base=told, base_said=said)
-    return [
-        replace(part, base=found[part.title].base, base_said=found[part.title].base_said)
-        if part.title in found
-        else replace(part, base_said=f"no run of {branch} has such results")
-        for part in parts
-    ]
+    main = _Main(desk, runs[:MAX_LOOKED_AT])
+    compared = []
+    for part in parts:
+        found = None if part.told is None else main.like(part.title, part.told)
+        if found is None:
+            compared.append(replace(part, base_said=f"no run of {branch} has such results"))
+        else:
+            sha, told = found
+            compared.append(replace(part, base=told, base_said=f"{branch} at {sha[:12]}"))
+    return compared
+
+
+class _Main:
+    """What the runs of a branch handed on; each is listed and fetched once, and only where it is needed."""
+
+    def __init__(self, desk: Desk, runs: Sequence[Run]) -> None:
+        self._desk = desk
+        self._runs = runs
+        self._listed: dict[int, list[Artifact]] = {}
+        self._told: dict[int, Told | None] = {}
+
+    def like(self, name: str, told: Told) -> tuple[str, Told] | None:
+        """The commit and results that some are compared with: those of the same name.
+
+        Where there are none, such as on a branch whose tests run at night under names of their own, those of
+        the same kind (`results-pinned` for `results`), device and PyTorch.
+        """
+        kind = name.partition("-")[0]
+        for exact in (True, False):
+            for run in self._runs:
+                for artifact in self._of(run):
+                    fits = artifact.group == name if exact else artifact.group.partition("-")[0] == kind
+                    found = self._fetched(artifact) if fits else None
+                    if found is not None and (exact or _same_pytorch(found, told)):
+                        return run.sha, found
+        return None
+
+    def _of(self, run: Run) -> list[Artifact]:
+        if run.id not in self._listed:
+            desk = self._desk
+            self._listed[run.id] = artifacts_of(desk.client, desk.repository, run, desk.patterns)
+        return self._listed[run.id]
+
+    def _fetched(self, artifact: Artifact) -> Told | None:
+        if artifact.id not in self._told:
+            self._told[artifact.id] = _told(self._desk, artifact)[0]
+        return self._told[artifact.id]
+
+
+def _same_pytorch(one: Told, other: Told) -> bool:
+    return (one.who.device, one.who.pytorch_version, one.who.pytorch_sha) == (
+        other.who.device,
+        other.who.pytorch_version,
+        other.who.pytorch_sha,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,13 @@ from ci.pipeline.identity import KIND as IDENTITY_KIND
 from ci.pipeline.merged import bring, merged_tree, tree_of
 from ci.pipeline.payload import text_at
 from ci.pipeline.reuse import Group, Wanted, doubt, doubt_of_parts, own_doubt
-from ci.pipeline.runs import Run, artifacts_of, fetch, runs_of
+from ci.pipeline.runs import Artifact, Run, artifacts_of, fetch, runs_of
 from ci.pipeline.unpack import Wanted as WantedFile
 from ci.report.reused import Reused
 from test_selection.files import read_json
 
-ARTIFACT = "results"
+# Under which a workflow hands on the folders of its runs, where it has several.
+ARTIFACTS = ("results", "results-*")
 JOURNALS = "journal"
 MAX_LOOKED_AT = 5
 # What is taken of the artifact: what it was of, and what became of each test.
@@ -96,7 +98,7 @@ def candidates(search: Search, group: Group, wanted: Wanted) -> Iterator[tuple[P
         if not reason:
             looked_at += 1
             folder = search.scratch / f"run-{run.id}"
-            reason = _doubt_of_files(search, run, wanted, folder)
+            reason = _doubt_of_artifacts(search, run, wanted, folder)
             if not reason:
                 yield folder, _reused(search, run, group, wanted)
                 continue
@@ -105,17 +107,25 @@ def candidates(search: Search, group: Group, wanted: Wanted) -> Iterator[tuple[P
         search.say(f"no run of {wanted.sha[:12]} is known")
 
 
-def _doubt_of_files(search: Search, run: Run, wanted: Wanted, folder: Path) -> str:
-    """Why what a run handed on cannot be taken; empty where it was fetched and fits."""
+def _doubt_of_artifacts(search: Search, run: Run, wanted: Wanted, folder: Path) -> str:
+    """Why nothing that a run handed on can be taken; empty where one was fetched and fits."""
     try:
-        found = [
-            one
-            for one in artifacts_of(search.client, search.repository, run, (ARTIFACT,))
-            if one.name == ARTIFACT
-        ]
-        if not found:
-            return f"handed on nothing named {ARTIFACT}, or it has expired"
-        fetch(search.client, search.repository, found[0], folder, FILES, beside=IDENTITY_FILE)
+        found = artifacts_of(search.client, search.repository, run, ARTIFACTS)
+    except SpyreCiError as error:
+        return f"does not say what it handed on: {error.what}"
+    reasons = []
+    for artifact in found:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not (reason := _doubt_of_files(search, artifact, wanted, folder)):
+            return ""
+        reasons.append(reason)
+    return "; ".join(reasons) or "handed on no results, or they have expired"
+
+
+def _doubt_of_files(search: Search, artifact: Artifact, wanted: Wanted, folder: Path) -> str:
+    """Why what an artifact holds cannot be taken; empty where it was fetched and fits."""
+    try:
+        fetch(search.client, search.repository, artifact, folder, FILES, beside=IDENTITY_FILE)
         content = read_json(folder / IDENTITY_FILE, IDENTITY_KIND)
         if reason := doubt_of_parts(content.get("parts"), wanted):
             return reason

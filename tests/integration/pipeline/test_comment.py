@@ -19,13 +19,19 @@ THEN = {"t.py::A::test_ok": "passed", "t.py::A::test_bad": "passed", "t.py::B::t
 
 
 def hand_on(
-    api: GitHubApi, tmp_path: Path, run: dict[str, Any], outcomes: Mapping[str, str], name: str = "results"
+    api: GitHubApi,
+    tmp_path: Path,
+    run: dict[str, Any],
+    outcomes: Mapping[str, str],
+    name: str = "results",
+    *,
+    pytorch: str = "2.13.0",
 ) -> None:
     """Let a run have ended with these outcomes, handed on as an artifact."""
     repository = api.repositories["o/r"]
     number = next(api.ids)
     repository.runs[run["id"]] = run
-    data = zipped(report_folder(tmp_path / f"run-{number}", outcomes))
+    data = zipped(report_folder(tmp_path / f"run-{number}", outcomes, pytorch=pytorch))
     repository.artifacts[number] = artifact(number, name, run=run["id"], size=len(data))
     repository.blobs[number] = data
 
@@ -74,6 +80,22 @@ def test_what_changed_against_main_is_said_test_by_test(
     assert "Against `main at cccccccccccc`" in body
     assert "**1 newly failing**\n  - `t.py::A::test_bad`" in body
     assert "**1 still failing**\n  - `t.py::B::test_old`" in body
+
+
+def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_are_compared(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    night: dict[str, Any] = {"event": "schedule", "branch": "main", "path": ".github/workflows/nightly.yml"}
+    hand_on(api, tmp_path, workflow_run(40, sha="c" * 40, **night), THEN, "results-pinned")
+    later = workflow_run(41, sha="d" * 40, **night)
+    hand_on(api, tmp_path, later, THEN, "results-main", pytorch="2.14.0a0")
+    hand_on(api, tmp_path, ended(50), NOW)
+    hand_on(api, tmp_path, ended(50), NOW, "device-1")
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert body.count("Against `main at cccccccccccc`") == 1
+    assert "Not compared with main: `no run of main has such results`" in body
 
 
 def test_a_comment_of_a_later_run_is_not_written_over(

@@ -82,6 +82,7 @@ class Queue:
         number: int = 50,
         outcomes: dict[str, str] | None = None,
         parts: dict[str, str] | None = None,
+        name: str = "results",
         **run: Any,
     ) -> None:
         """The pull request's run, and what it handed on."""
@@ -92,7 +93,7 @@ class Queue:
         run_journals(folder, plan, GREEN if outcomes is None else outcomes)
         write_plan_identity(folder, self.parts if parts is None else self.parts | parts)
         data = zipped(folder)
-        repository.artifacts[number] = artifact(number, "results", run=number, size=len(data))
+        repository.artifacts[number] = artifact(number, name, run=number, size=len(data))
         repository.blobs[number] = data
 
 
@@ -222,6 +223,21 @@ def test_results_that_are_not_green_by_our_own_judging_are_not_taken(
     assert not (queue.run_dir / "journal").exists()
 
 
+def test_of_several_results_of_a_run_those_that_fit_are_taken(
+    queue: Queue, spyre: Spyre, tmp_path: Path
+) -> None:
+    queue.begin()
+    queue.ran(50, name="results-pinned")
+    other = queue.tmp_path / "other"
+    write_plan_identity(other, queue.parts | {"torch": "another"})
+    data = zipped(other)
+    queue.api.repositories["o/r"].artifacts[49] = artifact(49, "results-main", run=50, size=len(data))
+    queue.api.repositories["o/r"].blobs[49] = data
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused"] == "true"
+    assert read_summary(queue.run_dir / "summary.json").planned == 4
+
+
 def test_an_older_run_that_fits_is_taken_where_the_newest_does_not(
     queue: Queue, spyre: Spyre, tmp_path: Path
 ) -> None:
@@ -299,7 +315,13 @@ def test_what_cannot_be_asked_or_read_leaves_everything_to_be_run(
     monkeypatch.delenv("GITHUB_TOKEN")
     assert spyre("reuse", "runs/ci") == 0
     told = " ".join(capsys.readouterr().out.split())
-    for said in ("not accessible", "cannot be used", "has expired", "not one of this repository", "no token"):
+    for said in (
+        "not accessible",
+        "cannot be used",
+        "have expired",
+        "not one of this repository",
+        "no token",
+    ):
         assert said in told
     assert set((tmp_path / "output").read_text().splitlines()) == {
         "reused=false",
