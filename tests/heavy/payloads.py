@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.integration.conftest import need
 
 ROOT = Path(__file__).parent.parent.parent
 REPOSITORY_ID = 1296269
@@ -23,8 +23,7 @@ def node_modules() -> Path:
 @cache
 def _examples() -> str:
     file = node_modules() / _EXAMPLES
-    if not file.is_file():
-        pytest.skip(f"{file} is not there: scripts/node_tools installs it")
+    need(file.is_file(), f"{file} (scripts/node_tools)")
     return file.read_text(encoding="utf-8")
 
 

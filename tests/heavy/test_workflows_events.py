@@ -256,3 +256,10 @@ def test_a_night_runs_the_stage_on_the_pinned_pytorch_and_on_main(scratch: Scrat
     assert ended.jobs["gate"] == "success"
     assert {one.name for one in scratch.artifacts.glob("results-*")} == {"results-pinned", "results-main"}
     assert list(scratch.artifacts.glob("preview/*.whl"))
+
+
+def test_what_is_no_report_is_not_handed_on_to_the_hud(scratch: Scratch) -> None:
+    payload = {**example("workflow_dispatch"), "inputs": {"report": "{}"}}
+    ended = scratch.run("workflow_dispatch", payload, "hud-report.yml")
+    assert ended.jobs == {"forward": "failure"}, ended.told
+    assert "remedy" in ended.log["forward"]
