@@ -31,17 +31,6 @@ pipeline {
                 }
             }
         }
-        stage('device') {
-            steps {
-                spyreNode(
-                    label: 'device', minutes: 60, cards: 1, junit: 'results/**/*.xml', files: 'results/**') {
-                    spyreNox(session: 'image', arguments: [
-                        'test', '--variant', 'pinned', '--with', 'flex=../project', '--component', 'flex',
-                        '--results', '../results',
-                    ])
-                }
-            }
-        }
         stage('release') {
             steps {
                 script {
@@ -95,5 +84,4 @@ def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: Wo
     # What was tested is what gets the version, and it has no pull request in it.
     assert told["SPYRE_RELEASE"] == told["SPYRE_TESTED"] != told["SPYRE_IMAGE"]
     assert find_digest(world.client, f"{repository}:1.2.3") == told["SPYRE_RELEASE"].partition("@")[2]
-    assert len([one for one in build.archived() if one.endswith("unit.xml")]) >= 1
-    assert build.position("archiveArtifacts", branch="device") < build.position("unlock", branch="device")
+    assert "results/flex/build/junit/unit.xml" in build.archived()
