@@ -53,7 +53,7 @@ def run_groovy(*words: str | Path, timeout_s: float = TIMEOUT_S) -> None:
         check=False,
         timeout=timeout_s,
     )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-4000:] + done.stdout[-4000:]
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[:4000] + done.stdout[:4000]
 
 
 @dataclass(kw_only=True)

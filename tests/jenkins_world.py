@@ -19,6 +19,7 @@ echo "$session $*" >> "$STAND_IN_LOG"
 case "$session $1" in
   "image build") mkdir -p ../results/demo/build/junit
     echo '<testsuite><testcase name="a"/></testsuite>' > ../results/demo/build/junit/unit.xml
+    echo "built"
     echo '{"image": "registry.example/runtime:1", "digest": "sha256:0123", "found": false}' ;;
   "image tree") mkdir -p ../pytorch/test && echo pass > ../pytorch/test/test_a.py ;;
   "image test") mkdir -p ../results/demo/device/junit
@@ -108,7 +109,8 @@ class World:
 
     def release(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
         params = {
-            "VERSION": "1.2.3", "COMPONENT": "demo", "CLONE_URL": str(self.project), "CLONE_CREDENTIALS": "",
+            "VERSION": "1.2.3", "STACK": "images/release.yaml", "CLONE_URL": str(self.project),
+            "CLONE_CREDENTIALS": "",
             "UPSTREAM": "quay.example/runtime", "INDEX": "pypi", "STAGE": "", "BUILDER": "builder",
             "DEVICE": "device", "NOTIFY": "people@example.com",
         }  # fmt: skip

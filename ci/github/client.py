@@ -12,29 +12,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import requests
 from github import Auth, Github
 from urllib3.exceptions import NewConnectionError
 
 from ci.addresses import is_loopback, shown, without_secrets
-from ci.errors import SettingsError, UsageError
 from ci.github.answers import Reply, content_of, error_of, is_limited, limit_wait_s
-from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubError, GitHubRefusedError
-from test_selection.files import atomic_writer
+from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubError
+from ci.github.paths import PUBLIC_API, host_of, in_repository, with_query
+from ci.github.store import fetch
+
+__all__ = ["PER_PAGE", "PUBLIC_API", "Client", "Effects", "Method", "in_repository"]
 
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
-PUBLIC_API = "https://api.github.com"
 # What a job's own token of GitHub Actions is known as; it may not ask who it is.
 ACTIONS_LOGIN = "github-actions[bot]"
 PER_PAGE = 100
 TRIES = 4
 FIRST_WAIT_S = 1.0
-CHUNK = 1 << 16
-# A server that drips is waited for no longer, however big a download is.
-FETCH_S = 600.0
-_REPOSITORY_PARTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +84,7 @@ class Client:
         patience_s: float = 90,
         login: str | None = None,
     ) -> None:
-        host = _host_of(api)
+        host = host_of(api)
         self.api = api.rstrip("/")
         self._token = token
         self._effects = effects or Effects()
@@ -113,7 +110,7 @@ class Client:
         Raises:
             GitHubError: see `ci.github.errors`.
         """
-        return content_of(self._ask("GET", _with(path, query)), what=f"GET {path}")
+        return content_of(self._ask("GET", with_query(path, query)), what=f"GET {path}")
 
     def changed(self, path: str, query: Mapping[str, str | int] | None, *, etag: str) -> Reply:
         """What is there, or the answer 304 where that is still what had this ETag; that costs no limit.
@@ -126,7 +123,7 @@ class Client:
         Raises:
             GitHubError: see `ci.github.errors`.
         """
-        return self._ask("GET", _with(path, query), etag=etag)
+        return self._ask("GET", with_query(path, query), etag=etag)
 
     def pages(
         self,
@@ -149,7 +146,7 @@ class Client:
         """
         found: list[dict[str, Any]] = []
         for number in range(1, most // PER_PAGE + 2):
-            asked = _with(path, {**(query or {}), "per_page": PER_PAGE, "page": number})
+            asked = with_query(path, {**(query or {}), "per_page": PER_PAGE, "page": number})
             reply = self._ask("GET", asked)
             content = content_of(reply, what=f"GET {path}")
             rows = content.get(key) if key is not None and isinstance(content, dict) else content
@@ -213,7 +210,7 @@ class Client:
         while True:
             tries += 1
             try:
-                return _fetch(
+                return fetch(
                     where, into, what=f"GET {path}", most_bytes=most_bytes, timeout_s=self._timeout_s
                 )
             except GitHubAwayError:
@@ -281,40 +278,6 @@ class Client:
         return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
 
 
-def in_repository(repository: str, *parts: str | int) -> str:
-    """The path of something of a repository, such as `/repos/o/r/issues/7/comments`.
-
-    Raises:
-        UsageError: the repository is no owner/name.
-    """
-    names = repository.split("/")
-    if len(names) != _REPOSITORY_PARTS or not all(names) or {".", ".."} & set(names):
-        raise UsageError(f"{repository!r} is no repository", remedy="give owner/name")
-    return "/repos/" + "/".join(quote(str(part), safe="") for part in (*names, *parts))
-
-
-def _with(path: str, query: Mapping[str, str | int] | None) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
-
-
-def _host_of(api: str) -> str:
-    try:
-        parts = urlsplit(api)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        host = ""
-    if not host or parts.username or parts.query or parts.scheme not in {"http", "https"}:
-        raise SettingsError(
-            f"{shown(api)!r} is no address of GitHub's API", remedy=f"give one such as {PUBLIC_API}"
-        )
-    if parts.scheme != "https" and not is_loopback(host):
-        raise SettingsError(
-            f"{shown(api)!r} is plain http, and whoever listens on the way could read the token",
-            remedy="give an https address",
-        )
-    return host
-
-
 def _error_of(
     reply: Reply | None, failure: _NoAnswerError | None, what: str, wait_s: float | None
 ) -> GitHubError:
@@ -338,35 +301,3 @@ def _never_connected(error: Exception) -> bool:
         return True
     cause = error.args[0] if error.args else None
     return isinstance(getattr(cause, "reason", cause), NewConnectionError)
-
-
-def _fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float) -> int:
-    size = 0
-    # The real clock, as the socket waits in real time.
-    end = time.monotonic() + FETCH_S
-    try:
-        with (
-            requests.Session() as session,
-            # An `auth` of its own, or a ~/.netrc would show its password there.
-            session.get(
-                url, stream=True, timeout=timeout_s, allow_redirects=False, auth=lambda asked: asked
-            ) as response,
-            atomic_writer(into) as file,
-        ):
-            if response.status_code != 200:  # noqa: PLR2004  # HTTP's own number
-                raise GitHubAwayError(
-                    f"{what}: its store answers with {response.status_code}", remedy="do it again"
-                )
-            for chunk in response.iter_content(CHUNK):
-                size += len(chunk)
-                if size > most_bytes:
-                    raise GitHubRefusedError(
-                        f"{what}: has more than {most_bytes:,} bytes", remedy="nothing of it is used"
-                    )
-                if time.monotonic() > end:
-                    raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again")
-                file.write(chunk)
-    except requests.RequestException as error:
-        said = without_secrets(str(error))[:200]
-        raise GitHubAwayError(f"{what}: did not come whole: {said}", remedy="do it again") from error
-    return size

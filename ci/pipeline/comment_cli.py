@@ -15,7 +15,8 @@ from ci.config.context import settings_from_context
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.live.github import defused
-from ci.pipeline.comment_text import Comment, Part, render
+from ci.pipeline.comment_part import Part
+from ci.pipeline.comment_text import Comment, render
 from ci.pipeline.extra import extra
 from ci.pipeline.payload import event_payload, number_at, text_at
 from ci.pipeline.telling import say

@@ -6,27 +6,17 @@ Whatever comes from a run stands in code, as in a run's summary: it makes no lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ci.pipeline.compare import Changes, compare
-from ci.pipeline.told import Row, Told, command_for
-from ci.report.summary import code, fence
+from ci.pipeline.comment_part import Part, details_of, headline
+from ci.report.summary import code
 from ci.report.text import counted
-from ci.report.verdict import Verdict
 
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000
-MAX_ROWS = 20
-MAX_COMMANDS = 10
-MAX_NAMES = 10
 MAX_JOBS = 20
 RERUN_COMMAND = "/spyre-ci rerun"
-_OTHERS = {
-    Verdict.HARDWARE: "Fault of the card",
-    Verdict.INFRASTRUCTURE: "Lost to infrastructure",
-    Verdict.NOT_RUN: "Not run",
-}
 _MARKER = re.compile(r"<!-- spyre-ci:comment:([a-z0-9-]{1,80}):(\d{1,20}):(\d{1,9}) -->")
 _LINKABLE = re.compile(r"https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._/-]*)?")
 
@@ -38,25 +28,6 @@ class Job:
     name: str
     conclusion: str
     url: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One run folder of a pipeline.
-
-    Attributes:
-        title: what it is of, such as the artifact's name.
-        told: what it tells; None where nothing usable was handed on.
-        trouble: why there is nothing.
-        base: what main's run tells; None where there is none to compare with.
-        base_said: which run that is, or why there is none.
-    """
-
-    title: str
-    told: Told | None = None
-    trouble: str = ""
-    base: Told | None = None
-    base_said: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +90,8 @@ def render(comment: Comment) -> str:
     first = [marker(comment.name, comment.run_id, comment.attempt), _head(comment), _facts(comment)]
     pieces = [(0, text) for text in _jobs(comment.jobs)]
     for part in comment.parts:
-        pieces.append((0, _headline(part)))
-        pieces += [(1, text) for text in _details(part) if text]
+        pieces.append((0, headline(part)))
+        pieces += [(1, text) for text in details_of(part) if text]
     cut, last = _left_out(comment), _last(comment)
     shown = _fitting(pieces, MAX_BYTES - sum(map(_size, (*first, cut, last))))
     return "\n\n".join([*first, *shown, *([cut] if len(shown) < len(pieces) else []), last]) + "\n"
@@ -156,108 +127,6 @@ def _jobs(jobs: Sequence[Job]) -> list[str]:
     ]
     more = [f"- and {len(jobs) - MAX_JOBS:,} more"] if len(jobs) > MAX_JOBS else []
     return ["\n".join(["Jobs that did not succeed:", "", *rows, *more])]
-
-
-def _headline(part: Part) -> str:
-    if part.told is None:
-        why = f" ({code(part.trouble, 300)})" if part.trouble else ""
-        return f"**{code(part.title, 80)}**: no results{why}"
-    told = part.told
-    counts = told.counts
-    said = ", ".join(f"{counts[one]:,} {one.words}" for one in Verdict if counts[one]) or "no tests"
-    stage = "" if told.who.stage is None else f"stage {told.who.stage}, "
-    pytorch = f"PyTorch {code(told.who.pytorch_version, 60)} {code(told.who.pytorch_sha[:12])}"
-    lines = [
-        f"**{code(part.title, 80)}**: {said}",
-        f"{stage}{told.who.percent:g} % · device {code(told.who.device, 60)} · {pytorch}",
-    ]
-    if told.reasons:
-        lines.append(f"exit {told.exit_code}: {'; '.join(code(one, 200) for one in told.reasons[:5])}")
-    lines += [code(note, 300) for note in told.notes[:5]]
-    return "  \n".join(lines)
-
-
-def _details(part: Part) -> list[str]:
-    """What follows of a part, the most wanted first."""
-    told = part.told
-    if told is None:
-        return []
-    failed = [row for row in told.rows if row.red]
-    texts = [_changes(part), *_table("Failed", failed), *_commands(failed, told)]
-    texts += _uncollected(told)
-    texts += _table("Flaky", [row for row in told.rows if row.verdict is Verdict.FLAKY])
-    for verdict, title in _OTHERS.items():
-        texts += _table(title, [row for row in told.rows if row.verdict is verdict])
-    texts += _table(
-        "Failed in quarantine", [row for row in told.rows if row.verdict is Verdict.FAILED and not row.red]
-    )
-    return texts
-
-
-def _changes(part: Part) -> str:
-    """What changed against main, or why nobody knows."""
-    if part.told is None or part.base is None:
-        return f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""
-    changes = compare(part.told.rows, part.base.rows)
-    lines = [f"#### Against {code(part.base_said, 200)}", "", *_listed(changes)]
-    there, here = part.base.who, part.told.who
-    if (there.device, there.pytorch_version) != (here.device, here.pytorch_version):
-        lines += [
-            "",
-            f"That run was on {code(there.device, 60)} with PyTorch {code(there.pytorch_version, 60)}.",
-        ]
-    return "\n".join(lines)
-
-
-def _listed(changes: Changes) -> Iterable[str]:
-    kinds = {
-        "newly failing": changes.newly_failing,
-        "failing, and not known there": changes.failing_unknown,
-        "still failing": changes.still_failing,
-        "fixed": changes.fixed,
-        "newly flaky": changes.newly_flaky,
-    }
-    said = [f"- **{len(rows):,} {name}**{_names(rows)}" for name, rows in kinds.items() if rows]
-    if changes.gone:
-        said.append(f"- {changes.gone:,} failing there, not planned here")
-    return said or ["Nothing changed: no test fails or is flaky that was not so there."]
-
-
-def _names(rows: Sequence[Row]) -> str:
-    shown = "".join(f"\n  - {code(row.id, 300)}" for row in rows[:MAX_NAMES])
-    return shown + (f"\n  - and {len(rows) - MAX_NAMES:,} more" if len(rows) > MAX_NAMES else "")
-
-
-def _table(title: str, rows: Sequence[Row]) -> list[str]:
-    if not rows:
-        return []
-    lines = [f"#### {title} ({len(rows):,})", "", "| test | cause | card | message |", "|---|---|---|---|"]
-    for row in rows[:MAX_ROWS]:
-        # Whose it is, where the control device told.
-        cause = "; ".join(filter(None, (row.cause, "upstream's" if row.upstream else "")))
-        cells = (code(row.id), code(cause, 80), code(row.card or "", 80), code(row.message, 200))
-        lines.append(f"| {' | '.join(cells)} |")
-    if len(rows) > MAX_ROWS:
-        lines += ["", f"{len(rows) - MAX_ROWS:,} more in the run's report"]
-    return ["\n".join(lines)]
-
-
-def _commands(failed: Sequence[Row], told: Told) -> list[str]:
-    """How to run what failed again on a machine of one's own, folded away."""
-    lines = [line for row in failed[:MAX_COMMANDS] if len(line := command_for(row.id, told.who)) <= 2_000]  # noqa: PLR2004  # longer ones nobody pastes
-    if not lines:
-        return []
-    title = "Reproduce" + (f" (the first {MAX_COMMANDS})" if len(failed) > MAX_COMMANDS else "")
-    return [f"<details><summary>{title}</summary>\n\n{fence(chr(10).join(lines), 'sh')}\n\n</details>"]
-
-
-def _uncollected(told: Told) -> list[str]:
-    errors = told.collect_errors
-    if not errors:
-        return []
-    rows = [f"- {code(one.file, 200)}: {code(one.error, 200)}" for one in errors[:MAX_ROWS]]
-    more = [f"- and {len(errors) - MAX_ROWS:,} more"] if len(errors) > MAX_ROWS else []
-    return ["\n".join([f"#### Could not be collected ({len(errors):,})", "", *rows, *more])]
 
 
 def _last(comment: Comment) -> str:

@@ -99,21 +99,21 @@ def _judged(name: str, needs: Mapping[str, Any], told: Mapping[str, str], *, is_
     if result == "success":
         return Job(name=name, state="ok", why="succeeded")
     if result == "skipped":
-        if name != CHANGES and told.get(name) == "false":
+        if told.get(name) == "false":
             return Job(name=name, state="left out", why="was left out by what changed")
-        if name != CHANGES and told and not is_expected:
+        if told and not is_expected:
             return Job(name=name, state="left out", why="was skipped, and is not expected")
         why = "was skipped, though it was to run"
     elif isinstance(result, str) and result in _ENDED_BADLY:
         why = _ENDED_BADLY[result]
     else:
         return Job(name=name, state="red", why="has no result that is known")
-    blocks = name == CHANGES or told.get(f"{name}_blocking") != "false"
+    blocks = told.get(f"{name}_blocking") != "false"
     return Job(name=name, state="red" if blocks else "told", why=why)
 
 
 def _outputs(needs: Mapping[str, Any]) -> dict[str, str]:
-    """What `changes` said; nothing where it did not succeed."""
+    """What `changes` said; nothing where it did not succeed, so that nothing of it is forgiven then."""
     row = needs.get(CHANGES)
     if not isinstance(row, dict) or row.get("result") != "success":
         return {}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ci.errors import SpyreCiError
 from ci.github.client import Client
-from ci.pipeline.comment_text import Comment, Part
+from ci.pipeline.comment_part import Part
+from ci.pipeline.comment_text import Comment
 from ci.pipeline.runs import Artifact, Run, artifacts_of, bad_jobs, fetch, runs_of
 from ci.pipeline.told import REPORT_FILES, Told, read_told
 from ci.report.results import SUMMARY_FILE

@@ -3,7 +3,7 @@ pipelineJob('spyre/release') {
     description('All tests of a version; then its image and its packages are published.')
     parameters {
         stringParam('VERSION', '', 'semantic version, such as 1.2.3; the tag v1.2.3 has to be there')
-        stringParam('COMPONENT', 'torch-spyre', 'name in images/stack.yaml')
+        stringParam('STACK', '', 'stack file with what is released, each by tag; empty: the one of the settings')
         stringParam('CLONE_URL', 'https://github.com/torch-spyre/torch-spyre.git', 'where it is cloned from')
         stringParam('CLONE_CREDENTIALS', '', 'id of credentials for that; empty: none')
         stringParam('UPSTREAM', 'quay.io/torch-spyre/runtime', 'repository that the image is pushed to')

@@ -10,7 +10,7 @@ String call(Map given) {
     String image = ''
     spyreNode(label: told.label, minutes: told.minutes, junit: 'results/**/*.xml', files: 'results/**') {
         String made = spyreNox(
-            session: 'image', arguments: words, environment: told.environment, returnStdout: true)
+            session: 'image', arguments: words, environment: told.environment, lastLine: true)
         Map content = readJSON(text: made, returnPojo: true)
         image = "${content.image}@${content.digest}"
     }

@@ -1,29 +1,37 @@
 /** Runs one nox session of the toolkit; see spyreNox.txt. */
 String call(Map given) {
     Map told = spyreArguments('spyreNox', [
-        session: null, arguments: [], environment: [:], secrets: [:], image: '', returnStdout: false,
+        session: null, arguments: [], environment: [:], secrets: [:], image: '', lastLine: false,
     ], given)
     List<String> words = told.arguments*.toString()
     if (words.any { word -> !word || word.contains('\n') }) {
         error("spyreNox: an argument of ${told.session} is empty or has more than one line")
     }
     List<String> variables = told.environment.collect { name, value -> "${name}=${value}" }
-    variables += ["SPYRE_NOX_SESSION=${told.session}", "SPYRE_NOX_ARGUMENTS=${words.join('\n')}"]
+    variables += [
+        "SPYRE_NOX_SESSION=${told.session}", "SPYRE_NOX_ARGUMENTS=${words.join('\n')}",
+        "SPYRE_NOX_OUTPUT=${told.lastLine ? '../.output' : ''}",
+    ]
     List secrets = told.secrets.collect { name, id -> string(credentialsId: id, variable: name) }
     Closure inToolkit = {
         withEnv(variables) {
             dir('toolkit') {
                 // A word a line: nothing of an argument is looked at by the shell.
-                sh(label: "nox -s ${told.session}", returnStdout: told.returnStdout, script: '''
+                sh(label: "nox -s ${told.session}", script: '''#!/bin/bash -xe
                     command -v nox > /dev/null || {
                         python3 -m venv ../.tools
                         ../.tools/bin/pip install --quiet nox
                         PATH="$PWD/../.tools/bin:$PATH"
                     }
-                    set -f
-                    IFS=$(printf '\\nx')
-                    IFS=${IFS%x}
-                    exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'''.stripIndent())
+                    words=()
+                    [[ -z $SPYRE_NOX_ARGUMENTS ]] || mapfile -t words <<< "$SPYRE_NOX_ARGUMENTS"
+                    if [[ -n $SPYRE_NOX_OUTPUT ]]; then
+                        set -o pipefail
+                        nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}" | tee "$SPYRE_NOX_OUTPUT"
+                        exit
+                    fi
+                    exec nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"''')
+                return told.lastLine ? readFile('../.output').readLines().last() : ''
             }
         }
     }

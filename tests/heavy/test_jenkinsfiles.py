@@ -210,6 +210,8 @@ def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> 
     assert build.result == "SUCCESS"
     assert build.sessions()[-3:] == ["release ../project", "image build", "publish ../project"]
     assert words_of(build, "image", -1)[-2:] == ["--version", "1.2.3"]
+    # Nothing from elsewhere is a release.
+    assert not any("--with" in one["words"] for one in build.of("sh", session="image"))
     words = words_of(build, "release")
     assert words[words.index("--image") + 1] == "registry.example/runtime:1@sha256:0123"
 
@@ -248,7 +250,7 @@ def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:
 def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
     lines: set[str] = {one["script"] for build in builds.values() for one in build.of("sh")}
     (only,) = lines
-    assert only.strip().splitlines()[-1] == 'exec nox -s "$SPYRE_NOX_SESSION" -- $SPYRE_NOX_ARGUMENTS'
+    assert only.splitlines()[-1].strip() == 'exec nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"'
 
 
 def sessions_of_noxfile() -> set[str]:

@@ -1,5 +1,7 @@
+import groovy.json.JsonException
 import groovy.json.JsonSlurper
 import java.util.concurrent.TimeUnit
+import org.xml.sax.SAXException
 
 /** The steps themselves: with files and processes where they have any, noted in each case. */
 class Steps {
@@ -284,12 +286,17 @@ class Steps {
             throw new StepFailed('No test report files were found. Configuration error?')
         }
         controller.record(step: 'junit', files: names)
-        boolean failed = names.any { name ->
-            new XmlSlurper(false, false).parse(new File(controller.folder(), name)).'**'
-                .any { node -> node.name() in ['failure', 'error'] }
-        }
+        boolean failed = names.any { name -> failedIn(new File(controller.folder(), name)) }
         if (failed && !told.skipMarkingBuildUnstable) {
             controller.worsen('UNSTABLE')
+        }
+    }
+
+    private static boolean failedIn(File file) {
+        try {
+            return new XmlSlurper(false, false).parse(file).'**'.any { node -> node.name() in ['failure', 'error'] }
+        } catch (SAXException broken) {
+            return true
         }
     }
 
@@ -334,7 +341,11 @@ class Steps {
         if (!told.returnPojo) {
             throw new Refused('readJSON without returnPojo gives objects that no branch can keep')
         }
-        ordered(new JsonSlurper().parseText(text))
+        try {
+            return ordered(new JsonSlurper().parseText(text))
+        } catch (JsonException | IllegalArgumentException broken) {
+            throw new StepFailed("readJSON: ${broken.message}")
+        }
     }
 
     private static Object ordered(Object value) {

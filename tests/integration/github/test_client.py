@@ -305,3 +305,5 @@ def test_a_repository_is_an_owner_and_a_name(name: str) -> None:
 
 def test_parts_of_a_path_stay_parts() -> None:
     assert in_repository("o/r", "branches", "a/b?c") == "/repos/o/r/branches/a%2Fb%3Fc"
+    with pytest.raises(UsageError, match="nothing of a repository"):
+        in_repository("o/r", "branches", "..")

@@ -28,8 +28,6 @@ pipeline {
                     refspec: '+refs/heads/change:refs/heads/change')
                 script {
                     env.SPYRE_IMAGE = spyreImage(label: 'builder', with: ['flex=../project'])
-                    env.SPYRE_RELEASE = spyreImage(
-                        label: 'builder', with: ['flex=../project'], version: '1.2.3')
                 }
             }
         }
@@ -44,6 +42,14 @@ pipeline {
                 }
             }
         }
+        stage('release') {
+            steps {
+                script {
+                    env.SPYRE_TESTED = spyreImage(label: 'builder')
+                    env.SPYRE_RELEASE = spyreImage(label: 'builder', version: '1.2.3')
+                }
+            }
+        }
     }
 }
 """
@@ -52,11 +58,13 @@ pipeline {
 def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: World, tmp_path: Path) -> None:
     good = '<testsuite><testcase classname="flex" name="works"/></testsuite>'
     world.git("switch", "--quiet", "--create", "change")
-    world.commit({"flex.txt": "changed\n", "good.xml": good})
+    world.commit({"flex.txt": "changed\n"})
+    world.git("switch", "--quiet", "main")
     path = world.folder / "stack.yaml"
     stack = yaml.safe_load(path.read_text(encoding="utf-8"))
     flex = next(one for one in stack["components"] if one["name"] == "flex")
-    flex["test"] = ["grep -qx changed flex.txt", 'cp good.xml "$JUNIT_DIR/unit.xml"']
+    flex["test"] = ["grep -Eqx 'one|changed' flex.txt", 'echo "$PARAM_RESULT" > "$JUNIT_DIR/unit.xml"']
+    flex["args"]["RESULT"] = good
     path.write_text(yaml.safe_dump(stack, sort_keys=False), encoding="utf-8")
     jenkinsfile = tmp_path / "Jenkinsfile"
     jenkinsfile.write_text(PIPELINE, encoding="utf-8")
@@ -84,8 +92,8 @@ def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: Wo
     told = {one["name"]: one["value"] for one in build.of("env")}
     name, _, digest = told["SPYRE_IMAGE"].partition("@")
     assert find_digest(world.client, name) == digest
-    # What was tested is what gets the version.
-    assert told["SPYRE_RELEASE"] == told["SPYRE_IMAGE"]
-    assert find_digest(world.client, f"{repository}:1.2.3") == digest
+    # What was tested is what gets the version, and it has no pull request in it.
+    assert told["SPYRE_RELEASE"] == told["SPYRE_TESTED"] != told["SPYRE_IMAGE"]
+    assert find_digest(world.client, f"{repository}:1.2.3") == told["SPYRE_RELEASE"].partition("@")[2]
     assert len([one for one in build.archived() if one.endswith("unit.xml")]) >= 1
     assert build.position("archiveArtifacts", branch="device") < build.position("unlock", branch="device")

@@ -310,3 +310,14 @@ def test_jenkins_compares_a_change_with_its_target(origin: Repository, tmp_path:
     assert touched(clone.folder, event).files == ("docs/a.md",)
     clone.git("update-ref", "-d", "refs/remotes/origin/main")
     assert touched(clone.folder, event).files is None
+
+
+def test_outputs_that_cannot_be_written_end_the_job(
+    origin: Repository, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(origin, "push", {})[0] == 0
+    (tmp_path / "outputs").unlink()
+    (tmp_path / "outputs").mkdir()
+    assert run(["pipeline", "changes"]) == 2
+    assert f"{tmp_path / 'outputs'}: cannot be used: Is a directory" in capsys.readouterr().err
+    assert run(["pipeline", "changes", "--out", str(tmp_path)]) == 2
