@@ -27,7 +27,7 @@ on: [pull_request]
 permissions: {}
 jobs:
   checks:
-    permissions: {actions: read, contents: read, id-token: write}
+    permissions: {actions: read, contents: read, id-token: write, pull-requests: read}
     uses: torch-spyre/spyre-ci/.github/workflows/pull-request.yml@v1
     with: {stage: "2"}
 """
