@@ -84,7 +84,7 @@ def test_a_label_asks_for_the_tests_of_a_stage(scratch: Scratch) -> None:
     assert ended.outputs["changes"]["stage"] == "2"
     assert set(ended.jobs.values()) == {"success"}, ended.told
     summary = summary_of(scratch)
-    assert (summary["exit_code"], summary["stage"]) == (0, 2)
+    assert (summary["exit_code"], summary["identity"]["stage"]) == (0, 2)
 
 
 def test_another_label_asks_for_nothing(scratch: Scratch) -> None:
