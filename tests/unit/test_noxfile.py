@@ -6,6 +6,8 @@ import collections
 import contextlib
 import copy
 import importlib.util
+import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,3 +168,14 @@ def test_every_session_says_in_one_line_what_it_is(noxfile: ModuleType) -> None:
         assert text, name
         assert "\n" not in text
         assert len(text) <= 110
+
+
+def test_every_extra_that_is_installed_is_one_of_the_project() -> None:
+    # pip only warns of one that is not there, and installs without it.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (ROOT / "noxfile.py").read_text(encoding="utf-8") + (ROOT / "spyre-ci.yaml").read_text(
+        encoding="utf-8"
+    )
+    named = {one for group in re.findall(r"(?:\.|spyre-ci)\[([\w,]+)\]", text) for one in group.split(",")}
+    assert named
+    assert named <= project["optional-dependencies"].keys()
