@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing.process
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Generator
@@ -16,6 +17,10 @@ from hypothesis import HealthCheck, settings
 # A busy machine is slow, not wrong: no property fails for the time it took.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# Whoever runs the tests in the background has Ctrl-C ignored, by every process of theirs as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
