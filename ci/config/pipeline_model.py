@@ -49,7 +49,14 @@ class Pipeline(Section):
     """What a pull request, a merge queue and a push run."""
 
     docs: list[PathGlob] = Field(
-        default_factory=lambda: ["docs/**", "**/*.md", "**/*.rst", "LICENSE*", "changelog.d/**"],
+        default_factory=lambda: [
+            "docs/**",
+            "**/*.md",
+            "**/*.rst",
+            "LICENSE",
+            "LICENSE.txt",
+            "changelog.d/**",
+        ],
         description="globs of files that no test is about; where only such files change, code is not tested",
     )
     labels: list[PullRequestLabel] = Field(

@@ -15,6 +15,8 @@ from ci.pipeline.event import Event
 from test_selection.patterns import compile_glob
 
 ALWAYS = "whatever changes"
+# Wherever they lie, somebody may run them: docs/conf.py, docs/conftest.py.
+PROGRAMS = frozenset({".py", ".pyi", ".sh"})
 CODE_JOBS = ("unit", "emulated", "package")
 JOBS = ("lint", *CODE_JOBS, "pytorch", "device")
 
@@ -59,16 +61,21 @@ def decide(
         UsageError: a stage the roll-out does not have.
     """
     asked, remarks = _asked(event, model)
-    stage = asked if asked is not None else _usual(event, model)
+    usual = _usual(event, model)
+    stage = _greater(usual, asked, model)
     tested = stage if stage is not None else model.stage
     row = _row(model, tested)
     code = _code(change, model.pipeline.docs, never_docs)
+    if event.name == "merge_group":
+        # Its base is the entry before it, which may be merged by this entry's checks alone.
+        code = Verdict(runs=True, why="a merge queue tests all that is merged")
     jobs = {"lint": Verdict(runs=True, why=ALWAYS), **dict.fromkeys(CODE_JOBS, code)}
     if not model.package.tests.emulated:
         jobs["emulated"] = Verdict(runs=False, why="package.tests.emulated does not ask for them")
     cards = _on_cards(event, model, asks=asked is not None)
     if asked is not None:
-        wanted = Verdict(runs=True, why=f"a label asks for stage {asked}")
+        more = "" if stage == asked else f", and stage {stage} runs in any case"
+        wanted = Verdict(runs=True, why=f"a label asks for stage {asked}{more}")
     elif stage is None:
         wanted = Verdict(runs=False, why=f"no stage for a {event.name}, and no label asks for one")
     else:
@@ -80,9 +87,21 @@ def decide(
     return Decision(
         jobs=jobs,
         stage=tested,
-        blocking={"pytorch": row.blocking, "device": model.stage >= 1},
+        blocking={"pytorch": _blocks(row, usual, code, model), "device": model.stage >= 1},
         remarks=remarks,
     )
+
+
+def _greater(usual: int | None, asked: int | None, model: SettingsModel) -> int | None:
+    """The stage with the greater share: a label, which many may set, asks for more and never for less."""
+    given = [one for one in (usual, asked) if one is not None]
+    return max(given, key=lambda one: (_row(model, one).percent, one == usual), default=None)
+
+
+def _blocks(row: Any, usual: int | None, code: Verdict, model: SettingsModel) -> bool:
+    """Whether PyTorch's tests have to be green: where they block unasked, no label takes that back."""
+    required = usual is not None and code.runs and _row(model, usual)
+    return bool(row.blocking or (required and required.blocking and required.percent))
 
 
 def outputs_of(decision: Decision, model: SettingsModel) -> dict[str, Any]:
@@ -105,7 +124,9 @@ def _code(change: Touched, docs: Sequence[str], never_docs: Sequence[str]) -> Ve
     code = [
         name
         for name in change.files
-        if PurePosixPath(name).name in never_docs or not any(one.fullmatch(name) for one in globs)
+        if PurePosixPath(name).name in never_docs
+        or PurePosixPath(name).suffix in PROGRAMS
+        or not any(one.fullmatch(name) for one in globs)
     ]
     if not code:
         return Verdict(runs=False, why=f"only documents change ({len(change.files):,})")

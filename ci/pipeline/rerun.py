@@ -14,8 +14,9 @@ COMMANDS = frozenset({RERUN_COMMAND, f"{RERUN_COMMAND} failed"})
 # Who has had a change merged before, or belongs to the project: GitHub's own words.
 ASSOCIATIONS = frozenset({"OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR"})
 FAILED = frozenset({"failure", "cancelled", "timed_out", "startup_failure"})
-# What began the runs of a pull request's commit that people wait for.
-_EVENTS = frozenset({"pull_request", "pull_request_review", "push"})
+# What began the runs that a pull request's people wait for. A push's are not theirs: a commit of the
+# repository may be the head of anybody's pull request, and its runs have rights that no pull request's have.
+_EVENTS = frozenset({"pull_request", "pull_request_review"})
 NOT_YOURS = (
     "Thank you for looking after this. Running jobs again is for those who have contributed here before, and "
     "for the author of the pull request: please ask one of them."
@@ -64,6 +65,15 @@ class Decision:
     reply: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest commit of a pull request, the branch it is on, and whose that is (owner/name)."""
+
+    sha: str
+    branch: str
+    repository: str
+
+
 def asked_by(payload: Mapping[str, Any]) -> Asked | None:
     """The request of an issue_comment event; None where nobody asks for anything.
 
@@ -85,6 +95,12 @@ def asked_by(payload: Mapping[str, Any]) -> Asked | None:
     )
 
 
+def of_head(runs: Iterable[Run], head: Head) -> list[Run]:
+    """Those of the runs that are of a pull request's head, and not of another branch with the same commit."""
+    wanted = (head.sha, head.branch, head.repository.lower())
+    return [run for run in runs if (run.sha, run.branch, run.repository.lower()) == wanted]
+
+
 def decide(asked: Asked, runs: Iterable[Run]) -> Decision:
     """Which runs are run again, or why none.
 
@@ -98,7 +114,9 @@ def decide(asked: Asked, runs: Iterable[Run]) -> Decision:
         return Decision(reply=NOT_OPEN)
     newest: dict[str, Run] = {}
     for run in runs:
-        if run.event in _EVENTS and (run.path not in newest or newest[run.path].id < run.id):
+        # A label that asks for nothing begins a run that is skipped, and takes back no failure.
+        counts = run.event in _EVENTS and run.conclusion != "skipped"
+        if counts and (run.path not in newest or newest[run.path].id < run.id):
             newest[run.path] = run
     failed = [run for run in newest.values() if run.ended and run.conclusion in FAILED]
     if failed:

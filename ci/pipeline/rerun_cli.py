@@ -14,7 +14,7 @@ from ci.pipeline.telling import say
 
 if TYPE_CHECKING:
     from ci.github.client import Client
-    from ci.pipeline.rerun import Asked
+    from ci.pipeline.rerun import Asked, Head
     from ci.pipeline.runs import Run
 
 DONE, NOT_DONE = "rocket", "confused"
@@ -51,11 +51,14 @@ def _answer(client: Client, repository: str, asked: Asked) -> None:
     Raises:
         SpyreCiError: GitHub does not say, or does not take it.
     """
-    from ci.pipeline.rerun import decide  # noqa: PLC0415  # as above
+    from ci.pipeline.rerun import decide, of_head  # noqa: PLC0415  # as above
     from ci.pipeline.runs import runs_of  # noqa: PLC0415
 
-    sha = _head_of(client, repository, asked) if asked.may and asked.is_open else ""
-    decision = decide(asked, runs_of(client, repository, head_sha=sha) if sha else ())
+    runs: list[Run] = []
+    if asked.may and asked.is_open:
+        head = _head_of(client, repository, asked)
+        runs = of_head(runs_of(client, repository, head_sha=head.sha), head)
+    decision = decide(asked, runs)
     refused = [run for run in decision.runs if not _started(client, repository, run)]
     reply = decision.reply or (TOO_OLD if len(refused) == len(decision.runs) else "")
     _react(client, repository, asked, NOT_DONE if reply else DONE)
@@ -67,13 +70,19 @@ def _answer(client: Client, repository: str, asked: Asked) -> None:
         say(reply)
 
 
-def _head_of(client: Client, repository: str, asked: Asked) -> str:
+def _head_of(client: Client, repository: str, asked: Asked) -> Head:
     from ci.github.client import in_repository  # noqa: PLC0415  # as above
+    from ci.pipeline.rerun import Head  # noqa: PLC0415  # as above
 
-    sha = text_at(client.get(in_repository(repository, "pulls", asked.pull_request)), "head", "sha")
+    told = client.get(in_repository(repository, "pulls", asked.pull_request))
+    sha = text_at(told, "head", "sha")
     if not sha:
         raise UsageError("GitHub names no commit of the pull request", remedy="look at the pull request")
-    return sha
+    return Head(
+        sha=sha,
+        branch=text_at(told, "head", "ref"),
+        repository=text_at(told, "head", "repo", "full_name"),
+    )
 
 
 def _started(client: Client, repository: str, run: Run) -> bool:

@@ -145,6 +145,12 @@ def test_a_newer_push_ends_runs_of_pull_requests_and_never_those_of_main(path: P
     if set(events(path)) == {"workflow_call"}:
         assert "concurrency" not in content  # the caller's holds
         return
+    if path.stem == "upstream-pr":
+        # Of the job: a dispatch that has nothing run must not end one that runs.
+        (job,) = content["jobs"].values()
+        assert "concurrency" not in content
+        assert "if" in job
+        content = job
     cancels = content["concurrency"].get("cancel-in-progress", False)
     assert content["concurrency"]["group"].startswith(path.stem)
     if cancels is True:
@@ -154,6 +160,11 @@ def test_a_newer_push_ends_runs_of_pull_requests_and_never_those_of_main(path: P
         assert cancels in {False, "${{ github.event_name == 'pull_request' }}"}
     if "pull_request" in events(path):
         assert cancels
+
+
+def test_only_a_pull_requests_gate_has_the_name_that_branches_require() -> None:
+    gates = {path.stem for path in WORKFLOWS for job in jobs(path).values() if job.get("name") == "gate"}
+    assert gates == {"pull-request"}
 
 
 def test_every_action_is_pinned_to_a_commit_that_is_listed_with_its_tag() -> None:

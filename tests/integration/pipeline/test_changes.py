@@ -186,12 +186,14 @@ def test_a_push_is_compared_with_what_was_there(origin: Repository, tmp_path: Pa
     assert "cccccccccccc is not in this clone" in said
 
 
-def test_a_merge_group_is_compared_with_its_base(origin: Repository, tmp_path: Path, call: Call) -> None:
+def test_a_merge_group_runs_all_whatever_its_last_entry_changes(
+    origin: Repository, tmp_path: Path, call: Call
+) -> None:
     base = origin.git("rev-parse", "HEAD")
     head = origin.commit({"README.md": "more\n"})
     payload = {"merge_group": {"base_sha": base, "head_sha": head}}
     _, found, _ = call(origin.shallow(tmp_path / "clone", 2), "merge_group", payload)
-    assert not found["unit"]
+    assert found["unit"]
     _, found, _ = call(origin.shallow(tmp_path / "flat", 1), "merge_group", payload)
     assert found["unit"]
 
@@ -226,7 +228,7 @@ def test_an_event_that_says_nothing_runs_everything(origin: Repository, call: Ca
 
 
 HOSTILE = (
-    "docs/a\nstage=5.py",
+    "docs/a\nstage=5.md",
     "::error::gone",
     "x\x1b[31m.py",
     "-rf.py",

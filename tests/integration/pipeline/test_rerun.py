@@ -27,17 +27,24 @@ def asks(body: str = "/spyre-ci rerun", *, association: str = "CONTRIBUTOR", log
     }
 
 
+def run_of_7(number: int, **told: Any) -> dict[str, Any]:
+    """A run of pull request 7, which comes from a fork."""
+    return workflow_run(number, **({"head": "fork/r"} | told))
+
+
 @pytest.fixture
 def runs(api: GitHubApi) -> dict[int, dict[str, Any]]:
     repository = api.repositories["o/r"]
     repository.comments[301] = {"id": 301, "issue": 7, "body": "", "user": {"login": "helper"}}
     repository.runs = {
-        10: workflow_run(10, conclusion="failure"),
-        11: workflow_run(11, conclusion="failure"),
-        12: workflow_run(12, conclusion="cancelled", path=".github/workflows/ciflow.yml"),
-        13: workflow_run(13, path=".github/workflows/other.yml"),
-        14: workflow_run(14, conclusion="failure", sha="e" * 40),
-        15: workflow_run(15, conclusion="failure", event="issue_comment", path=".github/workflows/rerun.yml"),
+        10: run_of_7(10, conclusion="failure"),
+        11: run_of_7(11, conclusion="failure"),
+        12: run_of_7(12, conclusion="cancelled", path=".github/workflows/ciflow.yml"),
+        13: run_of_7(13, path=".github/workflows/other.yml"),
+        14: run_of_7(14, conclusion="failure", sha="e" * 40),
+        16: run_of_7(16, conclusion="failure", event="push", path=".github/workflows/release.yml"),
+        17: run_of_7(17, conclusion="failure", head="o/r", path=".github/workflows/image.yml"),
+        15: run_of_7(15, conclusion="failure", event="issue_comment", path=".github/workflows/rerun.yml"),
     }
     return repository.runs
 

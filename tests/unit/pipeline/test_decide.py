@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from ci.config.model import SettingsModel
 from ci.errors import UsageError
-from ci.pipeline.decide import CODE_JOBS, JOBS, Decision, decide, outputs_of
+from ci.pipeline.decide import CODE_JOBS, JOBS, PROGRAMS, Decision, decide, outputs_of
 from ci.pipeline.diff import Touched
 from ci.pipeline.event import Event
 
@@ -52,14 +53,26 @@ def test_tests_on_the_emulated_device_are_for_who_asks_for_them() -> None:
 
 
 def test_only_documents_turn_the_tests_of_code_off() -> None:
-    found = decided(request(), change("docs/a/b.py", "README.md", "deep/notes.md", "LICENSE"))
+    found = decided(request(), change("docs/a/b.svg", "README.md", "deep/notes.md", "LICENSE"))
     assert running(found) == {"lint"}
     assert found.jobs["package"].why == "only documents change (4)"
 
 
 @pytest.mark.parametrize(
     "name",
-    ["docs.py", "src/README.md.py", "Docs/a.py", SETTINGS, "docs/spyre-ci.yaml", "a\nREADME.mdx", " docs/x"],
+    [
+        "docs.py",
+        "docs/conftest.py",
+        "docs/build.sh",
+        "LICENSE_x.py",
+        "LICENSES/x.json",
+        "src/README.md.py",
+        "Docs/a.py",
+        SETTINGS,
+        "docs/spyre-ci.yaml",
+        "a\nREADME.mdx",
+        " docs/x",
+    ],
 )
 def test_one_file_that_is_no_document_is_enough(name: str) -> None:
     assert set(CODE_JOBS) < running(decided(request(), change("README.md", name)))
@@ -67,7 +80,7 @@ def test_one_file_that_is_no_document_is_enough(name: str) -> None:
 
 def test_no_glob_makes_a_document_of_the_settings_it_stands_in() -> None:
     assert "unit" in running(decided(request(), change(SETTINGS), pipeline={"docs": ["**"]}))
-    assert "unit" not in running(decided(request(), change("ci/a.py"), pipeline={"docs": ["**"]}))
+    assert "unit" not in running(decided(request(), change("ci/a.c"), pipeline={"docs": ["**"]}))
 
 
 def test_what_is_not_known_runs_everything() -> None:
@@ -115,6 +128,32 @@ def test_a_label_of_a_stage_there_is_not_is_told() -> None:
 
 def test_a_label_asks_even_where_only_documents_change() -> None:
     assert running(decided(request("ciflow/spyre"), change("README.md"))) == {"lint", "pytorch"}
+
+
+@pytest.mark.parametrize("label", ["ciflow/spyre-stage-0", "ciflow/spyre-stage-1", "ciflow/spyre"])
+def test_a_label_asks_for_more_and_never_for_less(label: str) -> None:
+    found = decided(request(label), change("a.py"), pipeline={"pull_request_stage": 2})
+    assert "pytorch" in running(found)
+    assert found.stage == 2
+    assert found.blocking["pytorch"]
+
+
+def test_a_label_takes_back_nothing_that_has_to_be_green() -> None:
+    required = {"pull_request_stage": 2}
+    found = decided(request("ciflow/spyre-stage-5"), change("a.py"), pipeline=required)
+    assert found.stage in {4, 5}
+    assert found.blocking["pytorch"]
+    alone = decided(request("ciflow/spyre-stage-5"), change("a.py"))
+    assert not alone.blocking["pytorch"]
+    # Where only documents change, nothing was required.
+    documents = decided(request("ciflow/spyre-stage-5"), change("README.md"), pipeline=required)
+    assert not documents.blocking["pytorch"]
+
+
+def test_a_merge_queue_tests_all_that_is_merged() -> None:
+    found = decided(Event(name="merge_group"), change("README.md"))
+    assert set(CODE_JOBS) < running(found)
+    assert found.jobs["unit"].why == "a merge queue tests all that is merged"
 
 
 def test_labels_are_those_of_the_settings() -> None:
@@ -199,5 +238,10 @@ NAMES = st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=5)
 @given(NAMES)
 def test_whatever_files_are_called_code_is_left_out_only_for_documents(names: list[str]) -> None:
     found = decided(request(), change(*names), pipeline={"docs": ["docs/**"]})
-    documents = all(name.startswith("docs/") and name.split("/")[-1] != SETTINGS for name in names)
+    documents = all(
+        name.startswith("docs/")
+        and name.split("/")[-1] != SETTINGS
+        and PurePosixPath(name).suffix not in PROGRAMS
+        for name in names
+    )
     assert ("unit" in running(found)) is not documents

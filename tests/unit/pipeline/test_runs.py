@@ -4,7 +4,18 @@ from typing import Any
 
 import pytest
 
-from ci.pipeline.rerun import ASSOCIATIONS, NOT_OPEN, NOT_YOURS, NOTHING, STILL, Asked, asked_by, decide
+from ci.pipeline.rerun import (
+    ASSOCIATIONS,
+    NOT_OPEN,
+    NOT_YOURS,
+    NOTHING,
+    STILL,
+    Asked,
+    Head,
+    asked_by,
+    decide,
+    of_head,
+)
 from ci.pipeline.runs import Artifact, run_of
 
 ROW: dict[str, Any] = {
@@ -87,6 +98,27 @@ def test_what_ended_well_or_goes_on_is_not_run_again() -> None:
     assert decide(ASKED, rows({"conclusion": "failure", "event": "issue_comment"})).reply == NOTHING
     closed = Asked(comment=1, pull_request=7, login="", association="OWNER", author="x", is_open=False)
     assert decide(closed, rows({"conclusion": "failure"})).reply == NOT_OPEN
+
+
+def test_runs_of_a_push_are_nobodys_to_run_again() -> None:
+    assert decide(ASKED, rows({"conclusion": "failure", "event": "push"})).reply == NOTHING
+
+
+def test_a_run_that_was_skipped_takes_back_no_failure() -> None:
+    found = rows({"id": 1, "conclusion": "failure"}, {"id": 2, "conclusion": "skipped"})
+    assert [run.id for run in decide(ASKED, found).runs] == [1]
+
+
+def test_only_runs_of_the_pull_requests_own_branch_are_its() -> None:
+    row: dict[str, Any] = {"head_repository": {"full_name": "Someone/demo"}, "head_branch": "topic"}
+    others: list[dict[str, Any]] = [
+        {"head_branch": "main"},
+        {"head_repository": {"full_name": "example/demo"}},
+        {"head_sha": "b" * 40},
+    ]
+    found = rows(row, *(row | one for one in others))
+    head = Head(sha=found[0].sha, branch="topic", repository="someone/Demo")
+    assert of_head(found, head) == found[:1]
 
 
 @pytest.mark.parametrize("reply", [NOT_YOURS, NOT_OPEN, NOTHING, STILL])
