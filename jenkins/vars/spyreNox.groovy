@@ -3,7 +3,7 @@ String call(Map given) {
     Map told = spyreArguments('spyreNox', [
         session: null, arguments: [], environment: [:], secrets: [:], image: '', lastLine: false,
     ], given)
-    List<String> words = told.arguments*.toString()
+    List<String> words = told.arguments.collect { word -> word.toString() }
     if (words.any { word -> !word || word.contains('\n') }) {
         error("spyreNox: an argument of ${told.session} is empty or has more than one line")
     }

@@ -9,7 +9,9 @@ void call(Map given) {
         unstash('run')
         told.legs.each { name ->
             // A leg that was lost left nothing; its tests are reported as not run.
-            catchError(buildResult: 'FAILURE', stageResult: 'FAILURE', message: "${name} left no journal") {
+            catchError(
+                buildResult: 'FAILURE', stageResult: 'FAILURE', catchInterruptions: false,
+                message: "${name} left no journal") {
                 unstash("journal-${name}")
             }
         }

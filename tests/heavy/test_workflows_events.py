@@ -253,7 +253,7 @@ def test_a_night_runs_the_stage_on_the_pinned_pytorch_and_on_main(scratch: Scrat
     payload = {"schedule": "17 2 * * *", "repository": example("push")["repository"]}
     ended = scratch.run("schedule", payload, "nightly.yml")
     assert set(ended.jobs.values()) == {"success"}, ended.told
-    assert ended.jobs["gate"] == "success"
+    assert ended.jobs["nightly gate"] == "success"
     assert {one.name for one in scratch.artifacts.glob("results-*")} == {"results-pinned", "results-main"}
     assert list(scratch.artifacts.glob("preview/*.whl"))
 
