@@ -36,7 +36,7 @@ def test_a_pipeline_takes_its_steps_from_the_library_and_runs_on_no_agent_of_its
 
 @pytest.mark.parametrize("path", [*PIPELINES, *STEPS], ids=lambda path: path.name)
 def test_nothing_is_written_that_jenkins_cannot_suspend(path: Path) -> None:
-    # Jenkins' compiler refuses `list*.call()`, and with it the library; plain Groovy, as tests run it, does not.
+    # Jenkins' compiler refuses `list*.call()`, and with it the library; plain Groovy, in tests, takes it.
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"[\w)\]}]\*\.\w", re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|//.*", "''", text))
 
