@@ -163,6 +163,13 @@ def wait_for(true: Callable[[], bool]) -> None:
     pytest.fail("it did not come about")
 
 
+def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
+    """End a run without a word, and wait for its workers: one that lives on would run what was let go."""
+    process.kill()
+    process.communicate(timeout=TIMEOUT_S)
+    wait_for(lambda: not find_strays_of_run(run_dir))
+
+
 @pytest.fixture
 def site(tree: Path) -> Site:
     return Site(tree, tree.parent / "runs" / "cut-off")
@@ -180,9 +187,7 @@ def test_a_run_whose_supervisor_was_killed_leaves_no_process_and_goes_on(site: S
         code, _, err = site.resume()
         assert code == 2
         assert f"is being run right now by process {process.pid} on {os.uname().nodename}" in err
-        process.send_signal(signal.SIGKILL)
-        process.wait(timeout=TIMEOUT_S)
-        wait_for(lambda: not find_strays_of_run(site.run_dir))
+        kill(process, site.run_dir)
     site.release()
     code, out, err = site.resume()
     assert (code, err) == (1, "")
@@ -212,8 +217,7 @@ def test_a_run_that_was_interrupted_says_how_to_go_on_and_does(site: Site) -> No
 def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
     with site.waiting() as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait(timeout=TIMEOUT_S)
+        kill(process, site.run_dir)
     site.release()
     code, out, err = site.resume()
     assert (code, err) == (1, "")
@@ -240,14 +244,13 @@ def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     words = ("--pytorch-src", str(site.tree), "--files", "test_resume.py", "--percent", "100")
     with site.start("pytorch", *words) as process:
         wait_for(lambda: (site.notes / "test_c_waits").exists() or process.poll() is not None)
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=TIMEOUT_S)
+        (made,) = (path for path in (site.tree.parent / "runs").iterdir() if path != site.run_dir)
+        kill(process, made)
     site.release()
     code, _, err = site.call("pytorch", "--resume", "latest", "--files", "x.py")
     assert code == 2
     assert "--resume latest and --files are given" in err
     site.environ["SPYRE_CI__RUN__RETRIES"] = "3"
-    (made,) = (path for path in (site.tree.parent / "runs").iterdir() if path != site.run_dir)
     code, out, err = site.call("pytorch", "--resume", made.name, "--json")
     assert (code, json.loads(out)["exit_code"]) == (1, 1)
     assert "as that run was set: retries 0" in err
@@ -391,8 +394,7 @@ for _ in range(3000):
 
 def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_told(site: Site) -> None:
     with site.waiting() as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait(timeout=TIMEOUT_S)
+        kill(process, site.run_dir)
     site.environ["SPYRE_CI__RUN__GRACE_S"] = "0.5"
     environ = {**os.environ, VARIABLE: f"1:{site.journal}"}
     for _ in range(3):
