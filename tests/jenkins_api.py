@@ -1,7 +1,6 @@
 """A stand-in of what starts jobs in Jenkins: real HTTP on loopback, with state, and faults on demand.
 
-It answers as Jenkins' documentation of its remote access API and of the Generic Webhook Trigger says; whether
-a Jenkins does is not shown by it.
+It answers as Jenkins' documentation of its remote access API says; whether a Jenkins does is not shown by it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ class Job:
     """A job: what it declares, and what was started of it."""
 
     parameters: tuple[str, ...] = ("REPOSITORY", "HEAD_SHA", "PULL_REQUEST", "BRANCH", "IDEMPOTENCY_KEY")
-    trigger: str = ""
-    filtered: bool = False
     disabled: bool = False
     queued: list[dict[str, str]] = field(default_factory=list)
     builds: list[dict[str, str]] = field(default_factory=list)
@@ -153,8 +150,6 @@ class JenkinsApi:
     def answer(self, seen: Seen) -> Answer:
         """What is answered where nothing fails."""
         path = seen.path.removeprefix(self.prefix)
-        if path == "/generic-webhook-trigger/invoke":
-            return self._triggered(seen)
         shown = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
         if seen.headers.get("authorization") != f"Basic {shown}":
             return Answer(status=401, body="<html><title>Error 401 Unauthorized</title></html>")
@@ -198,20 +193,6 @@ class JenkinsApi:
         # What is not declared is dropped without a word.
         job.queued.append({name: given.get(name, "") for name in job.parameters})
         return Answer(status=201, headers={"location": f"{self.url}/queue/item/{next(self._items)}/"})
-
-    def _triggered(self, seen: Seen) -> Answer:
-        token = seen.headers.get("token", "")
-        jobs = {name: job for name, job in self.jobs.items() if token and job.trigger == token}
-        if not jobs:
-            return Answer(status=404, body={"jobs": None, "message": "Did not find any jobs with this token"})
-        given = json.loads(seen.body)
-        told = {}
-        for name, job in jobs.items():
-            number = next(self._items)
-            if not job.filtered:
-                job.queued.append({one: str(given.get(one, "")) for one in job.parameters})
-            told[name] = {"triggered": not job.filtered, "id": number, "url": f"queue/item/{number}/"}
-        return Answer(body={"jobs": told, "message": "Triggered jobs."})
 
 
 def _item(url: str, name: str, given: Mapping[str, str]) -> dict[str, Any]:
