@@ -124,9 +124,8 @@ def _change(change: Change) -> str:
     if change.deed is Deed.CREATE and change.hook is not None:
         differs = ", ".join(sorted(set(change.hook.events)))
     said = "; ".join(part for part in (differs, change.why) if part)
-    prune = " (--prune deletes it)" if change.deed is Deed.EXTRA else ""
     begin = f"{_SIGNS[change.deed]} {change.deed.value}{hook_id} {_address(change.url)}"
-    return f"{begin}{said and ': '}{said}{prune}"
+    return f"{begin}{said and ': '}{said}"
 
 
 def _value(name: str, value: str) -> str:

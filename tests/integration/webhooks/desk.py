@@ -19,6 +19,7 @@ from tests.jenkins_api import JenkinsApi
 
 SECRET = "correct-horse-battery-staple"
 URL = "https://jenkins.example.com/github-webhook/"
+OLD = "https://jenkins.example.com/ghprbhook/"
 HOOK = {"url": URL, "events": ["pull_request", "push"], "secret": "SPYRE_CI_WEBHOOK_SECRET"}
 JOB = "spyre/pr"
 
@@ -45,7 +46,8 @@ class Desk:
         """Write the file; without changes one repository with one hook."""
         content: dict[str, Any] = {
             "hosts": {"here": {"api": self.api.url}},
-            "hooks": {"jenkins": HOOK},
+            # The second is one that no repository is to have any more.
+            "hooks": {"jenkins": HOOK, "old": HOOK | {"url": OLD}},
             "repositories": [{"repository": "o/r", "host": "here", "hooks": ["jenkins"]}],
         }
         text = yaml.safe_dump(content | changes)
