@@ -13,6 +13,8 @@ from ci.webhooks.setting_up import Compared
 
 _SIGNS = {Deed.CREATE: "+", Deed.UPDATE: "~", Deed.LEAVE: "=", Deed.DELETE: "-", Deed.EXTRA: "!"}
 _LONG = 300
+# GitHub shows no secret, and Jenkins does not say what it checks.
+UNSEEN = "not seen from here: whether a secret is the one Jenkins has, and whether Jenkins checks signatures"
 
 
 def seen_lines(one: Compared) -> Iterator[str]:
@@ -45,11 +47,13 @@ def done_lines(one: Compared) -> Iterator[str]:
     for change in one.done:
         yield f"{one.repository.name}: {_DONE[change.deed]} {_address(change.url)}"
     for hook_id, delivery in one.pinged.items():
-        yield f"{one.repository.name}: ping of hook {hook_id}: {delivery_text(delivery)}"
+        proved = _PROVED if delivery is not None and delivery.good else ""
+        yield f"{one.repository.name}: ping of hook {hook_id}: {delivery_text(delivery)}{proved}"
     if one.error is not None:
         yield failed(one)
 
 
+_PROVED = ": the URL and its token are right, and the signature if Jenkins checks it"
 _DONE = {Deed.CREATE: "created", Deed.UPDATE: "updated", Deed.DELETE: "deleted"}
 
 

@@ -90,7 +90,12 @@ def test_a_dry_run_says_it_and_changes_nothing_even_without_a_secret(
 def test_check_ends_with_1_where_something_differs_and_changes_nothing(desk: Desk) -> None:
     assert desk.call("check").code == 1
     desk.add(5)
-    assert desk.call("check").code == 0
+    said = desk.call("check")
+    assert said.code == 0
+    assert said.out.splitlines()[-1] == (
+        "not seen from here: whether a secret is the one Jenkins has, and whether Jenkins checks signatures"
+    )
+    assert "not seen" not in desk.call("check", "--json").out
     desk.add(6)
     said = desk.call("check")
     assert said.code == 1
@@ -215,6 +220,9 @@ def test_a_ping_says_what_jenkins_answered(desk: Desk, code: int, ends: int) -> 
     assert said.code == ends
     assert f"here:o/r: ping of hook 5: {code} " in said.out
     assert "(ping, 2026-11-22T12:00:01Z)" in said.out
+    # Jenkins answers so to whatever it is sent, unless it is told to check signatures.
+    proved = ": the URL and its token are right, and the signature if Jenkins checks it"
+    assert (proved in said.out) == (code == 200)
 
 
 def test_a_ping_that_github_tells_nothing_of_is_no_success(desk: Desk) -> None:
