@@ -11,13 +11,13 @@ from tests.github_api import (
     MAX_BODY,
     NOT_FOUND,
     NOW,
-    Answer,
     Ask,
     error,
     not_for_integrations,
     one_of,
     route,
 )
+from tests.stand_in import Answer
 
 
 @route("GET", _REPO + "/issues/{number}/comments")

@@ -14,8 +14,9 @@ import yaml
 
 from ci.cli.app import run
 from ci.webhooks import calls
-from tests.github_api import _REPO, NOT_FOUND, Answer, Ask, GitHubApi, route
+from tests.github_api import _REPO, NOT_FOUND, Ask, GitHubApi, route
 from tests.jenkins_api import JenkinsApi
+from tests.stand_in import Answer
 
 SECRET = "correct-horse-battery-staple"
 URL = "https://jenkins.example.com/github-webhook/"

@@ -15,8 +15,9 @@ import pytest
 from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.setting_up import NotAsWishedError, SetUp, apply, compare
-from tests.github_api import Answer, GitHubApi, Repository, Seen
+from tests.github_api import GitHubApi, Repository
 from tests.integration.webhooks.desk import HOOK, OLD, SECRET, URL, Desk, environment
+from tests.stand_in import Answer, Seen
 
 ROOT = Path(__file__).parent.parent.parent.parent
 

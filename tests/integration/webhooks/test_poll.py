@@ -15,9 +15,10 @@ from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.poll_state import StateFile, working_alone
 from ci.webhooks.polling import Passed, Polling, one_pass
-from tests.github_api import Answer, GitHubApi, Repository, pull
+from tests.github_api import GitHubApi, Repository, pull
 from tests.integration.webhooks.desk import JOB, Desk
 from tests.jenkins_api import JenkinsApi, Job
+from tests.stand_in import Answer
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
 
