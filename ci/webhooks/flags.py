@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ci.errors import CommandError
+from ci.extras import wanted
 
 File = Annotated[Path, typer.Argument(help="The file of webhooks.")]
 Names = Annotated[
@@ -25,17 +24,6 @@ Prune = Annotated[
 ]
 
 
-@contextmanager
-def extra() -> Iterator[None]:
-    """Within, a library that is not there is told as what it is: the extra was not installed.
-
-    Raises:
-        CommandError: an import failed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            f"webhooks want a library that is not installed: {error.name}",
-            remedy="install it: pip install 'spyre-ci[github]'",
-        ) from error
+def extra() -> AbstractContextManager[None]:
+    """Within, a library that is not there is told as what it is: the extra was not installed."""
+    return wanted("webhooks want", extra="github")

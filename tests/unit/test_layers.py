@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = {
     "test_selection": 0,
-    "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.findings": 1, "ci.github": 1, "ci.interrupts": 1,
+    "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1, "ci.github": 1,
+    "ci.interrupts": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.withheld": 1,
     "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.package": 2, "ci.pipeline": 2,
