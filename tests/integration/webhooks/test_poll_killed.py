@@ -16,6 +16,7 @@ from tests.jenkins_api import JenkinsApi
 
 A, B = "a" * 40, "b" * 40
 START_S = 40.0
+END_S = 60.0
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def poller(desk: Desk, jenkins: JenkinsApi) -> Iterator[Callable[..., subprocess
     for one in made:
         if one.poll() is None:
             one.kill()
-        one.communicate(timeout=20)
+        one.communicate(timeout=END_S)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -49,7 +50,7 @@ def until(holds: Callable[[], bool]) -> None:
 def kill_once(one: subprocess.Popen[str], holds: Callable[[], bool]) -> None:
     until(holds)
     one.send_signal(signal.SIGKILL)
-    one.wait(20)
+    one.wait(END_S)
 
 
 def test_a_poller_that_is_killed_after_jenkins_took_a_start_starts_it_once(
@@ -87,12 +88,12 @@ def test_of_two_pollers_at_once_one_works_and_the_other_says_so(
     first = poller("--all")
     until(lambda: bool(jenkins.asked("crumbIssuer")))
     second = poller("--all")
-    _, said = second.communicate(timeout=60)
+    _, said = second.communicate(timeout=END_S)
     assert second.returncode == 3
     assert "another poller is at work with this state" in said
     # The kernel lets go of the lock of who is killed.
     first.kill()
-    first.wait(20)
+    first.wait(END_S)
     assert desk.call("poll").code == 0
     assert jenkins.jobs[JOB].keys() == [f"here:o/r#{A}"]
 
@@ -108,7 +109,7 @@ def test_passes_go_on_until_a_signal(
     pulls[1]["head"]["sha"] = B
     until(lambda: bool(jenkins.jobs[JOB].starts))
     one.send_signal(signal.SIGTERM)
-    out, said = one.communicate(timeout=20)
+    out, said = one.communicate(timeout=END_S)
     assert one.returncode == 130
     assert "interrupted" in said
     # It may come before the pass with the new head has ended.
@@ -127,7 +128,7 @@ def test_a_signal_while_jenkins_is_asked_waits_for_its_answer_to_be_noted(
     one = poller("--all")
     until(lambda: bool(jenkins.asked("buildWithParameters")))
     one.send_signal(number)
-    _, said = one.communicate(timeout=20)
+    _, said = one.communicate(timeout=END_S)
     assert (one.returncode, "interrupted" in said) == (130, True)
     assert desk.known() == {A: "started"}
     assert desk.call("poll").code == 0
