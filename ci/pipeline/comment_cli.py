@@ -48,7 +48,7 @@ def comment(  # noqa: PLR0917  # typer makes options of them
     ] = None,
     artifact: Annotated[
         list[str] | None,
-        typer.Option("--artifact", help="Names of artifacts that hold a run; default: results*, device-*."),
+        typer.Option("--artifact", help="Names of artifacts that hold a run; default: results*, device.*."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the text and write nothing.")] = False,
 ) -> None:

@@ -214,3 +214,29 @@ def test_others_can_call_it(path: Path) -> None:
     # What Jenkins starts is started in the repository that PyTorch's relay knows.
     own = {"hud-report.yml", "toolkit.yml"}
     assert ("workflow_call" in events(path)) != (path.name in own)
+
+
+def test_looking_for_results_to_take_fails_nothing_and_takes_nothing_that_was_not_handed_on() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
+    assert found["reuse"]["continue-on-error"] is True
+    assert found["reuse"]["outputs"] == {"reused": "${{ steps.results.outcome == 'success' }}"}
+    (handed,) = (step for step in found["reuse"]["steps"] if step.get("id") == "results")
+    assert handed["uses"].startswith("actions/upload-artifact@")
+    assert handed["if"] == "steps.reuse.outputs.reused == 'true'"
+    for name in ("shards", "matrices", "report"):
+        assert "needs.reuse.outputs.reused != 'true'" in found[name]["if"]
+
+
+def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None:
+    named = {
+        str(step["with"]["name"])
+        for path in WORKFLOWS
+        for step in steps(path)
+        if "upload-artifact@" in step.get("uses", "") and "run_attempt" in step["with"]["name"]
+    }
+    # Only a dot stands before an attempt: `results-2` is the results of the call that is named 2.
+    assert named
+    assert all(name.endswith(".${{ github.run_attempt }}") for name in named)
+    report = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")["report"]
+    patterns = [step["with"]["pattern"] for step in report["steps"] if "pattern" in step.get("with", {})]
+    assert patterns == ["journal${{ env.CALL }}.${{ needs.plan.outputs.fingerprint }}.*"]

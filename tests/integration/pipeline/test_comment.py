@@ -90,7 +90,7 @@ def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_a
     later = workflow_run(41, sha="d" * 40, **night)
     hand_on(api, tmp_path, later, THEN, "results-main", pytorch="2.14.0a0")
     hand_on(api, tmp_path, ended(50), NOW)
-    hand_on(api, tmp_path, ended(50), NOW, "device-1")
+    hand_on(api, tmp_path, ended(50), NOW, "device.1")
     event("workflow_run", {"workflow_run": ended(50)})
     assert spyre("comment") == 0
     (body,) = bodies(api)
@@ -212,8 +212,8 @@ def test_an_archive_that_cannot_be_used_is_told_and_the_comment_still_comes(
 def test_the_newest_attempt_of_an_artifact_is_taken(
     api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
 ) -> None:
-    hand_on(api, tmp_path, ended(50), NOW, "device-1")
-    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "device-2")
+    hand_on(api, tmp_path, ended(50), NOW, "device.1")
+    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "device.2")
     event("workflow_run", {"workflow_run": ended(50)})
     assert spyre("comment") == 0
     (body,) = bodies(api)
@@ -329,3 +329,30 @@ def test_a_folder_without_results_or_a_pull_request_is_refused(
     assert "no pull request is named" in capsys.readouterr().err
     assert spyre("comment") == 2
     assert "there is no event of GitHub's" in capsys.readouterr().err
+
+
+def test_results_of_calls_that_are_named_by_a_number_are_no_attempts_of_each_other(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW, "results")
+    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "results-2")
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "2 of 6 tests failed" in body
+
+
+def test_a_list_that_is_longer_than_agreed_is_an_error_and_no_shorter_list(
+    api: GitHubApi,
+    event: Event,
+    spyre: Spyre,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("ci.pipeline.runs.MAX_LISTED", 2)
+    rows = {number: artifact(number, f"results-{number}", run=50) for number in (1, 2, 3)}
+    api.repositories["o/r"].artifacts = rows
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 2
+    assert "there are more than 2 artifacts of the run" in capsys.readouterr().err
+    assert bodies(api) == []
