@@ -78,8 +78,8 @@ class Pipeline(Section):
     )
     forks: Literal["run", "label", "never"] = Field(
         default="run",
-        description="whether a fork's pull request reaches runners with cards: run, label (once a label asks "
-        "for PyTorch's tests) or never",
+        description="whether a fork's pull request reaches runners with cards: run, label (the commit that a "
+        "label asking for PyTorch's tests is set on, and no later one) or never",
     )
     runner: list[RunnerLabel] = Field(
         default_factory=lambda: ["ubuntu-latest"],

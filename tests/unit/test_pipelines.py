@@ -240,3 +240,30 @@ def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None
     report = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")["report"]
     patterns = [step["with"]["pattern"] for step in report["steps"] if "pattern" in step.get("with", {})]
     assert patterns == ["journal${{ env.CALL }}.${{ needs.plan.outputs.fingerprint }}.*"]
+
+
+# What tells one thing that has to happen from the next: of runs that wait in a group GitHub keeps the newest.
+IDENTIFIED = {
+    "release": "github.event.release.tag_name || github.sha",
+    "image": "github.sha",
+    "rerun": "github.event.comment.id",
+    "pr-comment": "github.event.workflow_run.id",
+    "nightly": "github.run_id",
+    "hud-report": "github.run_id",
+}
+
+
+@workflows
+def test_nothing_that_has_to_happen_waits_in_a_group_where_another_takes_its_place(path: Path) -> None:
+    group = content_of(path).get("concurrency", {"group": ""})["group"]
+    assert IDENTIFIED.get(path.stem, "") in group
+    if "pull_request.number" in group:
+        # Two workflows of one repository that call this one are no runs of each other.
+        assert "${{ github.workflow }}" in group
+
+
+def test_the_token_of_a_job_is_shown_to_githubs_registry_alone() -> None:
+    logins = [
+        step["with"] for path in WORKFLOWS for step in steps(path) if "login-action@" in step.get("uses", "")
+    ]
+    assert [one["registry"] for one in logins] == ["ghcr.io"]

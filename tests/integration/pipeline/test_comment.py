@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ci.pipeline import commenting
+from ci.pipeline.commenting import find
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import report_folder, zipped
 
@@ -356,3 +358,43 @@ def test_a_list_that_is_longer_than_agreed_is_an_error_and_no_shorter_list(
     assert spyre("comment") == 2
     assert "there are more than 2 artifacts of the run" in capsys.readouterr().err
     assert bodies(api) == []
+
+
+@pytest.mark.parametrize(
+    "path", [".github/workflows/theirs.yml", ".github/workflows/../../x.yml", "/etc/hostname", ""]
+)
+def test_a_workflow_that_a_pull_request_brings_is_not_commented_on_whatever_its_name(  # noqa: PLR0917  # fixtures
+    api: GitHubApi,
+    tmp_path: Path,
+    event: Event,
+    spyre: Spyre,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+) -> None:
+    run = ended(50, path=path, name="pull request")
+    hand_on(api, tmp_path, run, NOW)
+    event("workflow_run", {"workflow_run": run})
+    assert spyre("comment") == 0
+    assert bodies(api) == []
+    assert "which is no workflow of this branch" in capsys.readouterr().out
+
+
+def test_two_jobs_that_write_at_the_same_moment_leave_one_comment(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    hand_on(api, tmp_path, ended(51), dict.fromkeys(NOW, "passed"))
+    event("workflow_run", {"workflow_run": workflow_run(51, head="fork/r")})
+    # This one looked before the other had written.
+    seen: list[bool] = []
+
+    def blind(*words: Any) -> Any:
+        seen.append(True)
+        return None if len(seen) == 1 else find(*words)
+
+    monkeypatch.setattr(commenting, "find", blind)
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "nothing failed" in body
