@@ -12,8 +12,10 @@ from ci.config.context import settings_from_context
 from ci.config.load import DEFAULT_FILE
 from ci.pipeline.decide import decide, outputs_of
 from ci.pipeline.diff import touched
-from ci.pipeline.event import read_event
+from ci.pipeline.event import Event, read_event
 from ci.pipeline.in_force import settings_in_force
+from ci.pipeline.payload import event_payload
+from ci.pipeline.releasing import release_of
 from ci.pipeline.telling import hand_on, say, show_table
 
 
@@ -45,4 +47,18 @@ def changes(
         show_table(
             "Takes effect once it is merged", ("setting", "of this change", "in force"), rows, os.environ
         )
-    hand_on(outputs_of(decision, ruling.model), os.environ, out=out, kind="changes")
+    outputs = {**outputs_of(decision, ruling.model), "release": _releases(event)}
+    hand_on(outputs, os.environ, out=out, kind="changes")
+
+
+def _releases(event: Event) -> bool:
+    """Whether a release is to be published; said where it is one.
+
+    Raises:
+        SpyreCiError: it may not be, or that cannot be told.
+    """
+    if event.name != "release":
+        return False
+    found = release_of(event_payload(os.environ, "release"), Path.cwd())
+    say(found.why)
+    return found.runs

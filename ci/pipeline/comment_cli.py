@@ -137,9 +137,7 @@ def _of_event(
         say("the run is of no pull request: there is nothing to comment on")
         return None
     if not _is_of_ours(run, Path.cwd()):
-        say(
-            f"the run is of {run.path or 'no file'}, which is no workflow of this branch: it is not commented on"
-        )
+        say(f"the run is of {run.path or 'no file'}, which is no workflow of this branch: nothing is written")
         return None
     pulls = [Pull(number=asked, base="")] if asked else pulls_of(client, repository, run)
     if not pulls:

@@ -267,3 +267,16 @@ def test_the_token_of_a_job_is_shown_to_githubs_registry_alone() -> None:
         step["with"] for path in WORKFLOWS for step in steps(path) if "login-action@" in step.get("uses", "")
     ]
     assert [one["registry"] for one in logins] == ["ghcr.io"]
+
+
+def test_only_a_release_that_was_merged_is_proved_and_only_what_is_proved_is_published() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    for name in ("pytorch", "prove"):
+        assert found[name]["if"] == "needs.changes.outputs.release == 'true'"
+    assert "prove" in found["publish"]["needs"]
+    assert "if" not in found["publish"]
+    for name in ("preview", "publish"):
+        # Who may upload runs on GitHub's own machines, whatever the settings say.
+        assert found[name]["runs-on"] == "ubuntu-latest"
+    minting = {name for name, job in found.items() if "id-token" in job["permissions"]}
+    assert minting == {"preview", "publish", "pytorch"}

@@ -199,7 +199,7 @@ def test_a_merge_group_runs_all_whatever_its_last_entry_changes(
     assert call(origin.shallow(tmp_path / "flat", 1), "merge_group", payload)[0] == 2
 
 
-@pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "release", "repository_dispatch", ""])
+@pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "repository_dispatch", ""])
 def test_other_events_are_about_everything(origin: Repository, call: Call, name: str) -> None:
     _, found, _ = call(origin, name, {})
     assert all(found[key] for key in (*DOCS_ONLY, "pytorch"))
