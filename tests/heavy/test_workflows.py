@@ -65,6 +65,16 @@ def test_a_failing_test_shuts_the_gate(scratch: Scratch) -> None:
     assert (scratch.artifacts / "unit.1" / "unit.xml").is_file()
 
 
+@pytest.mark.usefixtures("torch_installed")
+def test_the_same_tests_run_beside_an_emulated_device_where_a_project_asks_for_it(tmp_path: Path) -> None:
+    tests = {"emulated": True, "requirements": ["pytest", "numpy", "torch"]}
+    scratch = make_scratch(tmp_path, demo_project.files(package={"tests": tests}))
+    changed = {"tests/unit/test_on_card.py": demo_project.ON_CARD}
+    ended = opened(scratch, changed, lint="success", unit="success")
+    assert ended.jobs["emulated device"] == ended.jobs["gate"] == "success", ended.told
+    assert "test_a_sum_on_the_card" in (scratch.artifacts / "emulated.1" / "unit.xml").read_text()
+
+
 def test_failing_lint_shuts_the_gate(scratch: Scratch) -> None:
     ended = opened(scratch, {"demo/__init__.py": "import os\n" + demo_project.MODULE})
     assert ended.jobs.pop("lint") == ended.jobs.pop("gate") == "failure"
