@@ -65,7 +65,6 @@ def test_a_failing_test_shuts_the_gate(scratch: Scratch) -> None:
     assert (scratch.artifacts / "unit.1" / "unit.xml").is_file()
 
 
-@pytest.mark.usefixtures("torch_installed")
 def test_the_same_tests_run_beside_an_emulated_device_where_a_project_asks_for_it(tmp_path: Path) -> None:
     tests = {"emulated": True, "requirements": ["pytest", "numpy", "torch"]}
     scratch = make_scratch(tmp_path, demo_project.files(package={"tests": tests}))

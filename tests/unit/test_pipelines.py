@@ -280,3 +280,9 @@ def test_only_a_release_that_was_merged_is_proved_and_only_what_is_proved_is_pub
         assert found[name]["runs-on"] == "ubuntu-latest"
     minting = {name for name, job in found.items() if "id-token" in job["permissions"]}
     assert minting == {"preview", "publish", "pytorch"}
+
+
+@pytest.mark.parametrize("name", ["pull-request.yml", "toolkit.yml"])
+def test_what_a_branch_requires_is_there_for_pull_requests_and_merge_queues(name: str) -> None:
+    # A required check that never comes keeps a queue waiting for ever.
+    assert {"pull_request", "merge_group"} <= events(ROOT / ".github" / "workflows" / name).keys()
