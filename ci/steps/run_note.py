@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci.config.model import Run
+from ci.config.run_model import Run
 from ci.errors import BadFileError
 from ci.runner.back_end import back_end
 from ci.steps.context import Context
