@@ -95,6 +95,7 @@ def outputs_of(
         "fingerprint": planned.plan.fingerprint if planned else "",
         "identity": planned.identity if planned else "",
         "timeouts": model.pipeline.timeouts.model_dump(),
+        "environment": model.pipeline.environment,
     }
 
 

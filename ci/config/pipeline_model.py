@@ -91,6 +91,16 @@ class Pipeline(Section):
         min_length=1,
         description="labels of a runner with cards, for the project's own device tests",
     )
+    environment: Literal["image", "own"] = Field(
+        default="image",
+        description="where jobs on those runners and legs of PyTorch's tests run: in the image that the "
+        "runner is, as it is and on no emulated device; or in an environment of their own, without cards",
+    )
+    device_tested: Literal["wheel", "checkout", "installed"] = Field(
+        default="wheel",
+        description="what a pull request's device tests are of: the wheel that was built; the checkout, "
+        "built with what the image has; or what the image has installed",
+    )
     shard_s: float = Field(
         default=600,
         gt=0,

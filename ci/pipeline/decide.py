@@ -113,6 +113,8 @@ def outputs_of(decision: Decision, model: SettingsModel) -> dict[str, Any]:
         "timeouts": model.pipeline.timeouts.model_dump(),
         "runner": list(model.pipeline.runner),
         "device_runner": list(model.pipeline.device_runner),
+        "environment": model.pipeline.environment,
+        "device_tested": model.pipeline.device_tested,
     }
 
 

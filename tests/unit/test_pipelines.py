@@ -197,6 +197,33 @@ def test_the_jobs_of_a_pull_request_run_as_changes_says() -> None:
         assert outputs[name] == f"${{{{ steps.changes.outputs.{asked[1]} }}}}"
 
 
+def test_what_runs_on_cards_runs_in_the_image_as_the_settings_say() -> None:
+    found = {}
+    for path in WORKFLOWS:
+        for step in steps(path):
+            session = re.search(r" -s (shards|device)\b", step.get("run", ""))
+            if session:
+                found[path.stem] = step["env"]["SPYRE_CI_ENVIRONMENT"]
+        for job in jobs(path).values():
+            told = [one.get("with", {}).get("environment") for one in job.get("steps", [])]
+            if path.stem in {"shards", "device-tests"}:
+                # Nothing is set up where the image is used.
+                assert "${{ inputs.environment }}" in told
+    plan = jobs(ROOT / ".github/workflows/pytorch-tests.yml")["plan"]
+    assert plan["outputs"]["environment"] == "${{ steps.plan.outputs.environment }}"
+    assert found == {
+        "pytorch-tests": "${{ needs.plan.outputs.environment }}",
+        "shards": "${{ inputs.environment }}",
+        "device-tests": "${{ inputs.environment }}",
+    }
+
+
+def test_a_pull_requests_device_tests_are_of_what_it_built() -> None:
+    job = jobs(ROOT / ".github/workflows/pull-request.yml")["device"]
+    assert "build" in job["needs"]
+    assert job["with"]["tested"] == "${{ needs.changes.outputs.device_tested }}"
+
+
 @workflows
 def test_a_called_workflow_gets_the_rights_that_its_jobs_ask_for_and_inputs_that_it_has(path: Path) -> None:
     for name, job in jobs(path).items():

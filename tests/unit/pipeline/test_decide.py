@@ -237,6 +237,7 @@ def test_the_outputs_have_the_names_that_workflows_read() -> None:
     found = outputs_of(decide(request(), change("README.md"), settings), settings)
     assert list(found) == [
         *JOBS, "stage", "pytorch_blocking", "device_blocking", "timeouts", "runner", "device_runner",
+        "environment", "device_tested",
     ]  # fmt: skip
     assert (found["lint"], found["unit"], found["stage"]) == (True, False, 1)
     assert found["timeouts"]["lint"] == 7

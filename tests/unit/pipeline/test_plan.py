@@ -21,7 +21,7 @@ from test_selection.plan import Group, Plan, Shard, fingerprint
 MODEL = SettingsModel.model_validate(
     {"matrix": {"runner_cards": [0, 1]}, "pipeline": {"timeouts": {"plan": 9}}}
 )
-NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "identity", "timeouts"]
+NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "identity", "timeouts", "environment"]
 
 
 def planned(shards: int) -> Planned:
@@ -68,7 +68,13 @@ def test_nothing_to_run_is_an_empty_matrix_and_no_tests() -> None:
     found = outputs_of(MODEL)
     assert list(found) == NAMES
     assert json.loads(json.dumps(found["matrix"])) == {"include": []}
-    assert [found[name] for name in NAMES[1:-1]] == ["none", 0, "", 0, "", ""]
+    assert [found[name] for name in NAMES[1:-2]] == ["none", 0, "", 0, "", ""]
+
+
+def test_legs_run_in_the_image_that_their_runner_is_unless_settings_say_otherwise() -> None:
+    assert outputs_of(SettingsModel())["environment"] == "image"
+    own = SettingsModel.model_validate({"pipeline": {"environment": "own"}})
+    assert outputs_of(own)["environment"] == "own"
 
 
 def test_a_matrix_of_branches_holds_legs() -> None:
