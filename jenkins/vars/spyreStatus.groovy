@@ -6,7 +6,7 @@ void call(Map given) {
     ], given)
     String result = currentBuild.currentResult
     String state = told.state ?: [SUCCESS: 'success', ABORTED: 'error'].get(result, 'failure')
-    spyreNode(label: told.label, minutes: told.minutes, sources: ['toolkit']) {
+    spyreNode(label: told.label, minutes: told.minutes, waiting: 2, sources: ['toolkit']) {
         spyreNox(
             session: 'pipeline', environment: told.environment,
             secrets: [SPYRE_CI_GITHUB_TOKEN: told.credentials], arguments: [

@@ -36,6 +36,18 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("lost once", LEG | {"kind": "lose"}),
         world.pull_request("lost twice", LEG | {"kind": "lose", "times": 2}),
         world.pull_request("leg too long", LEG | {"kind": "hang"}),
+        world.pull_request(
+            "card taken", {"step": "lock", "branch": "device", "kind": "wait", "minutes": 1200}
+        ),
+        world.pull_request("no card", {"step": "lock", "branch": "device", "kind": "hang"}),
+        world.pull_request("no agent", {"step": "node", "branch": "image", "kind": "hang"}),
+        world.pull_request("image too long", {"session": "image", "branch": "image", "kind": "hang"}),
+        world.pull_request("archive hangs", {"step": "archiveArtifacts", "branch": "device", "kind": "hang"}),
+        world.pull_request(
+            "card late and slow",
+            {"step": "lock", "branch": "device", "kind": "wait", "minutes": 1200},
+            {"session": "image", "branch": "device", "kind": "hang"},
+        ),
         world.pull_request("archive away", {"step": "archiveArtifacts", "branch": "device", "kind": "fail"}),
         world.pull_request("project away", {"step": "checkout", "session": "git", "kind": "fail"}),
         world.pull_request("toolkit away", {"step": "checkout", "session": "scm", "kind": "fail"}),
@@ -98,7 +110,8 @@ def test_every_line_has_a_time_out_and_a_leg_the_one_of_its_plan(builds: Builds)
     for build in builds.values():
         minutes = {one["branch"]: one["time"] for one in build.of("timeout", unit="MINUTES")}
         assert all(one["branch"] in minutes for one in build.of("sh"))
-    assert {one["time"] for one in builds["green"].of("timeout", branch="leg-001")} == {32}
+    # Around it stands the one for waiting.
+    assert [one["time"] for one in builds["green"].of("timeout", branch="leg-001")] == [24 * 60 + 64, 32]
 
 
 ENDS: dict[str, tuple[str, str]] = {
@@ -109,11 +122,20 @@ ENDS: dict[str, tuple[str, str]] = {
     "lost once": ("SUCCESS", "success"),
     "lost twice": ("FAILURE", "failure"),
     "leg too long": ("ABORTED", "error"),
+    "card taken": ("SUCCESS", "success"),
+    "no card": ("ABORTED", "error"),
+    "no agent": ("ABORTED", "error"),
+    "image too long": ("ABORTED", "error"),
+    "archive hangs": ("ABORTED", "error"),
+    "card late and slow": ("ABORTED", "error"),
     "archive away": ("FAILURE", "failure"),
     "project away": ("FAILURE", "failure"),
     "red report": ("FAILURE", "failure"),
     "no tests": ("SUCCESS", "success"),
 }
+
+
+NO_REPORT = {"red image", "project away", "no tests", "no agent", "image too long"}
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -127,9 +149,7 @@ def test_however_a_build_ends_there_is_one_status_and_then_one_notification(
     assert mail["subject"] == f"spyre/pr #5: {result}"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in ENDS if name not in {"red image", "project away", "no tests"}]
-)
+@pytest.mark.parametrize("name", [name for name in ENDS if name not in NO_REPORT])
 def test_however_the_legs_end_there_is_a_report_with_what_they_left(builds: Builds, name: str) -> None:
     build = builds[name]
     assert len(build.of("sh", session="report")) == 1
@@ -150,6 +170,22 @@ def test_every_lock_is_freed_after_what_was_done_under_it_is_archived(builds: Bu
     if build.of("lock", branch="device"):
         freed = build.position("unlock", branch="device")
         assert build.position("junit", branch="device") < freed
+
+
+@pytest.mark.parametrize("name", ["card late and slow", "no card", "archive hangs"])
+def test_a_time_out_ends_what_it_is_of_and_the_other_branches_go_on(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert build.of("stage", state="end", name="device")[0]["trouble"] == "Timeout has been exceeded"
+    assert build.of("stage", state="end", name="pytorch")[0]["trouble"] is None
+    # What was done under the time-out of the tests is archived after it has struck.
+    archived = build.of("junit", branch="device")
+    assert bool(archived) == (name != "no card")
+
+
+def test_waiting_for_a_card_is_no_part_of_what_the_tests_may_take(builds: Builds) -> None:
+    build = builds["card taken"]
+    assert [one["time"] for one in build.of("timeout", branch="device")] == [24 * 60 + 360, 180]
+    assert build.of("sh", branch="device")[0]["code"] == 0
 
 
 def test_an_agent_that_is_lost_is_replaced_once(builds: Builds) -> None:
