@@ -1,4 +1,4 @@
-"""`spyre-ci pipeline legs`: a plan that was made elsewhere, dealt by the settings here and by nothing it says."""
+"""`spyre-ci pipeline legs`: a plan that was made elsewhere, dealt by the settings here, whatever it says."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def legs(
 ) -> None:
     """Deal a plan that was made where a pull request's code runs: what it may take is what the settings say.
 
-    Labels, cards and time-outs are made anew; a plan that wants more than the stage has is refused, and so is an
-    empty one where the stage has tests.
+    Labels, cards and time-outs are made anew; a plan that wants more than the stage has is refused, and so is
+    an empty one where the stage has tests.
 
     Example: spyre-ci pipeline legs --run-dir runs/ci --out runs/legs.json
     """

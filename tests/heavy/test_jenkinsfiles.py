@@ -15,6 +15,22 @@ pytestmark = pytest.mark.xdist_group("jenkins")
 
 LEG = {"session": "shards", "branch": "leg-000"}
 POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "TRUSTED_HOSTS": "jenkins.example", "NOTIFY": "a@b"}
+TOOLKIT_AWAY = {"step": "checkout", "session": "scm", "kind": "fail"}
+SHELL = "a b*;$(touch owned)`touch owned`'\""
+# Parameters that somebody made up, and what is said to them.
+REFUSED = {
+    "no number": ({"PULL_REQUEST": "7/head:refs/heads/main"}, "PULL_REQUEST is no number"),
+    "no commit": ({"HEAD_SHA": "main"}, "HEAD_SHA is no commit by its whole name"),
+    "two lines": ({"HEAD_SHA": "a" * 40 + "\n"}, "HEAD_SHA is no commit by its whole name"),
+    "another branch": (
+        {"BRANCH": "release"},
+        "This job is for pull requests of example/demo to main",
+    ),
+    "another repository": (
+        {"REPOSITORY": "example/other"},
+        "This job is for pull requests of example/demo to main",
+    ),
+}
 Builds = dict[str, Recorded]
 
 
@@ -28,6 +44,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """All builds, in one JVM."""
     no_tests = world.pull_request("no tests")
     no_tests.environ = {**world.environ, "STAND_IN_PLAN": NO_TESTS}
+    release_without_tests = world.release("release without tests")
+    release_without_tests.environ = no_tests.environ
     scenarios = [
         world.pull_request("green"),
         world.pull_request("red leg", LEG | {"kind": "fail_after"}),
@@ -50,12 +68,18 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         ),
         world.pull_request("archive away", {"step": "archiveArtifacts", "branch": "device", "kind": "fail"}),
         world.pull_request("project away", {"step": "checkout", "session": "git", "kind": "fail"}),
-        world.pull_request("toolkit away", {"step": "checkout", "session": "scm", "kind": "fail"}),
+        world.pull_request("toolkit away", TOOLKIT_AWAY | {"times": 99}),
+        # When it is said that it runs, and for its sources; at the end it is there again.
+        world.pull_request("toolkit back", TOOLKIT_AWAY | {"times": 2}),
+        world.pull_request("no plan", {"session": "pipeline", "branch": "pytorch", "kind": "fail"}),
+        *(world.pull_request(name, **changes) for name, (changes, _) in REFUSED.items()),
+        world.pull_request("of no component", job="pr-nobody"),
         world.pull_request("red report", {"session": "report", "kind": "fail_after"}),
-        world.pull_request("shell", COMPONENT="a b*;$(touch owned)`touch owned`'\"", NOTIFY=""),
+        world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
         no_tests,
-        world.nightly("night", HUD="https://hud.example"),
+        world.nightly("night", hud="https://hud.example"),
         world.release("release"),
+        release_without_tests,
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
@@ -69,8 +93,8 @@ def test_a_green_build_runs_every_session_and_says_so(builds: Builds) -> None:
     green = builds["green"]
     assert green.result == "SUCCESS"
     assert green.sessions() == [
-        "pipeline status", "image build", "image test", "image tree", "plan --for", "shards --run-dir",
-        "shards --run-dir", "report --run-dir", "pipeline status",
+        "pipeline status", "image build", "image test", "image tree", "plan --for",
+        "pipeline legs", "shards --run-dir", "shards --run-dir", "report --run-dir", "pipeline status",
     ]  # fmt: skip
 
 
@@ -130,12 +154,14 @@ ENDS: dict[str, tuple[str, str]] = {
     "card late and slow": ("ABORTED", "error"),
     "archive away": ("FAILURE", "failure"),
     "project away": ("FAILURE", "failure"),
+    "toolkit back": ("FAILURE", "failure"),
+    "no plan": ("FAILURE", "failure"),
     "red report": ("FAILURE", "failure"),
     "no tests": ("SUCCESS", "success"),
 }
 
 
-NO_REPORT = {"red image", "project away", "no tests", "no agent", "image too long"}
+NO_REPORT = {"red image", "project away", "toolkit back", "no plan", "no tests", "no agent", "image too long"}
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -227,6 +253,33 @@ def test_what_comes_from_outside_reaches_nox_as_one_word(builds: Builds) -> None
         assert "touch" not in event["script"]
 
 
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_somebody_made_up_is_refused_before_anything_runs(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert (build.result, build.events[-1]["message"]) == ("FAILURE", REFUSED[name][1])
+    assert build.of("node", "sh") == []
+
+
+def test_a_job_of_no_component_runs_nothing(builds: Builds) -> None:
+    build = builds["of no component"]
+    assert build.events[-1]["message"] == "The job pr-nobody is of no component in components.json"
+    assert build.of("node", "sh") == []
+
+
+def test_a_status_has_its_components_credentials(builds: Builds) -> None:
+    found = [one["ids"] for one in builds["green"].of("withCredentials")]
+    assert found == [["company-github"], ["company-github"]]
+
+
+def test_legs_are_dealt_where_nothing_of_the_image_ran(builds: Builds) -> None:
+    # The stand-in's plan, as the image's could, changes the noxfile beside it.
+    green = builds["green"]
+    (planned,), (dealt,) = (green.of("sh", session=name, branch="pytorch") for name in ("plan", "pipeline"))
+    assert planned["folder"] != dealt["folder"]
+    inside = [one["state"] for one in green.events[: green.events.index(dealt)] if one["step"] == "inside"]
+    assert inside.count("begin") == inside.count("end") == 1
+
+
 def test_a_stage_without_tests_runs_no_leg_and_reports_nothing(builds: Builds) -> None:
     build = builds["no tests"]
     assert build.of("branch") == build.of("sh", session="report") == []
@@ -239,6 +292,14 @@ def test_a_night_is_of_its_variant_and_reports_with_a_token(builds: Builds) -> N
     assert "nightly-main" in words_of(night, "image")
     assert night.of("withCredentials")[0]["ids"] == ["spyre-ci-hud"]
     assert night.of("checkout", scm="git") == []
+
+
+def test_whether_a_release_wants_a_run_is_the_gates_to_say(builds: Builds) -> None:
+    build = builds["release without tests"]
+    assert build.result == "SUCCESS"
+    assert "--run" not in words_of(build, "release")
+    words = words_of(builds["release"], "release")
+    assert words[-2:] == ["--run", "runs/ci"]
 
 
 def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> None:

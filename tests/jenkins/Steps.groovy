@@ -372,6 +372,16 @@ class Steps {
         file
     }
 
+    Object libraryResourceStep(Map told) {
+        String name = told.resource
+        String text = controller.scenario.resources[name]
+        File file = new File(controller.scenario.library as String, "resources/${name}")
+        if (text == null && !file.isFile()) {
+            throw new StepFailed("No such library resource ${name} could be found.")
+        }
+        text ?: file.getText('UTF-8')
+    }
+
     Object mailStep(Map told) {
         controller.record(step: 'mail', to: told.to, subject: told.subject.toString(), body: told.body.toString())
     }
