@@ -102,7 +102,7 @@ class World:
         """A build of the pull request, with the parameters that its job has."""
         params = {
             "PULL_REQUEST": "7", "HEAD_SHA": self.head, "BRANCH": "main", "IDEMPOTENCY_KEY": "",
-            "REPOSITORY": "example/demo", "STAGE": "",
+            "REPOSITORY": "example/demo",
             "BUILDER": "builder", "DEVICE": "device", "NOTIFY": "people@example.com",
         }  # fmt: skip
         known = {

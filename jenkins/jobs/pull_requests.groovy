@@ -1,6 +1,7 @@
 // A job for each component of components.json: its pull requests to one branch. GitHub's webhook starts it by the
 // Generic Webhook Trigger, the poller by the same parameters. What is fixed is no parameter: whoever may start a build
-// could send the token of the status elsewhere; Jenkinsfile.pr looks it up by the job's name.
+// could send the token of the status elsewhere, or have a green one for no tests. Jenkinsfile.pr looks it up by the
+// job's name.
 import groovy.json.JsonSlurper
 
 new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/components.json')).each { one ->
@@ -12,7 +13,6 @@ new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/components.
             stringParam('BRANCH', one.branch, 'the branch it wants to go to; to another one nothing runs')
             stringParam('IDEMPOTENCY_KEY', '', 'by it the poller knows a build that it started')
             stringParam('REPOSITORY', one.repository, 'owner/name; of another one nothing runs')
-            stringParam('STAGE', '', 'stage of the roll-out; empty: the one in force')
             stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
             stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
             stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')

@@ -100,7 +100,7 @@ class Suspendable extends CompilationCustomizer {
         }
 
         @Override
-        protected void visitListOfExpressions(List<? extends Expression> expressions) {
+        void visitListOfExpressions(List<? extends Expression> expressions) {
             expressions.findAll { one -> one instanceof SpreadExpression }.each { one ->
                 refuse(one, 'arguments by * are not rewritten by Jenkins')
             }
