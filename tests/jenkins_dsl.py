@@ -18,6 +18,7 @@ DSL = Path(__file__).parent / "jenkins"
 TIMEOUT_S = 560
 CREDENTIALS = {
     "spyre-ci-github": "github-secret-1",
+    "company-github": "github-secret-6",
     "spyre-ci-hud": "hud-secret-2",
     "spyre-ci-index": "index-secret-3",
     "spyre-ci-signing-key": "signing-secret-4",
@@ -69,6 +70,7 @@ class Scenario:
             `times`, and where: `step`, `branch` (a regular expression), `session` (one, too).
         environ: of the processes.
         env: of the build, besides what Jenkins always says.
+        resources: of the library, in place of its own.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Scenario:
     environ: Mapping[str, str]
     faults: Sequence[Mapping[str, Any]] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         home = folder / self.name
@@ -89,11 +92,12 @@ class Scenario:
             "record": str(home / "record.jsonl"),
             "params": self.params,
             "env": {
-                "JOB_NAME": "spyre/pr", "BUILD_NUMBER": "5", "BUILD_URL": URL,
+                "JOB_NAME": "spyre/pr", "JOB_BASE_NAME": "pr", "BUILD_NUMBER": "5", "BUILD_URL": URL,
                 "JENKINS_URL": "https://jenkins.example/", **self.env,
             },
             "process_env": self.environ,
             "credentials": CREDENTIALS,
+            "resources": dict(self.resources),
             "faults": [dict(one) for one in self.faults],
             "scm": {"url": str(self.scm), "refspecs": ["HEAD"]},
         }  # fmt: skip

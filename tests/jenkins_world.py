@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from tests.jenkins_dsl import Scenario
 
 # Answers as the sessions do, with the files they leave; every call is a line of the log.
-NOX = r"""#!/bin/bash
+NOX = r"""#!/bin/bash -e
 shift
 session=$1
 shift 2
@@ -24,13 +25,17 @@ case "$session $1" in
   "image tree") mkdir -p ../pytorch/test && echo pass > ../pytorch/test/test_a.py ;;
   "image test") mkdir -p ../results/demo/device/junit
     echo '<testsuite><testcase name="b"/></testsuite>' > ../results/demo/device/junit/device.xml ;;
-  "plan --for") mkdir -p runs/ci && echo '{}' > runs/ci/plan.json && echo "$STAND_IN_PLAN" > runs/plan.json ;;
+  "plan --for") mkdir -p runs/ci && echo '{}' > runs/ci/plan.json && echo 'its own' > noxfile.py ;;
+  "pipeline legs") test ! -s noxfile.py
+    test -f runs/ci/plan.json
+    echo "$STAND_IN_PLAN" > runs/legs.json ;;
   "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl" ;;
   "report --run-dir") mkdir -p runs/ci/junit && ls runs/ci/journal > runs/ci/summary.md
     echo '<testsuite><testcase><failure/></testcase></testsuite>' > runs/ci/junit/0.xml ;;
   "package ../project") mkdir -p ../project/dist ../project/.spyre-ci/records
     echo 1 > ../project/dist/demo-1.whl && echo '{}' > ../project/.spyre-ci/records/verify.json ;;
-  "release ../project") test -f ../project/dist/demo-1.whl && test -f runs/ci/summary.md ;;
+  "release ../project") test -f ../project/dist/demo-1.whl
+    [[ "$*" != *--run* || -f runs/ci/summary.md ]] ;;
   "publish ../project") test -f ../project/dist/demo-1.whl ;;
   "webhooks poll") echo "hosts: $SPYRE_CI_TRUSTED_HOSTS" ;;
 esac
@@ -96,31 +101,45 @@ class World:
             "STAND_IN_PLAN": PLAN,
         }
 
-    def pull_request(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
+    def pull_request(
+        self, name: str, *faults: dict[str, Any], job: str = "pr-demo", component: str = "demo",
+        api: str = "https://api.example", **changes: str,
+    ) -> Scenario:  # fmt: skip
         """A build of the pull request, with the parameters that its job has."""
         params = {
             "PULL_REQUEST": "7", "HEAD_SHA": self.head, "BRANCH": "main", "IDEMPOTENCY_KEY": "",
-            "COMPONENT": "demo", "REPOSITORY": "example/demo", "CLONE_URL": str(self.project),
-            "CLONE_CREDENTIALS": "", "API": "https://api.example", "CONTEXT": "spyre-ci/jenkins", "STAGE": "",
+            "REPOSITORY": "example/demo",
             "BUILDER": "builder", "DEVICE": "device", "NOTIFY": "people@example.com",
         }  # fmt: skip
-        return self.scenario(name, "Jenkinsfile.pr", params | changes, faults)
+        known = {
+            "component": component, "repository": "example/demo", "clone": str(self.project), "api": api,
+            "branch": "main", "context": "spyre-ci/jenkins", "status_credentials": "company-github",
+        }  # fmt: skip
+        made = self.scenario(name, "Jenkinsfile.pr", params | changes, faults)
+        made.env = {"JOB_BASE_NAME": job}
+        made.resources = {"components.json": json.dumps([known | {"component": "other"}, known])}
+        return made
 
-    def nightly(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
+    def nightly(self, name: str, *faults: dict[str, Any], hud: str = "", **changes: str) -> Scenario:
         params = {
-            "VARIANT": "main", "STAGE": "", "HUD": "", "BUILDER": "builder", "DEVICE": "device",
+            "VARIANT": "main", "STAGE": "", "BUILDER": "builder", "DEVICE": "device",
             "NOTIFY": "people@example.com",
         }  # fmt: skip
-        return self.scenario(name, "Jenkinsfile.nightly", params | changes, faults)
+        made = self.scenario(name, "Jenkinsfile.nightly", params | changes, faults)
+        made.resources = {"site.json": json.dumps({"hud": hud})}
+        return made
 
     def release(self, name: str, *faults: dict[str, Any], **changes: str) -> Scenario:
         params = {
-            "VERSION": "1.2.3", "STACK": "images/release.yaml", "CLONE_URL": str(self.project),
-            "CLONE_CREDENTIALS": "",
-            "UPSTREAM": "quay.example/runtime", "INDEX": "pypi", "STAGE": "", "BUILDER": "builder",
+            "VERSION": "1.2.3", "STACK": "images/release.yaml", "STAGE": "", "BUILDER": "builder",
             "DEVICE": "device", "NOTIFY": "people@example.com",
         }  # fmt: skip
-        return self.scenario(name, "Jenkinsfile.release", params | changes, faults)
+        site = {
+            "clone": str(self.project), "credentials": "", "upstream": "quay.example/runtime", "index": "pypi"
+        }  # fmt: skip
+        made = self.scenario(name, "Jenkinsfile.release", params | changes, faults)
+        made.resources = {"site.json": json.dumps({"hud": "", "release": site})}
+        return made
 
     def scenario(
         self, name: str, jenkinsfile: str, params: dict[str, str], faults: tuple[dict[str, Any], ...] = ()

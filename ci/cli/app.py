@@ -17,6 +17,7 @@ from ci.cli.flakes import flakes
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
 from ci.cli.package_device import device
+from ci.cli.pipeline_legs import legs as pipeline_legs
 from ci.cli.pipeline_plan import plan as pipeline_plan
 from ci.cli.pipeline_reuse import reuse as pipeline_reuse
 from ci.cli.pytorch import pytorch
@@ -75,6 +76,7 @@ app.add_typer(hud_app, name="hud")
 app.add_typer(image_app, name="image")
 package_app.command()(device)
 app.add_typer(package_app, name="package")
+pipeline_app.command("legs")(pipeline_legs)
 pipeline_app.command("plan")(pipeline_plan)
 pipeline_app.command("reuse")(pipeline_reuse)
 app.add_typer(pipeline_app, name="pipeline")

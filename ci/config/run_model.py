@@ -67,6 +67,11 @@ class Plan(Section):
     """How the planner splits tests over cards."""
 
     max_files: int | None = Field(default=None, ge=1, description="files a shard may hold; none: any number")
+    durations: Path = Field(
+        default=Path("durations.json.gz"),
+        description="file with the seconds of earlier runs, as `spyre-ci history export` writes it; used "
+        "where there is no history, as on a CI's fresh machine",
+    )
     speeds: list[Annotated[float, Field(gt=0, le=1000)]] = Field(
         default_factory=list,
         description="one factor a card, 0.5 for one that takes twice as long; none: all are equal",

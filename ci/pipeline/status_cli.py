@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +19,11 @@ from ci.report.text import one_line
 # As GitHub takes them.
 MAX_DESCRIPTION = 140
 MAX_CONTEXT = 255
+# Of one context; what is older than so many is older than a build that runs.
+MOST_STATUSES = 100
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+# As Jenkins has it: the job's page, and below it the build's number.
+_BUILD = re.compile(r"(https?://\S+/)([0-9]+)/")
 
 
 class State(StrEnum):
@@ -40,6 +45,8 @@ def status(  # noqa: PLR0917  # typer makes options of them
 ) -> None:
     """Set a commit's status; GITHUB_API_URL says where, such as https://github.example.com/api/v3.
 
+    Where a newer build of the same Jenkins job has set it, it stays that one's.
+
     Example: spyre-ci pipeline status --repository o/r --sha "$GIT_COMMIT" --state pending --url "$BUILD_URL"
     """
     with extra():
@@ -48,9 +55,31 @@ def status(  # noqa: PLR0917  # typer makes options of them
 
     body = status_of(sha, state, context=context, description=description, url=url)
     path = in_repository(repository, "statuses", sha)
+    client = connect(os.environ)
+    if _BUILD.fullmatch(url):
+        known = client.pages(in_repository(repository, "commits", sha, "statuses"), most=MOST_STATUSES)
+        if newer := overtaken(url, body["context"], known):
+            say(f"{repository}@{sha[:12]}: {body['context']} is a newer build's: {newer}")
+            return
     # The newest of a context counts, so that one sent twice changes nothing.
-    connect(os.environ).send("POST", path, body, again=True)
+    client.send("POST", path, body, again=True)
     say(f"{repository}@{sha[:12]}: {body['context']} is {body['state']}")
+
+
+def overtaken(url: str, context: str, statuses: Iterable[Mapping[str, Any]]) -> str:
+    """The page of a newer build of the same job that has set a status; empty where none has; pure.
+
+    Args:
+        url: page of this build.
+        context: of the status.
+        statuses: of the commit, the newest first.
+    """
+    mine = _BUILD.fullmatch(url)
+    newest = next((one for one in statuses if one.get("context") == context), {})
+    other = _BUILD.fullmatch(str(newest.get("target_url") or ""))
+    if mine is None or other is None or mine[1] != other[1] or int(other[2]) <= int(mine[2]):
+        return ""
+    return other[0]
 
 
 def status_of(sha: str, state: State, *, context: str, description: str, url: str) -> dict[str, str]:

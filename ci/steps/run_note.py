@@ -47,7 +47,7 @@ def write_note(
         "shards": sorted(earlier | set(shards)),
         "allow_collect_errors": allow_collect_errors,
         "run": context.settings.model.run.model_dump(mode="json", exclude=set(UNNOTED)),
-        "back_end": back_end(),
+        "back_end": back_end(context.environ),
     }
     write_json(folder.path / FILE, KIND, content)
 

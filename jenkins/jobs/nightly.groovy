@@ -11,7 +11,6 @@ int stage = (readFileFromWorkspace('spyre-ci.yaml') =~ /(?m)^stage:\s*(\d+)/)[0]
         parameters {
             stringParam('VARIANT', variant, 'variant of images/stack.yaml')
             stringParam('STAGE', '', 'stage of the roll-out; empty: the one in force')
-            stringParam('HUD', '', 'address that reports go to; empty: the one of the settings, without a token')
             stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
             stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
             stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')

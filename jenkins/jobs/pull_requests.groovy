@@ -1,22 +1,18 @@
 // A job for each component of components.json: its pull requests to one branch. GitHub's webhook starts it by the
-// Generic Webhook Trigger, the poller by the same parameters.
+// Generic Webhook Trigger, the poller by the same parameters. What is fixed is no parameter: whoever may start a build
+// could send the token of the status elsewhere, or have a green one for no tests. Jenkinsfile.pr looks it up by the
+// job's name.
 import groovy.json.JsonSlurper
 
-new JsonSlurper().parseText(readFileFromWorkspace('jenkins/jobs/components.json')).each { one ->
+new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/components.json')).each { one ->
     pipelineJob("spyre/pr-${one.component}") {
         description("Pull requests of ${one.repository} to ${one.branch}; the result is the status ${one.context}.")
         parameters {
             stringParam('PULL_REQUEST', '', 'its number')
             stringParam('HEAD_SHA', '', 'its head, which gets the status')
-            stringParam('BRANCH', one.branch, 'the branch it wants to go to')
+            stringParam('BRANCH', one.branch, 'the branch it wants to go to; to another one nothing runs')
             stringParam('IDEMPOTENCY_KEY', '', 'by it the poller knows a build that it started')
-            stringParam('COMPONENT', one.component, 'name in images/stack.yaml')
-            stringParam('REPOSITORY', one.repository, 'owner/name')
-            stringParam('CLONE_URL', one.clone, 'where it is cloned from')
-            stringParam('CLONE_CREDENTIALS', one.credentials ?: '', 'id of credentials for that; empty: none')
-            stringParam('API', one.api, "GitHub's API: of GitHub Enterprise https://HOST/api/v3")
-            stringParam('CONTEXT', one.context, 'name of the status')
-            stringParam('STAGE', '', 'stage of the roll-out; empty: the one in force')
+            stringParam('REPOSITORY', one.repository, 'owner/name; of another one nothing runs')
             stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
             stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
             stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')

@@ -4,10 +4,6 @@ pipelineJob('spyre/release') {
     parameters {
         stringParam('VERSION', '', 'semantic version, such as 1.2.3; the tag v1.2.3 has to be there')
         stringParam('STACK', '', 'stack file with what is released, each by tag; empty: the one of the settings')
-        stringParam('CLONE_URL', 'https://github.com/torch-spyre/torch-spyre.git', 'where it is cloned from')
-        stringParam('CLONE_CREDENTIALS', '', 'id of credentials for that; empty: none')
-        stringParam('UPSTREAM', 'quay.io/torch-spyre/runtime', 'repository that the image is pushed to')
-        stringParam('INDEX', 'pypi', 'package index: pypi, testpypi or one of the settings')
         stringParam('STAGE', '', 'stage of the roll-out; empty: the one in force')
         stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
         stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')

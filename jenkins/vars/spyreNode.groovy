@@ -1,26 +1,32 @@
 /** Runs a body on an agent, once more where the agent is lost; see spyreNode.txt. */
 void call(Map given, Closure body) {
     Map told = spyreArguments('spyreNode', [
-        label: null, minutes: null, cards: 0, sources: ['toolkit', 'project'], junit: '', files: '',
+        label: null, minutes: null, waiting: 24, cards: 0, sources: ['toolkit', 'project'], junit: '', files: '',
     ], given)
     Closure work = {
+        // What is handed over stands outside of the time-out: Jenkins cuts what its body does once it has struck.
         try {
             timeout(time: told.minutes, unit: 'MINUTES') {
                 deleteDir()
-                told.sources.each { name -> unstash(name) }
+                for (String name in told.sources) {
+                    unstash(name)
+                }
                 body()
             }
         } finally {
             spyreArchive(junit: told.junit, files: told.files)
         }
     }
-    retry(count: 2, conditions: [agent(), nonresumable()]) {
-        node(told.label) {
-            if (told.cards) {
-                lock(label: "spyre-cards-${env.NODE_NAME}", quantity: told.cards, variable: 'SPYRE_LOCKED', work)
-            } else {
-                // lock(quantity: 0) would take all cards there are.
-                work()
+    // Room for both attempts, so that what this one ends is waiting, or a step of Jenkins' own that hangs.
+    timeout(time: told.waiting * 60 + 2 * told.minutes, unit: 'MINUTES') {
+        retry(count: 2, conditions: [agent(), nonresumable()]) {
+            node(told.label) {
+                if (told.cards) {
+                    lock(label: "spyre-cards-${env.NODE_NAME}", quantity: told.cards, variable: 'SPYRE_LOCKED', work)
+                } else {
+                    // lock(quantity: 0) would take all cards there are.
+                    work()
+                }
             }
         }
     }

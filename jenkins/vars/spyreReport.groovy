@@ -7,7 +7,7 @@ void call(Map given) {
         label: told.label, minutes: told.minutes,
         junit: 'toolkit/runs/ci/junit/*.xml', files: 'toolkit/runs/ci/**') {
         unstash('run')
-        told.legs.each { name ->
+        for (String name in told.legs) {
             // A leg that was lost left nothing; its tests are reported as not run.
             catchError(
                 buildResult: 'FAILURE', stageResult: 'FAILURE', catchInterruptions: false,

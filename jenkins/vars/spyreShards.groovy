@@ -1,44 +1,17 @@
 /** Plans PyTorch's tests, runs the plan's legs side by side and reports; see spyreShards.txt. */
-void call(Map given) {
+String call(Map given) {
     Map told = spyreArguments('spyreShards', [
         label: null, minutes: 60, image: '', lane: '', environment: [:], secrets: [:],
     ], given)
-    Map plan = [:]
     Map environment = told.environment + (told.image ? [SPYRE_CI__PYTORCH__SOURCE: '../pytorch'] : [:])
-    spyreNode(label: told.label, minutes: told.minutes, files: 'toolkit/runs/ci/**') {
-        if (told.image) {
-            spyreNox(session: 'image', arguments: ['tree', told.image, '../pytorch'])
-        }
-        spyreNox(
-            session: 'plan', image: told.image, environment: environment,
-            arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci', '--out', 'runs/plan.json'] +
-                (told.lane ? ['--lane', told.lane] : []))
-        plan = readJSON(file: 'toolkit/runs/plan.json', returnPojo: true)
-        stash(name: 'run', includes: 'toolkit/runs/ci/**,pytorch/**')
+    Map matrix = plan(told, environment)
+    if (!matrix) {
+        echo('No PyTorch tests in this stage')
+        return ''
     }
     Map branches = [:]
-    plan.matrix.each { name, leg ->
-        branches[name] = {
-            spyreNode(label: leg.label, minutes: leg.timeout_minutes, cards: leg.cards) {
-                unstash('run')
-                try {
-                    spyreNox(
-                        session: 'shards', image: told.image, environment: environment,
-                        arguments: ['--run-dir', 'runs/ci', '--shard', leg.shards])
-                } finally {
-                    // An error here would hide why there is none.
-                    stash(
-                        name: "journal-${name}", allowEmpty: true,
-                        includes: 'toolkit/runs/ci/journal/**,toolkit/runs/ci/control/**')
-                }
-            }
-        }
-    }
-    if (!branches) {
-        echo('No PyTorch tests in this stage')
-        return
-    }
-    Map report = [label: told.label, minutes: told.minutes, legs: branches.keySet() as List,
+    matrix.each { name, leg -> branches[name] = branch(name, leg, told, environment) }
+    Map report = [label: told.label, minutes: told.minutes, legs: matrix.keySet() as List,
                   environment: environment, secrets: told.secrets]
     try {
         parallel(branches)
@@ -51,4 +24,46 @@ void call(Map given) {
         throw trouble
     }
     spyreReport(report)
+    return 'runs/ci'
+}
+
+/** Plans where PyTorch is, and deals the plan where nothing of the image ran: gives the legs by name. */
+private Map plan(Map told, Map environment) {
+    spyreNode(label: told.label, minutes: told.minutes, files: 'toolkit/runs/ci/**') {
+        if (told.image) {
+            spyreNox(session: 'image', arguments: ['tree', told.image, '../pytorch'])
+        }
+        spyreNox(
+            session: 'plan', image: told.image, environment: environment,
+            arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci'] + (told.lane ? ['--lane', told.lane] : []))
+        stash(name: 'run', includes: 'toolkit/runs/ci/**,pytorch/**', allowEmpty: true)
+    }
+    Map dealt = [:]
+    // In a workspace of its own: the image could write to the one above, the toolkit in it as well.
+    spyreNode(label: told.label, minutes: told.minutes, sources: ['toolkit']) {
+        unstash('run')
+        spyreNox(
+            session: 'pipeline', environment: environment,
+            arguments: ['legs', '--run-dir', 'runs/ci', '--out', 'runs/legs.json'])
+        dealt = readJSON(file: 'toolkit/runs/legs.json', returnPojo: true)
+    }
+    return dealt.matrix
+}
+
+private Closure branch(String name, Map leg, Map told, Map environment) {
+    return {
+        spyreNode(label: leg.label, minutes: leg.timeout_minutes, cards: leg.cards) {
+            unstash('run')
+            try {
+                spyreNox(
+                    session: 'shards', image: told.image, environment: environment,
+                    arguments: ['--run-dir', 'runs/ci', '--shard', leg.shards])
+            } finally {
+                // An error here would hide why there is none.
+                stash(
+                    name: "journal-${name}", allowEmpty: true,
+                    includes: 'toolkit/runs/ci/journal/**,toolkit/runs/ci/control/**')
+            }
+        }
+    }
 }

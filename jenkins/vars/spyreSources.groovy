@@ -14,7 +14,9 @@ void call(Map given) {
                 checkout(scmGit(
                     branches: [[name: told.commit]],
                     userRemoteConfigs: [remote + (told.credentials ? [credentialsId: told.credentials] : [:])],
+                    // A merge is a commit, which Git makes for somebody only.
                     extensions: told.base ? [
+                        [$class: 'UserIdentity', name: 'spyre-ci', email: 'spyre-ci@localhost'],
                         [$class: 'PreBuildMerge', options: [mergeRemote: 'origin', mergeTarget: told.base]],
                     ] : []))
             }

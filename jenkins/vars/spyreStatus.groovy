@@ -6,7 +6,11 @@ void call(Map given) {
     ], given)
     String result = currentBuild.currentResult
     String state = told.state ?: [SUCCESS: 'success', ABORTED: 'error'].get(result, 'failure')
-    spyreNode(label: told.label, minutes: told.minutes, sources: ['toolkit']) {
+    spyreNode(label: told.label, minutes: told.minutes, waiting: 2, sources: []) {
+        // Not the stashed one: a build whose sources could not be had says so as well.
+        dir('toolkit') {
+            checkout(scm)
+        }
         spyreNox(
             session: 'pipeline', environment: told.environment,
             secrets: [SPYRE_CI_GITHUB_TOKEN: told.credentials], arguments: [

@@ -15,6 +15,22 @@ pytestmark = pytest.mark.xdist_group("jenkins")
 
 LEG = {"session": "shards", "branch": "leg-000"}
 POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
+TOOLKIT_AWAY = {"step": "checkout", "session": "scm", "kind": "fail"}
+SHELL = "a b*;$(touch owned)`touch owned`'\""
+# Parameters that somebody made up, and what is said to them.
+REFUSED = {
+    "no number": ({"PULL_REQUEST": "7/head:refs/heads/main"}, "PULL_REQUEST is no number"),
+    "no commit": ({"HEAD_SHA": "main"}, "HEAD_SHA is no commit by its whole name"),
+    "two lines": ({"HEAD_SHA": "a" * 40 + "\n"}, "HEAD_SHA is no commit by its whole name"),
+    "another branch": (
+        {"BRANCH": "release"},
+        "This job is for pull requests of example/demo to main",
+    ),
+    "another repository": (
+        {"REPOSITORY": "example/other"},
+        "This job is for pull requests of example/demo to main",
+    ),
+}
 Builds = dict[str, Recorded]
 
 
@@ -28,6 +44,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """All builds, in one JVM."""
     no_tests = world.pull_request("no tests")
     no_tests.environ = {**world.environ, "STAND_IN_PLAN": NO_TESTS}
+    release_without_tests = world.release("release without tests")
+    release_without_tests.environ = no_tests.environ
     scenarios = [
         world.pull_request("green"),
         world.pull_request("red leg", LEG | {"kind": "fail_after"}),
@@ -36,14 +54,32 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("lost once", LEG | {"kind": "lose"}),
         world.pull_request("lost twice", LEG | {"kind": "lose", "times": 2}),
         world.pull_request("leg too long", LEG | {"kind": "hang"}),
+        world.pull_request(
+            "card taken", {"step": "lock", "branch": "device", "kind": "wait", "minutes": 1200}
+        ),
+        world.pull_request("no card", {"step": "lock", "branch": "device", "kind": "hang"}),
+        world.pull_request("no agent", {"step": "node", "branch": "image", "kind": "hang"}),
+        world.pull_request("image too long", {"session": "image", "branch": "image", "kind": "hang"}),
+        world.pull_request("archive hangs", {"step": "archiveArtifacts", "branch": "device", "kind": "hang"}),
+        world.pull_request(
+            "card late and slow",
+            {"step": "lock", "branch": "device", "kind": "wait", "minutes": 1200},
+            {"session": "image", "branch": "device", "kind": "hang"},
+        ),
         world.pull_request("archive away", {"step": "archiveArtifacts", "branch": "device", "kind": "fail"}),
         world.pull_request("project away", {"step": "checkout", "session": "git", "kind": "fail"}),
-        world.pull_request("toolkit away", {"step": "checkout", "session": "scm", "kind": "fail"}),
+        world.pull_request("toolkit away", TOOLKIT_AWAY | {"times": 99}),
+        # When it is said that it runs, and for its sources; at the end it is there again.
+        world.pull_request("toolkit back", TOOLKIT_AWAY | {"times": 2}),
+        world.pull_request("no plan", {"session": "pipeline", "branch": "pytorch", "kind": "fail"}),
+        *(world.pull_request(name, **changes) for name, (changes, _) in REFUSED.items()),
+        world.pull_request("of no component", job="pr-nobody"),
         world.pull_request("red report", {"session": "report", "kind": "fail_after"}),
-        world.pull_request("shell", COMPONENT="a b*;$(touch owned)`touch owned`'\"", NOTIFY=""),
+        world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
         no_tests,
-        world.nightly("night", HUD="https://hud.example"),
+        world.nightly("night", hud="https://hud.example"),
         world.release("release"),
+        release_without_tests,
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
@@ -57,8 +93,8 @@ def test_a_green_build_runs_every_session_and_says_so(builds: Builds) -> None:
     green = builds["green"]
     assert green.result == "SUCCESS"
     assert green.sessions() == [
-        "pipeline status", "image build", "image test", "image tree", "plan --for", "shards --run-dir",
-        "shards --run-dir", "report --run-dir", "pipeline status",
+        "pipeline status", "image build", "image test", "image tree", "plan --for",
+        "pipeline legs", "shards --run-dir", "shards --run-dir", "report --run-dir", "pipeline status",
     ]  # fmt: skip
 
 
@@ -98,7 +134,8 @@ def test_every_line_has_a_time_out_and_a_leg_the_one_of_its_plan(builds: Builds)
     for build in builds.values():
         minutes = {one["branch"]: one["time"] for one in build.of("timeout", unit="MINUTES")}
         assert all(one["branch"] in minutes for one in build.of("sh"))
-    assert {one["time"] for one in builds["green"].of("timeout", branch="leg-001")} == {32}
+    # Around it stands the one for waiting.
+    assert [one["time"] for one in builds["green"].of("timeout", branch="leg-001")] == [24 * 60 + 64, 32]
 
 
 ENDS: dict[str, tuple[str, str]] = {
@@ -109,11 +146,22 @@ ENDS: dict[str, tuple[str, str]] = {
     "lost once": ("SUCCESS", "success"),
     "lost twice": ("FAILURE", "failure"),
     "leg too long": ("ABORTED", "error"),
+    "card taken": ("SUCCESS", "success"),
+    "no card": ("ABORTED", "error"),
+    "no agent": ("ABORTED", "error"),
+    "image too long": ("ABORTED", "error"),
+    "archive hangs": ("ABORTED", "error"),
+    "card late and slow": ("ABORTED", "error"),
     "archive away": ("FAILURE", "failure"),
     "project away": ("FAILURE", "failure"),
+    "toolkit back": ("FAILURE", "failure"),
+    "no plan": ("FAILURE", "failure"),
     "red report": ("FAILURE", "failure"),
     "no tests": ("SUCCESS", "success"),
 }
+
+
+NO_REPORT = {"red image", "project away", "toolkit back", "no plan", "no tests", "no agent", "image too long"}
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -127,9 +175,7 @@ def test_however_a_build_ends_there_is_one_status_and_then_one_notification(
     assert mail["subject"] == f"spyre/pr #5: {result}"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in ENDS if name not in {"red image", "project away", "no tests"}]
-)
+@pytest.mark.parametrize("name", [name for name in ENDS if name not in NO_REPORT])
 def test_however_the_legs_end_there_is_a_report_with_what_they_left(builds: Builds, name: str) -> None:
     build = builds[name]
     assert len(build.of("sh", session="report")) == 1
@@ -150,6 +196,22 @@ def test_every_lock_is_freed_after_what_was_done_under_it_is_archived(builds: Bu
     if build.of("lock", branch="device"):
         freed = build.position("unlock", branch="device")
         assert build.position("junit", branch="device") < freed
+
+
+@pytest.mark.parametrize("name", ["card late and slow", "no card", "archive hangs"])
+def test_a_time_out_ends_what_it_is_of_and_the_other_branches_go_on(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert build.of("stage", state="end", name="device")[0]["trouble"] == "Timeout has been exceeded"
+    assert build.of("stage", state="end", name="pytorch")[0]["trouble"] is None
+    # What was done under the time-out of the tests is archived after it has struck.
+    archived = build.of("junit", branch="device")
+    assert bool(archived) == (name != "no card")
+
+
+def test_waiting_for_a_card_is_no_part_of_what_the_tests_may_take(builds: Builds) -> None:
+    build = builds["card taken"]
+    assert [one["time"] for one in build.of("timeout", branch="device")] == [24 * 60 + 360, 180]
+    assert build.of("sh", branch="device")[0]["code"] == 0
 
 
 def test_an_agent_that_is_lost_is_replaced_once(builds: Builds) -> None:
@@ -191,6 +253,33 @@ def test_what_comes_from_outside_reaches_nox_as_one_word(builds: Builds) -> None
         assert "touch" not in event["script"]
 
 
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_somebody_made_up_is_refused_before_anything_runs(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert (build.result, build.events[-1]["message"]) == ("FAILURE", REFUSED[name][1])
+    assert build.of("node", "sh") == []
+
+
+def test_a_job_of_no_component_runs_nothing(builds: Builds) -> None:
+    build = builds["of no component"]
+    assert build.events[-1]["message"] == "The job pr-nobody is of no component in components.json"
+    assert build.of("node", "sh") == []
+
+
+def test_a_status_has_its_components_credentials(builds: Builds) -> None:
+    found = [one["ids"] for one in builds["green"].of("withCredentials")]
+    assert found == [["company-github"], ["company-github"]]
+
+
+def test_legs_are_dealt_where_nothing_of_the_image_ran(builds: Builds) -> None:
+    # The stand-in's plan, as the image's could, changes the noxfile beside it.
+    green = builds["green"]
+    (planned,), (dealt,) = (green.of("sh", session=name, branch="pytorch") for name in ("plan", "pipeline"))
+    assert planned["folder"] != dealt["folder"]
+    inside = [one["state"] for one in green.events[: green.events.index(dealt)] if one["step"] == "inside"]
+    assert inside.count("begin") == inside.count("end") == 1
+
+
 def test_a_stage_without_tests_runs_no_leg_and_reports_nothing(builds: Builds) -> None:
     build = builds["no tests"]
     assert build.of("branch") == build.of("sh", session="report") == []
@@ -203,6 +292,14 @@ def test_a_night_is_of_its_variant_and_reports_with_a_token(builds: Builds) -> N
     assert "nightly-main" in words_of(night, "image")
     assert night.of("withCredentials")[0]["ids"] == ["spyre-ci-hud"]
     assert night.of("checkout", scm="git") == []
+
+
+def test_whether_a_release_wants_a_run_is_the_gates_to_say(builds: Builds) -> None:
+    build = builds["release without tests"]
+    assert build.result == "SUCCESS"
+    assert "--run" not in words_of(build, "release")
+    words = words_of(builds["release"], "release")
+    assert words[-2:] == ["--run", "runs/ci"]
 
 
 def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> None:

@@ -31,7 +31,7 @@ exec {python} -m nox "$@"
 def github() -> Iterator[GitHubApi]:
     with GitHubApi() as api:
         api.repositories["example/demo"] = Repository()
-        api.tokens[CREDENTIALS["spyre-ci-github"]] = None
+        api.tokens[CREDENTIALS["company-github"]] = None
         yield api
 
 
@@ -53,8 +53,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def builds(world: World, github: GitHubApi, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     """A green build, and one with failing tests in one leg that loses the other one twice."""
     lost = {"session": "shards", "branch": "leg-000", "kind": "lose", "times": 2}
-    green = world.pull_request("green", API=github.url)
-    red = world.pull_request("red", lost, API=github.url)
+    green = world.pull_request("green", api=github.url)
+    red = world.pull_request("red", lost, api=github.url)
     scenarios = [
         real(world, green, "test_devices.py", "sub/*"),
         real(world, red, "test_outcomes.py", "test_outcomes_too.py"),

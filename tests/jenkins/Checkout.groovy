@@ -13,8 +13,9 @@ class Checkout {
         git(*(['fetch', '--quiet', source.url] + source.refspecs))
         git('checkout', '--quiet', '--detach', source.commit ?: 'FETCH_HEAD')
         if (source.base) {
-            git('-c', 'user.name=Jenkins', '-c', 'user.email=nobody@nowhere', 'merge', '--quiet', '--no-edit',
-                source.base)
+            // As on an agent that nobody gave an identity: there Git guesses none.
+            List<String> who = ['-c', 'user.useConfigOnly=true'] + (source.identity as List<String>)
+            git(*(who + ['merge', '--quiet', '--no-edit', source.base]))
         }
         String commit = git('rev-parse', 'HEAD').trim()
         controller.record(step: 'checkout', scm: scm.kind, url: source.url, commit: commit, merged: source.base)
@@ -30,8 +31,16 @@ class Checkout {
         if (remote.credentialsId && !controller.scenario.credentials.containsKey(remote.credentialsId)) {
             throw new StepFailed("there are no credentials ${remote.credentialsId}")
         }
-        Map merge = (scm.extensions ?: []).find { it['$class'] == 'PreBuildMerge' }
+        Map<String, Map> extensions = (scm.extensions ?: []).collectEntries { Map one -> [(one['$class']): one] }
+        List<String> others = (extensions.keySet() - ['PreBuildMerge', 'UserIdentity']) as List
+        if (others) {
+            throw new Refused("scmGit: there is no extension ${others}")
+        }
+        Map merge = extensions.PreBuildMerge
+        Map identity = extensions.UserIdentity
         [
+            identity: identity ? ['-c', "user.name=${identity.name}", '-c', "user.email=${identity.email}"]*.toString()
+                : [],
             url: remote.url.toString(),
             refspecs: remote.refspec.toString().split(' ') as List,
             commit: scm.branches.first().name.toString(),
@@ -43,7 +52,9 @@ class Checkout {
         List<String> line = ['git'] + (words as List)
         ProcessBuilder builder = new ProcessBuilder(line)
         builder.directory(controller.folder())
-        builder.environment().putAll(controller.scenario.process_env as Map)
+        Map<String, String> environ = new LinkedHashMap<String, String>(controller.scenario.process_env as Map)
+        builder.environment().clear()
+        builder.environment().putAll(environ.findAll { name, value -> !(name =~ /^GIT_(AUTHOR|COMMITTER)_/) })
         Process process = builder.redirectErrorStream(true).start()
         process.outputStream.close()
         String said = process.inputStream.text

@@ -10,6 +10,7 @@ class Controller {
     final Map scenario
     final File scratch
     final Recorder recorder
+    final Clock clock = new Clock()
     Steps steps
     final Map<String, PipelineScript> library = [:]
     final Map<String, String> globalEnv
@@ -125,7 +126,7 @@ class Controller {
         trouble instanceof Interrupted ? 'ABORTED' : 'FAILURE'
     }
 
-    /** Does what the scenario wants of a step here: the fault's kind, or null. */
+    /** What the scenario wants of a step here: the fault's kind, or null. To take its time a step has to begin. */
     String fault(String step, Map told) {
         Map found = (scenario.faults as List<Map>).find { one ->
             one.times > 0 && (one.step ?: 'sh') == step &&
@@ -137,6 +138,10 @@ class Controller {
         }
         found.times -= 1
         record(step: 'fault', kind: found.kind, at: step, session: told.session)
+        if (found.kind == 'wait') {
+            clock.pass(found.minutes as long)
+            return null
+        }
         found.kind
     }
 
@@ -150,7 +155,9 @@ class Controller {
             case 'abort':
                 stopping = true
                 throw new Interrupted('Aborted by somebody')
-            case 'hang': throw new Interrupted('Timeout has been exceeded')
+            case 'hang':
+                clock.hang(step)
+                break
             default: throw new Refused("a scenario has no fault ${kind}")
         }
     }

@@ -107,7 +107,7 @@ class Declarative {
 
     private void runParallel(Map stage) {
         List<Throwable> troubles = []
-        stage.parallel.each { Map one ->
+        controller.clock.sideBySide(stage.parallel as List<Map>) { Map one ->
             Throwable trouble = controller.stopping ? new Interrupted('Aborted by somebody') : runStage(one)
             troubles += trouble ? [trouble] : []
         }

@@ -14,6 +14,7 @@ class Known {
         echo: ['message!'],
         error: ['message!'],
         fileExists: ['file!'],
+        libraryResource: ['resource!', 'encoding'],
         junit: ['testResults!', 'allowEmptyResults', 'checksName', 'healthScaleFactor', 'keepLongStdio',
                 'keepProperties', 'keepTestNames', 'skipMarkingBuildUnstable', 'skipOldReports',
                 'skipPublishingChecks', 'stdioRetention', 'testDataPublishers'],
@@ -42,6 +43,7 @@ class Known {
         scmGit: ['-', 'branches!', 'browser', 'extensions', 'gitTool', 'userRemoteConfigs!'],
         string: ['-', 'credentialsId!', 'variable!'],
     ]
+    static final Set<String> HANDED = ['agent', 'nonresumable', 'scmGit', 'string'] as Set
     static final Set<String> WITH_BODY = [
         'catchError', 'dir', 'lock', 'node', 'retry', 'script', 'stage', 'timeout', 'timestamps',
         'withCredentials', 'withEnv',

@@ -18,6 +18,7 @@ class Steps {
 
     Object call(String name, Object[] given) {
         Map told = Known.arguments(name, given)
+        controller.clock.check(name)
         "${name}Step"(told)
     }
 
@@ -43,6 +44,14 @@ class Steps {
             throw new StepFailed("script returned exit code ${ended.code}")
         }
         told.returnStdout ? ended.out : null
+    }
+
+    /** What the scenario has happen when a step begins. */
+    private void meet(String step, Map told = [:]) {
+        String kind = controller.fault(step, told)
+        if (kind) {
+            controller.strike(kind, step)
+        }
     }
 
     private static String end(String text) {
@@ -94,6 +103,7 @@ class Steps {
     }
 
     Object nodeStep(Map told) {
+        meet('node')
         controller.onAgent(told.label.toString(), told.body as Closure)
     }
 
@@ -185,7 +195,8 @@ class Steps {
             throw new Refused("timeout(time: ${told.time}, unit: ${unit})")
         }
         controller.record(step: 'timeout', time: told.time as int, unit: unit)
-        told.body()
+        long seconds = TimeUnit.valueOf(unit).toSeconds(told.time as long)
+        controller.clock.within(Math.max(1, TimeUnit.SECONDS.toMinutes(seconds)), told.body as Closure)
     }
 
     Object lockStep(Map told) {
@@ -197,6 +208,7 @@ class Steps {
             throw new Refused("lock(label: '${told.label}') without a quantity locks all there are")
         }
         String name = told.label ?: told.resource
+        meet('lock')
         controller.record(step: 'lock', label: name, quantity: quantity)
         Map more = told.variable ? [(told.variable): (1..quantity).collect { "${name}-${it}" }.join(',')] : [:]
         try {
@@ -222,12 +234,12 @@ class Steps {
         Map branches = new LinkedHashMap(told.branches as Map)
         boolean failFast = branches.remove('failFast') ?: false
         List<Throwable> troubles = []
-        branches.each { name, body ->
-            if (!(body instanceof Closure)) {
-                throw new Refused("parallel: ${name} is no branch")
+        controller.clock.sideBySide(branches.entrySet()) { Map.Entry one ->
+            if (!(one.value instanceof Closure)) {
+                throw new Refused("parallel: ${one.key} is no branch")
             }
             if (!(failFast && troubles)) {
-                Throwable trouble = branch(name.toString(), body as Closure)
+                Throwable trouble = branch(one.key.toString(), one.value as Closure)
                 troubles += trouble ? [trouble] : []
             }
         }
@@ -302,10 +314,7 @@ class Steps {
 
     Object archiveArtifactsStep(Map told) {
         controller.agentOf('archiveArtifacts')
-        String kind = controller.fault('archiveArtifacts', [:])
-        if (kind) {
-            controller.strike(kind, 'archiveArtifacts')
-        }
+        meet('archiveArtifacts')
         List<String> names = Globs.find(controller.folder(), told.artifacts as String)
         if (!names && !told.allowEmptyArchive) {
             throw new StepFailed("No artifacts found that match the file pattern \"${told.artifacts}\"")
@@ -363,16 +372,23 @@ class Steps {
         file
     }
 
+    Object libraryResourceStep(Map told) {
+        String name = told.resource
+        String text = controller.scenario.resources[name]
+        File file = new File(controller.scenario.library as String, "resources/${name}")
+        if (text == null && !file.isFile()) {
+            throw new StepFailed("No such library resource ${name} could be found.")
+        }
+        text ?: file.getText('UTF-8')
+    }
+
     Object mailStep(Map told) {
         controller.record(step: 'mail', to: told.to, subject: told.subject.toString(), body: told.body.toString())
     }
 
     Object checkoutStep(Map told) {
         controller.agentOf('checkout')
-        String kind = controller.fault('checkout', [session: told.scm.kind])
-        if (kind) {
-            controller.strike(kind, 'checkout')
-        }
+        meet('checkout', [session: told.scm.kind])
         new Checkout(controller).of(told.scm as Map)
     }
 

@@ -9,6 +9,7 @@ import org.codehaus.groovy.control.MultipleCompilationErrorsException
  */
 CompilerConfiguration configuration = new CompilerConfiguration()
 configuration.scriptBaseClass = 'PipelineScript'
+configuration.addCompilationCustomizers(new Suspendable())
 GroovyClassLoader loader = new GroovyClassLoader(getClass().classLoader, configuration)
 Map<String, Class> compiled = [:]
 
@@ -31,10 +32,10 @@ args.each { name ->
     Controller controller = new Controller(scenario, recorder)
     controller.steps = new Steps(controller)
     File steps = new File(scenario.library as String, 'vars')
-    steps.listFiles().findAll { it.name.endsWith('.groovy') }.each { file ->
-        controller.library[file.name - '.groovy'] = load(file, controller)
-    }
     try {
+        steps.listFiles().findAll { it.name.endsWith('.groovy') }.each { file ->
+            controller.library[file.name - '.groovy'] = load(file, controller)
+        }
         load(new File(scenario.jenkinsfile as String), controller).run()
         recorder.write(step: 'finished', result: controller.result)
     } catch (Refused | MultipleCompilationErrorsException | MissingMethodException | MissingPropertyException refused) {

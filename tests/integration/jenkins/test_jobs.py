@@ -40,13 +40,13 @@ def parameters(job: Job) -> dict[str, str]:
 
 def workspace(folder: Path, *, stage: int, components: list[dict[str, str]] | None = None) -> Path:
     """A checkout of the toolkit, as far as the scripts read it."""
-    (folder / "jenkins" / "jobs").mkdir(parents=True)
+    (folder / "jenkins" / "resources").mkdir(parents=True)
     text = (ROOT / "spyre-ci.yaml").read_text(encoding="utf-8")
     changed = re.sub(r"(?m)^stage: \d+$", f"stage: {stage}", text)
     (folder / "spyre-ci.yaml").write_text(changed, encoding="utf-8")
-    target = folder / "jenkins" / "jobs" / "components.json"
+    target = folder / "jenkins" / "resources" / "components.json"
     if components is None:
-        shutil.copy(ROOT / "jenkins" / "jobs" / "components.json", target)
+        shutil.copy(ROOT / "jenkins" / "resources" / "components.json", target)
     else:
         target.write_text(json.dumps(components), encoding="utf-8")
     return folder
@@ -139,10 +139,29 @@ def trigger(job: Job, *path: str) -> list[Any]:
 
 def test_a_companys_component_is_tested_where_it_is(later: dict[str, Job]) -> None:
     told = parameters(later["spyre/pr-runtime"])
-    assert told["API"] == "https://github.example.com/api/v3"
-    assert told["BRANCH"] == "torch-aiu-main"
-    assert told["CONTEXT"] == "jenkins/aiu"
-    assert told["CLONE_CREDENTIALS"] == "company-git"
+    assert (told["REPOSITORY"], told["BRANCH"]) == ("aiu/runtime.x", "torch-aiu-main")
+
+
+def test_nobody_who_starts_a_build_can_say_where_tokens_go_or_what_is_enough(made: dict[str, Job]) -> None:
+    allowed = {
+        "spyre/pr-torch-spyre": {
+            "PULL_REQUEST", "HEAD_SHA", "BRANCH", "REPOSITORY", "IDEMPOTENCY_KEY", "BUILDER", "DEVICE",
+            "NOTIFY",
+        },
+        "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
+        "spyre/release": {"VERSION", "STACK", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
+    }  # fmt: skip
+    assert {name: parameters(made[name]).keys() for name in allowed} == allowed
+
+
+def test_every_component_has_what_its_builds_look_up() -> None:
+    folder = ROOT / "jenkins" / "resources"
+    needed = {"component", "repository", "clone", "api", "branch", "context"}
+    for one in json.loads((folder / "components.json").read_text(encoding="utf-8")):
+        assert needed <= one.keys() <= needed | {"credentials", "status_credentials"}
+    site = json.loads((folder / "site.json").read_text(encoding="utf-8"))
+    assert site.keys() == {"hud", "release"}
+    assert site["release"].keys() == {"clone", "credentials", "upstream", "index"}
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,36 @@ REFUSED = {
     ),
     "parameter of the build": (in_stage("echo params.NOBODY"), "params.NOBODY: the job declares no such"),
     "field of the script": (in_stage("script { counter = 1 }"), "counter = 1: a variable without `def`"),
+    "spread call": (in_stage("script { ['a']*.trim() }"), "*.trim is not rewritten by Jenkins"),
+    "spread property": (in_stage("script { [[a: 1]]*.a }"), "*.a is not rewritten by Jenkins"),
+    "spread arguments": (in_stage("script { echo(*['a']) }"), "arguments by * are not rewritten"),
+    "matcher": (in_stage("script { def m = 'a' =~ /a/ }"), "=~ gives a Matcher"),
+    "step in an iteration": (
+        in_stage("script { ['a'].each { one -> echo(one) } }"),
+        "echo in a closure of each: suspended there",
+    ),
+    "step deep in an iteration": (
+        in_stage("script { ['a'].collect { one -> if (one) { node('x') { echo(one) } } } }"),
+        "node in a closure of collect",
+    ),
+    "step of the library in an iteration": (
+        in_stage("script { [a: 1].each { k, v -> spyreNotify(to: k) } }"),
+        "spyreNotify in a closure of each",
+    ),
+    "closure of a text": (
+        in_stage("script { 'ab'.replaceAll('a') { it } }"),
+        "replaceAll with a closure is not rewritten",
+    ),
+    "constructor": (in_stage("script { new File('x') }"), "new File: it would be made on the controller"),
+    "pointer": (in_stage("script { def f = this.&call }"), ".& is not rewritten"),
+    "synchronized": (
+        in_stage("script { synchronized (this) { echo 'x' } }"),
+        "synchronized is not rewritten",
+    ),
+    "in a method": (
+        "void f() { ['a'].each { one -> echo(one) } }\n" + in_stage("echo 'x'"),
+        "echo in a closure of each",
+    ),
     "objects of readJSON": (
         in_node("readJSON(text: '{}')"),
         "readJSON without returnPojo",
@@ -80,7 +110,7 @@ FAILED = {
     ),
     "missing argument": (
         in_stage("spyreNode(label: 'x') { echo 'y' }"),
-        "spyreNode: missing argument minutes; known: label, minutes, cards, sources, junit, files",
+        "spyreNode: missing argument minutes; known: label, minutes, waiting, cards, sources, junit, files",
     ),
     "lines in an argument": (
         in_node("spyreNox(session: 'lint', arguments: ['a\\nb'])"),

@@ -26,6 +26,31 @@ def test_a_status_is_set_and_the_newest_of_a_context_counts(api: GitHubApi, spyr
     )
 
 
+@pytest.mark.parametrize(
+    ("pages", "left"),
+    [
+        # Each build says that it runs, and how it ended; the older one ends last.
+        (["job/pr/5/", "job/pr/6/", "job/pr/6/", "job/pr/5/"], "job/pr/6/"),
+        (["job/pr/9/", "job/pr/10/", "job/pr/9/"], "job/pr/10/"),
+        (["job/pr/5/", "job/pr/6/"], "job/pr/6/"),
+        # Of another job, or of none, no number says what is newer.
+        (["job/pr/6/", "job/other/5/"], "job/other/5/"),
+        (["runs/6", "job/pr/5/"], "job/pr/5/"),
+        (["job/pr/6/", "runs/5"], "runs/5"),
+    ],
+)
+def test_of_two_builds_of_a_commit_the_newer_has_the_last_word(
+    api: GitHubApi, spyre: Spyre, pages: list[str], left: str
+) -> None:
+    for page in pages:
+        given = (*GIVEN, "--state", "pending", "--url", f"https://ci/{page}")
+        assert spyre("status", *given) == 0
+        # What else is said of the commit is nobody's build.
+        assert spyre("status", *GIVEN, "--state", "success", "--context", "other") == 0
+    told = [one for one in api.repositories["o/r"].statuses[SHA] if one["context"] == "spyre-ci"]
+    assert told[0]["target_url"] == f"https://ci/{left}"
+
+
 def test_github_enterprise_is_where_the_environment_says(
     spyre: Spyre, monkeypatch: pytest.MonkeyPatch
 ) -> None:

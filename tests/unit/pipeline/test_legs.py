@@ -1,0 +1,99 @@
+"""A plan that was made where a stranger's code runs takes no more than the settings give it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.cli.app import run
+from ci.cli.pipeline_legs import TooMuchError, branches_within
+from ci.config.model import SettingsModel
+from ci.errors import NothingToRunError, UsageError
+from test_selection.files import read_json
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+
+MODEL = SettingsModel.model_validate({"matrix": {"runner_cards": [0, 1, 2], "labels": ["ours_x{cards}"]}})
+SETTINGS = """\
+stage: 1
+stages: {0: {percent: 0}, 1: {percent: 5, cards: 2}}
+matrix: {runner_cards: [0, 1], labels: ["ours_x{cards}"]}
+"""
+
+
+def plan_of(*shards: tuple[float, int], tests: int = 1) -> Plan:
+    made = tuple(
+        Shard(
+            index=n, expected_s=seconds, cards=cards,
+            groups=tuple(Group(file="a.py", ids=(f"a.py::{n}.{m}",)) for m in range(tests)),
+        )
+        for n, (seconds, cards) in enumerate(shards)
+    )  # fmt: skip
+    return Plan(fingerprint=fingerprint(made), bound_s=1.0, makespan_s=1.0, binds="balance", shards=made)
+
+
+def test_labels_and_minutes_are_those_of_the_settings() -> None:
+    found = branches_within(plan_of((600, 1), (60, 2)), MODEL, cards=3, where=Path("plan.json"))
+    assert [(one["label"], one["cards"], one["timeout_minutes"]) for one in found.values()] == [
+        ("ours_x1", 1, 60),
+        ("ours_x2", 2, 33),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "error", "said"),
+    [
+        (plan_of((1, 1), (1, 1), (1, 1), (1, 1)), TooMuchError, "4 shards want 4 cards, and the stage has 3"),
+        (plan_of((1, 2), (1, 2)), TooMuchError, "2 shards want 4 cards"),
+        (plan_of((1, 0), (1, 0), (1, 0), (1, 0)), TooMuchError, "4 shards want 4 cards"),
+        (plan_of((1e6, 1)), TooMuchError, "a leg of the plan wants 7,200 minutes, and 1,440 are the most"),
+        (plan_of((1, 3)), UsageError, "3"),
+        (plan_of((1, 1), tests=0), NothingToRunError, "the plan holds no test"),
+        (plan_of(), NothingToRunError, "the plan holds no test"),
+    ],
+)
+def test_a_plan_that_wants_more_or_holds_nothing_is_refused(
+    plan: Plan, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        branches_within(plan, MODEL, cards=3, where=Path("plan.json"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "spyre-ci.yaml").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "runs" / "ci").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_verb_hands_branches_on(project: Path) -> None:
+    write_plan(project / "runs" / "ci" / "plan.json", plan_of((600, 1), (60, 1)))
+    assert run(["pipeline", "legs", "--out", "runs/legs.json"]) == 0
+    told = read_json(project / "runs" / "legs.json", "pipeline-legs")
+    assert (told["legs"], told["tests"], list(told["matrix"])) == (2, 2, ["leg-000", "leg-001"])
+
+
+def test_a_stage_of_nothing_has_no_legs_whatever_was_planned(project: Path) -> None:
+    write_plan(project / "runs" / "ci" / "plan.json", plan_of((600, 1)))
+    assert run(["pipeline", "legs", "--stage", "0", "--out", "runs/legs.json"]) == 0
+    told = read_json(project / "runs" / "legs.json", "pipeline-legs")
+    assert (told["legs"], told["matrix"]) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "said"),
+    [
+        (plan_of((1, 1), (1, 1), (1, 1)), 1, "want 3 cards, and the stage has 2"),
+        (plan_of(), 3, "the plan holds no test"),
+        (None, 2, "plan.json"),
+    ],
+)
+def test_what_is_refused_is_told_with_its_code(
+    project: Path, capsys: pytest.CaptureFixture[str], plan: Plan | None, code: int, said: str
+) -> None:
+    if plan is not None:
+        write_plan(project / "runs" / "ci" / "plan.json", plan)
+    assert run(["pipeline", "legs", "--out", "runs/legs.json"]) == code
+    assert said in capsys.readouterr().err
+    assert not (project / "runs" / "legs.json").exists()
