@@ -1,5 +1,4 @@
-// Asks repositories whose webhooks cannot reach this Jenkins what is new, and starts the jobs above. Which credentials
-// it has and which hosts get them is said by poller.json beside this, and by nothing that whoever starts it could give.
+// Asks repositories whose webhooks cannot reach this Jenkins what is new, and starts the jobs above.
 pipelineJob('spyre/poller') {
     description('Polls the repositories of jenkins/webhooks.yaml that have a key poll.')
     parameters {

@@ -14,7 +14,6 @@ from tests.jenkins_world import NO_TESTS, World, make_world
 pytestmark = pytest.mark.xdist_group("jenkins")
 
 LEG = {"session": "shards", "branch": "leg-000"}
-POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
 TOOLKIT_AWAY = {"step": "checkout", "session": "scm", "kind": "fail"}
 SHELL = "a b*;$(touch owned)`touch owned`'\""
 # Parameters that somebody made up, and what is said to them.
@@ -84,7 +83,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
         world.release("release of no version", VERSION="1.2"),
-        world.scenario("poll", "Jenkinsfile.poller", POLLER),
+        world.poller("poll"),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
 

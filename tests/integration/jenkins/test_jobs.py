@@ -150,6 +150,7 @@ def test_nobody_who_starts_a_build_can_say_where_tokens_go_or_what_is_enough(mad
         },
         "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
         "spyre/release": {"VERSION", "STACK", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
+        "spyre/poller": {"BUILDER", "STATE", "NOTIFY"},
     }  # fmt: skip
     assert {name: parameters(made[name]).keys() for name in allowed} == allowed
 
@@ -160,8 +161,9 @@ def test_every_component_has_what_its_builds_look_up() -> None:
     for one in json.loads((folder / "components.json").read_text(encoding="utf-8")):
         assert needed <= one.keys() <= needed | {"credentials", "status_credentials"}
     site = json.loads((folder / "site.json").read_text(encoding="utf-8"))
-    assert site.keys() == {"hud", "release"}
+    assert site.keys() == {"hud", "release", "poller"}
     assert site["release"].keys() == {"clone", "credentials", "upstream", "index"}
+    assert site["poller"].keys() == {"trusted_hosts", "secrets"}
 
 
 @pytest.mark.parametrize(

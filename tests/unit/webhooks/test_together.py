@@ -17,12 +17,12 @@ JENKINS = Path(__file__).parent.parent.parent.parent / "jenkins"
 PULLS = (JENKINS / "jobs" / "pull_requests.groovy").read_text(encoding="utf-8")
 COMPONENTS = {
     one["repository"]: one
-    for one in json.loads((JENKINS / "jobs" / "components.json").read_text(encoding="utf-8"))
+    for one in json.loads((JENKINS / "resources" / "components.json").read_text(encoding="utf-8"))
 }
 
 
 def test_the_pollers_job_has_a_credential_for_every_secret_and_names_every_host() -> None:
-    poller = json.loads((JENKINS / "jobs" / "poller.json").read_text(encoding="utf-8"))
+    poller = json.loads((JENKINS / "resources" / "site.json").read_text(encoding="utf-8"))["poller"]
     found = read_webhooks(JENKINS / "webhooks.yaml")
     hosts = [found.host_of(one) for one in found.repositories if one.poll is not None]
     assert found.jenkins is not None
