@@ -163,7 +163,7 @@ class World:
 
 def make_world(folder: Path) -> World:
     """A toolkit that is only a commit; a project whose pull request 7 is behind its main, which is v1.2.3."""
-    toolkit = repository(folder / "toolkit-repository", **{"noxfile.py": "\n"})
+    toolkit = repository(folder / "toolkit-repository", **{"noxfile.py": ""})
     project = repository(folder / "project-repository", **{"a.txt": "a\n"})
     git(project, "switch", "--quiet", "--create", "change")
     head = commit(project, "change", **{"b.txt": "b\n"})
