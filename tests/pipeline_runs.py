@@ -16,6 +16,7 @@ from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 
 T0 = 1_770_000_000.0
+IMAGE = f"quay.io/o/i@sha256:{'1' * 64}"
 MESSAGES = {"failed": "AssertionError: 1 != 2", "skipped": "needs fp8", "hardware": "card reset"}
 
 
@@ -30,6 +31,7 @@ def identity_of(run: str = "run-1") -> RunIdentity:
         stage=1,
         percent=5.0,
         started_at=T0,
+        image=IMAGE,
         reproduce=("nox", "-s", "pytorch", "--", "--pytorch-src", "/srv/tree", "--device", "spyre"),
     )
 
@@ -50,7 +52,7 @@ def plan_folder(folder: Path, ids: Sequence[str]) -> Plan:
     return plan
 
 
-def run_journals(folder: Path, plan: Plan, outcomes: Mapping[str, str]) -> None:
+def run_journals(folder: Path, plan: Plan, outcomes: Mapping[str, str], *, image: str = IMAGE) -> None:
     """Journals of every shard; `flaky` failed once, and what has no outcome was never started."""
     (folder / "journal").mkdir(exist_ok=True)
     for shard in plan.shards:
@@ -62,6 +64,9 @@ def run_journals(folder: Path, plan: Plan, outcomes: Mapping[str, str]) -> None:
             card="spyre:0",
             host="node",
             fingerprint=plan.fingerprint,
+            back_end="emulated 1",
+            torch="2.13.0",
+            image=image,
         )
         for name in shard.ids:
             for number, outcome in enumerate(_tries(outcomes.get(name)), start=1):

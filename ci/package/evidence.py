@@ -11,6 +11,7 @@ from ci.addresses import without_credentials
 from ci.errors import BadFileError, MissingInputError
 from ci.package.gates import MERGE_STEPS, Run
 from ci.package.records import Record, read_record
+from ci.report.ran_in import ran_in_of, rows_of
 from test_selection.files import read_json
 
 SUMMARY_FILE = "summary.json"
@@ -63,8 +64,7 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
             verdicts={str(name): _whole(count) for name, count in content["verdicts"].items()},
             pytorch=str(identity["pytorch_sha"]),
             commit=_commit(str(identity.get("commit", ""))),
-            back_end=str(identity.get("back_end", "")),
-            image=str(identity.get("image", "")),
+            ran_in=tuple(ran_in_of(one) for one in content.get("ran_in", ())),
             restricted=str(identity.get("restricted", "")),
             forgiven=_whole((content.get("quarantine") or {}).get("forgiven", 0)),
         )
@@ -80,13 +80,14 @@ def run_to_json(run: Run) -> dict[str, Any]:
     """As `release.json` holds it: what `run_from_json` reads."""
     identity = {
         "run": run.name, "run_id": run.run_id, "url": run.url, "stage": run.stage, "percent": run.percent,
-        "pytorch_sha": run.pytorch, "commit": run.commit, "back_end": run.back_end, "image": run.image,
+        "pytorch_sha": run.pytorch, "commit": run.commit,
         "restricted": run.restricted,
     }  # fmt: skip
     return {
         "identity": identity,
         "exit_code": run.exit_code,
         "planned": run.planned,
+        "ran_in": rows_of(run.ran_in),
         "verdicts": dict(run.verdicts),
         "quarantine": {"forgiven": run.forgiven},
     }

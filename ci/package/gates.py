@@ -14,6 +14,7 @@ from ci.config.package_model import Gate
 from ci.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
 from ci.findings import Finding, escaped, judged
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
+from ci.report.ran_in import RanIn, all_in
 from ci.report.text import clip
 from ci.report.verdict import PROBLEMS, Verdict
 
@@ -85,8 +86,7 @@ class Run:
         verdicts: how many came to each.
         pytorch: the commit of PyTorch's tests.
         commit: of the checkout, as its CI says; empty where it does not.
-        back_end: what made the device.
-        image: it ran in, name@sha256:…; empty where nobody said.
+        ran_in: everything that its tests ran in, as they said; empty: nothing is known, and nothing proved.
         restricted: what left tests out besides the share; empty: nothing did.
         forgiven: how many failed in quarantine, which is no failure of a run.
     """
@@ -101,10 +101,14 @@ class Run:
     verdicts: Mapping[str, int]
     pytorch: str
     commit: str
-    back_end: str
-    image: str
+    ran_in: tuple[RanIn, ...]
     restricted: str
     forgiven: int = 0
+
+    @property
+    def back_end(self) -> str:
+        """What made the device of every test; empty where that is not known, or not the same."""
+        return self.ran_in[0].back_end if len(self.ran_in) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,19 +353,21 @@ def _image(wanted: Wanted, run: Run) -> Finding:
             seen="the release names no image",
             remedy="name the one it was tested on: spyre-ci package release --image NAME@sha256:…",
         )
+    images = sorted({one.image or "no image that anybody named" for one in run.ran_in})
     return judged(
         "image",
-        f"{run.name} ran in {run.image or 'no image that anybody named'}",
-        holds=run.image.rpartition("@")[2] == wanted.image.rpartition("@")[2] != "",
-        remedy=f"run it in {wanted.image}, with SPYRE_CI_IMAGE saying so",
+        f"{run.name} ran in {', '.join(images) or 'nobody knows what'}",
+        holds=all_in(wanted.image, run.ran_in),
+        remedy=f"run it in {wanted.image}, with SPYRE_CI_IMAGE saying so where its tests run",
     )
 
 
 def _device(wanted: Wanted, run: Run) -> Finding:
     """Whether the run's device was a card, with the back end of this commit."""
     remedy = f"run it on cards, with the back end built of {wanted.commit[:_SHOWN]}"
-    if _EMULATED in run.back_end:
-        return Finding(check="device", seen=f"{run.name} ran on {run.back_end}", remedy=remedy)
+    several = sorted({one.back_end or "an unknown back end" for one in run.ran_in})
+    if len(run.ran_in) > 1 or _EMULATED in run.back_end:
+        return Finding(check="device", seen=f"{run.name} ran on {', '.join(several)}", remedy=remedy)
     name = run.back_end.partition(" ")[0]
     if name and canonicalize_name(name) != wanted.project:
         return Finding(

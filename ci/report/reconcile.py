@@ -12,6 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from ci.report.quarantine_note import QuarantineNote
+from ci.report.ran_in import RanIn
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
 from ci.report.text import counted, one_line
 from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
@@ -40,6 +41,7 @@ class Account:
         interrupted: whether the last attempt at some shard was ended early.
         quarantine: what the quarantine did; None where there is none.
         control: the device on which what failed ran once more; empty where it did not.
+        ran_in: everything that tests ran in; a journal that does not say counts as something of its own.
     """
 
     results: tuple[Result, ...]
@@ -54,6 +56,7 @@ class Account:
     interrupted: bool = False
     quarantine: QuarantineNote | None = None
     control: str = ""
+    ran_in: tuple[RanIn, ...] = ()
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -154,6 +157,7 @@ def reconcile(
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
+        ran_in=tuple(sorted(set[RanIn]().union(*(one.ran_in or {RanIn()} for one in own if one.tries)))),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ci.report.ran_in import RanIn, ran_in_of
 from ci.report.verdict import SILENT, Try, Verdict
 from ci.runner.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, text_of
 from test_selection.ids import encode_file
@@ -88,6 +89,7 @@ class Replay:
         groups: in the order of running.
         unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
+        ran_in: what its processes said that tests run in.
     """
 
     shard: int
@@ -106,6 +108,7 @@ class Replay:
     groups: list[GroupTiming] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
+    ran_in: set[RanIn] = field(default_factory=set)
     _open: dict[str, tuple[float, int, bool]] = field(default_factory=dict)
     # The number of the tries in the piece that is at work, where that is none of tests that failed.
     _begun_time: int = 1
@@ -191,6 +194,8 @@ class Replay:
                 self._file_error(event)
 
     def _shard(self, event: Event) -> None:
+        if event["e"] == "shard_start":
+            self.ran_in.add(ran_in_of(event))
         self.card = text_of(event.get("card")) or self.card
         self.host = text_of(event.get("host")) or self.host
         self.fingerprint = text_of(event.get("fingerprint")) or self.fingerprint

@@ -13,6 +13,7 @@ from ci.report.identity import identity_from_json
 from ci.report.marks import control_from_json, mark_to_json, quarantined_from_json
 from ci.report.quarantine_note import note_from_json as quarantine_from_json
 from ci.report.quarantine_note import note_to_json as quarantine_to_json
+from ci.report.ran_in import ran_in_of, rows_of
 from ci.report.text import iso_utc
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
@@ -87,6 +88,7 @@ def write_summary(path: Path, summary: Summary) -> None:
         "cards": summary.cards,
         "in_scope_s": summary.in_scope_s,
         "first_failure_s": summary.first_failure_s,
+        "ran_in": rows_of(summary.ran_in),
     }
     write_json(path, SUMMARY_KIND, content)
 
@@ -128,6 +130,7 @@ def read_summary(path: Path) -> Summary:
             cards=int(content.get("cards", 0)),
             in_scope_s=_seconds(content.get("in_scope_s")),
             first_failure_s=_seconds(content.get("first_failure_s")),
+            ran_in=tuple(ran_in_of(one) for one in content.get("ran_in", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(path, error) from error

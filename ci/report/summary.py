@@ -137,6 +137,7 @@ def _about(summary: Summary) -> str:
         f"{stage}, {identity.percent:g} %",
         f"device {code(identity.device)}",
         f"PyTorch {code(identity.pytorch_version)} {code(identity.pytorch_sha[:40])}",
+        *(f"ran in {code(one.said())}" for one in summary.ran_in[:MAX_ROWS] if one.known),
         f"{span(summary.wall_s)} (tests {span(summary.seconds)})",
     ]
     shares = [share_line(name, share, summary.in_scope) for name, share in summary.shares.items()]

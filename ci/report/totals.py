@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ci.report.identity import RunIdentity
 from ci.report.quarantine_note import QuarantineNote
+from ci.report.ran_in import RanIn
 from ci.report.reconcile import Account
 from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
@@ -84,6 +85,7 @@ class Summary:
         in_scope_s: seconds the tests in scope are expected to take; None without estimates.
         first_failure_s: seconds from the run's start until a test had failed whose failure counts, at its
             last try; None where none did.
+        ran_in: everything that tests ran in, as their journals say.
     """
 
     identity: RunIdentity
@@ -113,6 +115,7 @@ class Summary:
     cards: int = 0
     in_scope_s: float | None = None
     first_failure_s: float | None = None
+    ran_in: tuple[RanIn, ...] = ()
 
     @property
     def wall_s(self) -> float:
@@ -178,6 +181,7 @@ def summarize(
         cards=_cards(account),
         in_scope_s=None if estimates is None else round(estimates.in_scope_s, 3),
         first_failure_s=_first_failure_s(account.results, identity.started_at),
+        ran_in=account.ran_in,
     )
 
 

@@ -25,6 +25,7 @@ from ci.runner.machine import boot_id, host_name
 from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
 from ci.runner.patience import NEVER_ENDS, Patience, gone
 from ci.runner.preflight import Finding, check, until_free
+from ci.runner.ran_in import ran_in_here
 from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
@@ -108,6 +109,7 @@ class Worker:
             planned=shard["planned"],
             fingerprint=self._task["fingerprint"],
             run=self._task["run"],
+            **ran_in_here(os.environ, self._task["device"]),
         )
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
         self._journal.sync(now=True)

@@ -15,6 +15,7 @@ from ci.hud.flush import Effects
 from ci.report.history import export_durations, prune, record
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.junit import write_junit
+from ci.report.ran_in import as_it_ran, differences
 from ci.report.reconcile import Account, reconcile, what_ran_here
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
@@ -70,6 +71,8 @@ def report_step(
         account = reconcile(plan, _journals(folder), expectations=expectations, interrupted=interrupted)
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         account, reused = noted(account, folder)
+        account = replace(account, notes=(*account.notes, *differences(identity, account.ran_in)))
+        identity = as_it_ran(identity, account.ran_in)
         summary = write_report(
             folder.path,
             account=account,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ci.errors import UsageError
 from ci.report.identity import read_identity
+from ci.report.ran_in import all_in
 from ci.report.reconcile import Account, reconcile
 from ci.report.reused import Reused, read_reused, write_reused
 from ci.report.totals import summarize
@@ -33,6 +34,8 @@ def doubt_of_results(context: Context, folder: RunFolder, other: Path) -> str:
     plan, selection = read_plan(folder.plan), read_selection(folder.selection)
     identity = read_identity(folder.path)
     account = reconcile(plan, read_journals(other))
+    if not all_in(identity.image, account.ran_in):
+        return "did not run all of its tests in the image that is wanted, or does not say so"
     account = mark_step(context, account, plan, folder, began_at=identity.started_at)
     summary = summarize(account, identity, selection)
     return "" if summary.exit_code == 0 else f"is not green here: {'; '.join(summary.reasons)}"

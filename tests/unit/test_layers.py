@@ -44,6 +44,7 @@ ACROSS = {
     ("ci.package", "ci.report.text"),
     # What a gate asks of a run's verdicts is asked in a report's words.
     ("ci.package", "ci.report.verdict"),
+    ("ci.package", "ci.report.ran_in"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
     # What a change touches is asked of Git as packaging asks it.

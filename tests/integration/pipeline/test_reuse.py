@@ -15,7 +15,7 @@ from ci.cli.app import run as spyre_ci
 from ci.pipeline.identity import write_plan_identity
 from ci.report.results import read_summary
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
-from tests.pipeline_runs import plan_folder, run_journals, zipped
+from tests.pipeline_runs import IMAGE, plan_folder, run_journals, zipped
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
@@ -58,7 +58,7 @@ class Queue:
         plan = json.loads((self.run_dir / "plan.json").read_text())
         return {
             "tree": tree,
-            "image": f"quay.io/o/i@sha256:{'1' * 64}",
+            "image": IMAGE,
             "fingerprint": plan["fingerprint"],
             "torch": "2.13.0 0123",
             "back_end": "emulated 1",
@@ -83,6 +83,7 @@ class Queue:
         outcomes: dict[str, str] | None = None,
         parts: dict[str, str] | None = None,
         name: str = "results",
+        image: str = IMAGE,
         **run: Any,
     ) -> None:
         """The pull request's run, and what it handed on."""
@@ -90,7 +91,7 @@ class Queue:
         repository.runs[number] = workflow_run(number, **({"sha": self.head, "head": "fork/r"} | run))
         folder = self.tmp_path / f"theirs-{number}"
         plan = plan_folder(folder, IDS)
-        run_journals(folder, plan, GREEN if outcomes is None else outcomes)
+        run_journals(folder, plan, GREEN if outcomes is None else outcomes, image=image)
         write_plan_identity(folder, self.parts if parts is None else self.parts | parts)
         data = zipped(folder)
         repository.artifacts[number] = artifact(number, name, run=number, size=len(data))
@@ -176,6 +177,18 @@ def test_another_run_is_not_taken(
     assert outputs(queue.tmp_path)["reused"] == "false"
     assert said in " ".join(capsys.readouterr().out.split())
     assert not (queue.run_dir / "journal").exists()
+
+
+@pytest.mark.parametrize("image", ["", f"quay.io/o/i@sha256:{'2' * 64}"])
+def test_what_ran_in_another_image_than_was_planned_for_is_not_taken(
+    queue: Queue, spyre: Spyre, image: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran(image=image)
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    said = " ".join(capsys.readouterr().out.split())
+    assert "did not run all of its tests in the image that is wanted, or does not say so" in said
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ci.errors import BadFileError, UsageError
 from ci.package.evidence import run_from_json, run_to_json
 from ci.package.gates import MERGE_STEPS, GateError, Override, Run, Wanted, judge, refuse_shut
 from ci.package.records import Record
+from ci.report.ran_in import RanIn
 
 COMMIT = "ab" * 20
 IMAGE = "registry.example/spyre@sha256:" + "1" * 64
@@ -32,8 +33,14 @@ WANTED = Wanted(
 RUN = Run(
     name="nightly-1", run_id=7, url="", stage=2, percent=25, exit_code=0, planned=100,
     verdicts={"passed": 98, "flaky": 2, "failed": 0}, pytorch="cd" * 20, commit="",
-    back_end=f"torch_spyre 1.0 at {COMMIT[:12]}", image=IMAGE, restricted="",
+    ran_in=(RanIn(back_end=f"torch_spyre 1.0 at {COMMIT[:12]}", torch="2.13.0", image=IMAGE),), restricted="",
 )  # fmt: skip
+
+
+def ran(**changed: Any) -> Run:
+    """The run, with changes of it or of what all of its tests ran in."""
+    said = {name: changed.pop(name) for name in ("back_end", "image") if name in changed}
+    return replace(RUN, ran_in=(replace(RUN.ran_in[0], **said),), **changed)
 
 
 def record(step: str, **changed: Any) -> Record:
@@ -129,7 +136,7 @@ def test_each_step_must_be_green_of_this_very_commit(
 def test_only_a_green_full_run_of_the_stage_in_force_opens_the_full_gate(
     changed: dict[str, Any], check: str, seen: str
 ) -> None:
-    judgement = judge(WANTED, GREEN, [replace(RUN, **changed)])
+    judgement = judge(WANTED, GREEN, [ran(**changed)])
     assert [one.check for one in judgement.shut_by] == [check]
     assert seen in judgement.shut_by[0].seen
 
@@ -139,7 +146,33 @@ def test_only_a_green_full_run_of_the_stage_in_force_opens_the_full_gate(
     [f"torch_spyre 1.0.dev3+g{COMMIT[:9]}", f"torch_spyre 1.0 at {COMMIT[:12]}", "torch_spyre 1.0"],
 )
 def test_the_back_ends_commit_is_known_by_its_version_or_the_ci(back_end: str) -> None:
-    assert shut(WANTED, GREEN, replace(RUN, back_end=back_end, commit=COMMIT)) == []
+    assert shut(WANTED, GREEN, ran(back_end=back_end, commit=COMMIT)) == []
+
+
+def test_a_run_that_does_not_say_what_it_ran_in_proves_neither_image_nor_device() -> None:
+    judgement = judge(WANTED, GREEN, [replace(RUN, ran_in=(), commit=COMMIT)])
+    assert {one.check: one.seen for one in judgement.shut_by} == {
+        "image": "nightly-1 ran in nobody knows what",
+        "device": f"an unknown back end, checked out: {COMMIT[:12]}",
+    }
+    assert "SPYRE_CI_IMAGE saying so where its tests run" in judgement.shut_by[0].remedy
+
+
+def test_one_leg_on_something_else_shuts_the_gate() -> None:
+    (good,) = RUN.ran_in
+    emulated = replace(RUN, ran_in=(good, replace(good, back_end="the emulated device")))
+    (finding,) = judge(WANTED, GREEN, [emulated]).shut_by
+    assert (finding.check, "the emulated device, torch_spyre 1.0" in finding.seen) == ("device", True)
+    elsewhere = replace(RUN, ran_in=(good, replace(good, image="")))
+    seen = {one.check: one.seen for one in judge(WANTED, GREEN, [elsewhere]).shut_by}
+    assert "no image that anybody named, registry.example" in seen["image"]
+
+
+def test_a_summary_from_before_legs_said_so_proves_nothing() -> None:
+    content = {name: value for name, value in run_to_json(RUN).items() if name != "ran_in"}
+    content["identity"] = {**content["identity"], "back_end": RUN.back_end, "image": IMAGE}
+    old = run_from_json(content, "summary.json")  # type: ignore[arg-type]  # any place
+    assert shut(WANTED, GREEN, old) == ["image", "device"]
 
 
 def test_what_failed_in_quarantine_shuts_no_gate() -> None:
@@ -158,7 +191,7 @@ def test_a_project_that_is_no_back_end_is_told_that_a_run_says_nothing_of_it() -
 
 
 def test_the_image_is_known_by_its_digest_in_whatever_registry() -> None:
-    assert shut(WANTED, GREEN, replace(RUN, image="mirror.example/x@sha256:" + "1" * 64)) == []
+    assert shut(WANTED, GREEN, ran(image="mirror.example/x@sha256:" + "1" * 64)) == []
 
 
 def test_a_stage_of_nothing_is_green_without_tests() -> None:
@@ -171,7 +204,7 @@ def test_one_run_that_holds_is_enough() -> None:
 
 
 def test_halves_of_two_runs_make_no_whole() -> None:
-    assert shut(WANTED, GREEN, replace(RUN, exit_code=1), replace(RUN, image="")) in (["run"], ["image"])
+    assert shut(WANTED, GREEN, replace(RUN, exit_code=1), ran(image="")) in (["run"], ["image"])
 
 
 def test_without_image_or_run_it_says_what_to_give() -> None:
@@ -299,13 +332,18 @@ def test_a_shut_gate_names_each_check_with_its_remedy() -> None:
     assert caught.value.exit_code == 1
 
 
+# What is longer, or of more lines, is cut where it is read.
+WORDS = st.text("abc +.", max_size=9).map(str.strip).map(lambda text: " ".join(text.split()))
+
+
 @given(
     st.builds(
         Run,
         name=st.text(), run_id=st.integers(1), url=st.just(""), stage=st.none() | st.integers(0, 5),
         percent=st.floats(0, 100), exit_code=st.integers(0, 3), planned=st.integers(0),
         verdicts=st.dictionaries(st.text(), st.integers(0)), pytorch=st.text(),
-        commit=st.sampled_from(["", COMMIT]), back_end=st.text(), image=st.text(), restricted=st.text(),
+        commit=st.sampled_from(["", COMMIT]), restricted=st.text(),
+        ran_in=st.lists(st.builds(RanIn, back_end=WORDS, torch=WORDS, image=WORDS)).map(tuple),
         forgiven=st.integers(0),
     )
 )  # fmt: skip

@@ -61,9 +61,10 @@ def bench(tmp_path: Path) -> Bench:
 def summary(folder: Path, **identity: object) -> Path:
     content = {
         "schema": "spyre-ci/summary/1", "exit_code": 0, "planned": 3, "verdicts": {"passed": 3},
+        "ran_in": [{"back_end": "demo 1.0", "torch": "2.13.0", "image": IMAGE}],
         "identity": {
             "run": "r1", "run_id": 5, "url": "", "stage": 1, "percent": 5, "pytorch_sha": "cd" * 20,
-            "commit": COMMIT, "back_end": "demo 1.0", "image": IMAGE,
+            "commit": COMMIT,
             **identity,
         },
     }  # fmt: skip

@@ -1,0 +1,29 @@
+"""What tests run in, as the process that runs them finds it: the planner's environment is another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ci.errors import DeviceError
+from ci.provider import detect
+from ci.runner.back_end import back_end
+from ci.runner.cards import EMULATED_DEVICE
+from ci.runner.installed import installed_torch
+
+
+def ran_in_here(environ: Mapping[str, str], device: str) -> dict[str, str]:
+    """Back end, torch and image of this process, for its journal.
+
+    Args:
+        environ: the environment; only it can say the image.
+        device: the device's name, which is all there is to say of any but `spyre`.
+    """
+    try:
+        torch = installed_torch().version
+    except DeviceError:  # the tests will say so
+        torch = ""
+    return {
+        "back_end": back_end(environ) if device == EMULATED_DEVICE else device,
+        "torch": torch,
+        "image": detect(environ, epoch_s=1).image,
+    }
