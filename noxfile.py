@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import nox
@@ -13,7 +17,11 @@ from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
 # NOX_DEFAULT_VENV_BACKEND=none takes the environment as it is: a runtime image's, or one that was prepared.
-nox.options.default_venv_backend = os.environ.get("NOX_DEFAULT_VENV_BACKEND") or "virtualenv"
+# So does a job whose runner is the runtime image; there no emulated device stands in for a card unasked.
+IN_IMAGE = os.environ.get("SPYRE_CI_ENVIRONMENT") == "image"
+nox.options.default_venv_backend = (
+    "none" if IN_IMAGE else os.environ.get("NOX_DEFAULT_VENV_BACKEND") or "virtualenv"
+)
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
@@ -114,7 +122,8 @@ def unit(session: nox.Session) -> None:
 def device(session: nox.Session) -> None:
     """A project's tests that need cards, by the runner; `-- PROJECT` for another one than this."""
     install(session, "-e", ".[torch,package]")
-    spyre_ci(session, "package", "device", *with_project(session))
+    with tested(session) as before:
+        spyre_ci(session, "package", "device", *with_project(session), before=before)
 
 
 @nox.session(default=False)
@@ -220,16 +229,61 @@ def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ())
     session.install(*arguments, *(nox.project.dependency_groups(project, *groups) if groups else ()))
 
 
-def spyre_ci(session: nox.Session, *words: str) -> None:
-    """Call spyre-ci from where nox was called: the settings, runs and paths of that project count."""
+def spyre_ci(session: nox.Session, *words: str, before: str = "") -> None:
+    """Call spyre-ci from where nox was called: the settings, runs and paths of that project count.
+
+    An environment that is used as it is need not have it: the code is this checkout's, and `-P` keeps Python
+    from looking for it in the folder where it is called.
+
+    Args:
+        session: of nox.
+        words: its arguments.
+        before: a folder whose packages come before those of the environment.
+    """
+    program, environ = ["spyre-ci"], {}
+    if session.venv_backend == "none":
+        path = [str(Path(__file__).resolve().parent), before, os.environ.get("PYTHONPATH", "")]
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        if shutil.which("spyre-ci") is None:
+            program = ["python", "-P", "-m", "ci.cli"]
+    if IN_IMAGE:
+        environ["SPYRE_CI_EMULATE"] = os.environ.get("SPYRE_CI_EMULATE") or "0"
     with session.chdir(session.invoked_from):
-        run_keeping_code(session, "spyre-ci", *words)
+        run_keeping_code(session, *program, *words, environ=environ)
 
 
-def run_keeping_code(session: nox.Session, *command: str) -> None:
+@contextlib.contextmanager
+def tested(session: nox.Session) -> Iterator[str]:
+    """Have what SPYRE_CI_TESTED names installed: the `wheel` in dist/ or the `checkout`; else what there is.
+
+    An environment that is used as it is stays so, and may be one that cannot be written: what is tested lies
+    in a folder of its own, without its dependencies, and is built with what there is.
+
+    Yields:
+        That folder; empty where there is none.
+    """
+    project, what = project_of(session), os.environ.get("SPYRE_CI_TESTED") or "installed"
+    if what not in {"installed", "wheel", "checkout"}:
+        session.error(f"SPYRE_CI_TESTED is {what!r}; it is one of installed, wheel and checkout")
+    found = {"wheel": sorted(project.glob("dist/*.whl")), "checkout": [project]}.get(what, [])
+    if what == "wheel" and not found:
+        session.error(f"there is no wheel in {project / 'dist'}; build it first: nox -s build")
+    names = [str(one) for one in found]
+    if not names or session.venv_backend != "none":
+        if names:
+            session.install(*names)
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-tested-") as folder:
+        alone = ["--no-deps", "--no-build-isolation", "--target", folder]
+        session.run("python", "-m", "pip", "install", *alone, *names)
+        yield folder
+
+
+def run_keeping_code(session: nox.Session, *command: str, environ: Mapping[str, str]) -> None:
     """Run a command and let nox end with its exit code: 3 (incomplete) is not 1 (a failed test)."""
     try:
-        session.run(*command, interrupt_timeout=ACCOUNT_S, terminate_timeout=ACCOUNT_S)
+        session.run(*command, env=dict(environ), interrupt_timeout=ACCOUNT_S, terminate_timeout=ACCOUNT_S)
     except CommandFailed as error:
         # Nox before 2026 says the code in words only.
         code = getattr(error, "return_code", None) or int(str(error).rpartition(" ")[2])

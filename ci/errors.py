@@ -25,6 +25,7 @@ __all__ = [
     "EXIT_OK",
     "EXIT_TEST_FAILED",
     "EXIT_USAGE",
+    "BackEndError",
     "BadFileError",
     "CommandError",
     "DeviceError",
@@ -53,6 +54,10 @@ class DeviceError(SpyreCiError):
     """The device that was asked for cannot be had."""
 
     exit_code = EXIT_INCOMPLETE
+
+
+class BackEndError(SpyreCiError):
+    """The device would not be the one that results would be told of."""
 
 
 class PortInUseError(SpyreCiError):

@@ -27,7 +27,8 @@ class Provider:
         url: page of the run; empty where there is none.
         step_summary: file that takes Markdown for the run's page.
         commit: what is checked out, as the CI has it; empty where it does not say.
-        image: the image this runs in, name@sha256:…, as SPYRE_CI_IMAGE says; empty where it does not.
+        image: the image this runs in, name@sha256:…, as SPYRE_CI_CONTAINER or SPYRE_CI_IMAGE
+            says; empty where neither does.
     """
 
     name: str
@@ -48,7 +49,8 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
         environ: the environment.
         epoch_s: seconds since the epoch; its whole part is the run id where no CI gives one.
     """
-    told = environ.get("SPYRE_CI_IMAGE", "")
+    # What a workflow had its job's container made of, or what the pod that is the runner says of itself.
+    told = environ.get("SPYRE_CI_CONTAINER") or environ.get("SPYRE_CI_IMAGE", "")
     # Of a tag nobody knows tomorrow which image it was.
     image = told if _BY_DIGEST.fullmatch(told) else ""
     return replace(_detected(environ, epoch_s), image=image)

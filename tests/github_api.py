@@ -14,17 +14,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import socket
-import struct
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from types import TracebackType
-from typing import Any, Literal, Self
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, Literal
+
+from tests import stand_in
+from tests.stand_in import Answer, Seen, StandIn
 
 TOKEN = "ghs_made_up_for_tests"
 LOGIN = "github-actions[bot]"
@@ -54,40 +51,14 @@ class Repository:
     writers: set[str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A request as it came."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: Any
-    headers: Mapping[str, str]
-
-
 @dataclass(kw_only=True)
-class Fault:
-    """What happens to the next requests that fit."""
+class Fault(stand_in.Fault):
+    """A fault; `status` answers with `status` and `message`, `primary` and `secondary` are rate limits."""
 
-    kind: Kind
-    method: str
-    path: str
-    times: int
     status: int
     retry_after: int | None
     reset: int | None
     message: str
-    taken: bool
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What is answered; bytes go out as they are."""
-
-    status: int = 200
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,45 +121,17 @@ def one_of(rows: Mapping[Any, Any], key: Any) -> Answer:
     return Answer(body=rows[key]) if key in rows else NOT_FOUND
 
 
-class GitHubApi:
-    """The server; a context manager. Everything it holds may be set and read while it runs."""
+class GitHubApi(StandIn[Fault]):
+    """The server; `url` is the API's address, such as GITHUB_API_URL has it."""
 
     def __init__(self, *, prefix: str = "") -> None:
-        self.prefix = prefix
+        super().__init__(prefix=prefix)
         self.repositories: dict[str, Repository] = {}
         # Who a token is; None: a job's own token, which may not ask who it is.
         self.tokens: dict[str, str | None] = {TOKEN: None}
         self.token = TOKEN
-        self.faults: list[Fault] = []
-        self.seen: list[Seen] = []
         self.remaining = 4_990
         self.ids = count(1_001)
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.api = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(10)
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    @property
-    def url(self) -> str:
-        """The API's address, such as GITHUB_API_URL has it."""
-        return f"http://{self.host}{self.prefix}"
 
     def fail(
         self,
@@ -230,14 +173,6 @@ class GitHubApi:
         """The requests of a method whose path holds a pattern, in the order they came."""
         return [one for one in self.seen if one.method == method and re.search(pattern, one.path)]
 
-    def take_fault(self, seen: Seen) -> Fault | None:
-        with self._lock:
-            for one in self.faults:
-                if one.times > 0 and one.method in {"", seen.method} and re.search(one.path, seen.path):
-                    one.times -= 1
-                    return one
-        return None
-
     def answer(self, seen: Seen) -> Answer:
         """What is answered where nothing fails."""
         path = seen.path.removeprefix(self.prefix)
@@ -255,7 +190,7 @@ class GitHubApi:
                 ask = Ask(
                     api=self, login=login or LOGIN, names=match.groupdict(), query=seen.query, body=seen.body
                 )
-                with self._lock:
+                with self.lock:
                     return self._routed(ask, function, method)
         return NOT_FOUND
 
@@ -276,92 +211,28 @@ class GitHubApi:
         blob = self.repositories[f"{owner}/{repo}"].blobs.get(int(number))
         return NOT_FOUND if blob is None else Answer(body=blob)
 
+    def refusal(self, fault: Fault) -> Answer:
+        return _limit(fault) if fault.kind != "status" else error(fault.status, fault.message)
+
+    def read(self, raw: bytes) -> Any:
+        try:
+            return json.loads(raw) if raw else None
+        except ValueError:
+            return raw
+
+    def usual(self, data: bytes) -> Mapping[str, str]:
+        return {
+            **super().usual(data),
+            "x-ratelimit-limit": "5000",
+            "x-ratelimit-remaining": str(self.remaining),
+            "x-ratelimit-reset": str(int(time.time()) + 3600),
+            "content-type": "application/json; charset=utf-8",
+            "etag": f'"{hashlib.sha256(data).hexdigest()[:20]}"',
+        }
+
 
 def not_for_integrations() -> Answer:
     return error(403, "Resource not accessible by integration")
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    api: GitHubApi
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are what some tests are about."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    timeout = 20
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's own name
-        pass
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815  # named by http.server
-
-    def _serve(self) -> None:
-        api, seen = self.server.api, self._read()
-        api.seen.append(seen)
-        fault = api.take_fault(seen)
-        if fault is None:
-            self._write(api.answer(seen))
-            return
-        if fault.taken:
-            api.answer(seen)
-        if fault.kind == "hang":
-            api._stop.wait(fault.seconds)
-        if fault.kind in {"hang", "cut", "drop"}:
-            self._break_off(begun=fault.kind == "cut")
-        else:
-            self._write(_limit(fault) if fault.kind != "status" else error(fault.status, fault.message))
-
-    def _read(self) -> Seen:
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        parts = urlsplit(self.path)
-        try:
-            body = json.loads(raw) if raw else None
-        except ValueError:
-            body = raw
-        return Seen(
-            method=self.command,
-            path=parts.path,
-            query=dict(parse_qsl(parts.query)),
-            body=body,
-            headers={name.lower(): value for name, value in self.headers.items()},
-        )
-
-    def _write(self, answer: Answer) -> None:
-        data = answer.body if isinstance(answer.body, bytes) else b""
-        if not isinstance(answer.body, bytes) and answer.status != 204 and answer.body is not None:
-            data = json.dumps(answer.body).encode()
-        tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
-        same = self.command == "GET" and self.headers.get("If-None-Match") == tag
-        self.send_response(304 if same else answer.status)
-        headers = {
-            "x-ratelimit-limit": "5000",
-            "x-ratelimit-remaining": str(self.server.api.remaining),
-            "x-ratelimit-reset": str(int(time.time()) + 3600),
-            "content-type": "application/json; charset=utf-8",
-            "etag": tag,
-            **answer.headers,
-            "content-length": "0" if same else str(len(data)),
-        }
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(b"" if same else data)
-
-    def _break_off(self, *, begun: bool) -> None:
-        if begun:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{")
-            self.wfile.flush()
-        # A reset, as of a machine that went away, and no clean end.
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
-        self.connection.close()
 
 
 def _limit(fault: Fault) -> Answer:

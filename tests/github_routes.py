@@ -11,13 +11,13 @@ from tests.github_api import (
     MAX_BODY,
     NOT_FOUND,
     NOW,
-    Answer,
     Ask,
     error,
     not_for_integrations,
     one_of,
     route,
 )
+from tests.stand_in import Answer
 
 
 @route("GET", _REPO + "/issues/{number}/comments")
@@ -112,7 +112,8 @@ def _list_pulls(ask: Ask) -> Answer:
         and query.get("head", one["head"]["label"]) == one["head"]["label"]
         and query.get("base", one["base"]["ref"]) == one["base"]["ref"]
     ]
-    return ask.page(sorted(rows, key=lambda one: -int(one["number"])))
+    newest_first = query.get("direction", "desc") != "asc"
+    return ask.page(sorted(rows, key=lambda one: int(one["number"]), reverse=newest_first))
 
 
 @route("GET", _REPO + "/pulls/{number}")

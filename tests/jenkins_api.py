@@ -1,24 +1,20 @@
 """A stand-in of what starts jobs in Jenkins: real HTTP on loopback, with state, and faults on demand.
 
-It answers as Jenkins' documentation of its remote access API and of the Generic Webhook Trigger says; whether
-a Jenkins does is not shown by it.
+It answers as Jenkins' documentation of its remote access API says; whether a Jenkins does is not shown by it.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import re
-import socket
-import struct
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from types import TracebackType
-from typing import Any, Literal, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote
+
+from tests import stand_in
+from tests.stand_in import Answer, Seen, StandIn
 
 USER, TOKEN = "poller", "11aabbccddeeff0011223344556677889900"
 Kind = Literal["status", "slow", "hang", "cut", "drop"]
@@ -29,8 +25,6 @@ class Job:
     """A job: what it declares, and what was started of it."""
 
     parameters: tuple[str, ...] = ("REPOSITORY", "HEAD_SHA", "PULL_REQUEST", "BRANCH", "IDEMPOTENCY_KEY")
-    trigger: str = ""
-    filtered: bool = False
     disabled: bool = False
     queued: list[dict[str, str]] = field(default_factory=list)
     builds: list[dict[str, str]] = field(default_factory=list)
@@ -43,80 +37,29 @@ class Job:
         return [one.get("IDEMPOTENCY_KEY", "") for one in self.starts]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A request as it came."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: bytes
-    headers: Mapping[str, str]
-
-
 @dataclass(kw_only=True)
-class Fault:
-    """What happens to the next requests that fit."""
+class Fault(stand_in.Fault):
+    """A fault; `status` answers with `status`, `text` and where that leads."""
 
-    kind: Kind
-    method: str
-    path: str
-    times: int
     status: int
     text: str
     location: str
-    taken: bool
-    seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What is answered."""
+class JenkinsApi(StandIn[Fault]):
+    """The server."""
 
-    status: int = 200
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class JenkinsApi:
-    """The server; a context manager. Everything it holds may be set and read while it runs."""
+    begun = b"HTTP/1.1 201 Created\r\ncontent-length: 1000\r\n\r\n{"
 
     def __init__(self, *, crumbs: bool = False, prefix: str = "") -> None:
-        self.prefix = prefix
+        super().__init__(prefix=prefix)
         self.jobs: dict[str, Job] = {}
         self.user, self.token = USER, TOKEN
         # Whether it wants a crumb of everybody, as it does of who shows a password.
         self.crumbs = crumbs
         self.crumb = "crumb-1"
         self.readable = True
-        self.faults: list[Fault] = []
-        self.seen: list[Seen] = []
         self._items = count(1)
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.api = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(10)
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}{self.prefix}"
 
     def fail(
         self,
@@ -142,19 +85,9 @@ class JenkinsApi:
     def asked(self, pattern: str) -> list[Seen]:
         return [one for one in self.seen if re.search(pattern, one.path)]
 
-    def take_fault(self, seen: Seen) -> Fault | None:
-        with self._lock:
-            for one in self.faults:
-                if one.times > 0 and one.method in {"", seen.method} and re.search(one.path, seen.path):
-                    one.times -= 1
-                    return one
-        return None
-
     def answer(self, seen: Seen) -> Answer:
         """What is answered where nothing fails."""
         path = seen.path.removeprefix(self.prefix)
-        if path == "/generic-webhook-trigger/invoke":
-            return self._triggered(seen)
         shown = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
         if seen.headers.get("authorization") != f"Basic {shown}":
             return Answer(status=401, body="<html><title>Error 401 Unauthorized</title></html>")
@@ -199,19 +132,9 @@ class JenkinsApi:
         job.queued.append({name: given.get(name, "") for name in job.parameters})
         return Answer(status=201, headers={"location": f"{self.url}/queue/item/{next(self._items)}/"})
 
-    def _triggered(self, seen: Seen) -> Answer:
-        token = seen.headers.get("token", "")
-        jobs = {name: job for name, job in self.jobs.items() if token and job.trigger == token}
-        if not jobs:
-            return Answer(status=404, body={"jobs": None, "message": "Did not find any jobs with this token"})
-        given = json.loads(seen.body)
-        told = {}
-        for name, job in jobs.items():
-            number = next(self._items)
-            if not job.filtered:
-                job.queued.append({one: str(given.get(one, "")) for one in job.parameters})
-            told[name] = {"triggered": not job.filtered, "id": number, "url": f"queue/item/{number}/"}
-        return Answer(body={"jobs": told, "message": "Triggered jobs."})
+    def refusal(self, fault: Fault) -> Answer:
+        headers = {"location": fault.location} if fault.location else {}
+        return Answer(status=fault.status, body=fault.text, headers=headers)
 
 
 def _item(url: str, name: str, given: Mapping[str, str]) -> dict[str, Any]:
@@ -222,74 +145,3 @@ def _item(url: str, name: str, given: Mapping[str, str]) -> dict[str, Any]:
 def _actions(given: Mapping[str, str]) -> dict[str, Any]:
     rows = [{"name": name, "value": value} for name, value in given.items()]
     return {"actions": [{}, {"parameters": rows}]}
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    api: JenkinsApi
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are what some tests are about."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    timeout = 20
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's own name
-        pass
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    do_POST = do_GET  # noqa: N815  # named by http.server
-
-    def _serve(self) -> None:
-        api, seen = self.server.api, self._read()
-        api.seen.append(seen)
-        fault = api.take_fault(seen)
-        if fault is None:
-            self._write(api.answer(seen))
-            return
-        if fault.taken:
-            api.answer(seen)
-        if fault.kind in {"slow", "hang"}:
-            api._stop.wait(fault.seconds)
-        if fault.kind == "slow":
-            self._write(api.answer(seen))
-            return
-        if fault.kind == "status":
-            headers = {"location": fault.location} if fault.location else {}
-            self._write(Answer(status=fault.status, body=fault.text, headers=headers))
-        else:
-            self._break_off(begun=fault.kind == "cut")
-
-    def _read(self) -> Seen:
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        parts = urlsplit(self.path)
-        return Seen(
-            method=self.command,
-            path=parts.path,
-            query=dict(parse_qsl(parts.query)),
-            body=raw,
-            headers={name.lower(): value for name, value in self.headers.items()},
-        )
-
-    def _write(self, answer: Answer) -> None:
-        body = answer.body
-        data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self.send_response(answer.status)
-        for name, value in {**answer.headers, "content-length": str(len(data))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _break_off(self, *, begun: bool) -> None:
-        if begun:
-            self.wfile.write(b"HTTP/1.1 201 Created\r\ncontent-length: 1000\r\n\r\n{")
-            self.wfile.flush()
-        # A reset, as of a machine that went away, and no clean end.
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
-        self.connection.close()

@@ -22,6 +22,7 @@ CREDENTIALS = {
     "spyre-ci-hud": "hud-secret-2",
     "spyre-ci-index": "index-secret-3",
     "spyre-ci-signing-key": "signing-secret-4",
+    "spyre-ci-github-enterprise": "enterprise-secret-6",
     "spyre-ci-jenkins-user": "poller",
     "spyre-ci-jenkins-token": "jenkins-secret-5",
 }

@@ -37,6 +37,7 @@ case "$session $1" in
   "release ../project") test -f ../project/dist/demo-1.whl
     [[ "$*" != *--run* || -f runs/ci/summary.md ]] ;;
   "publish ../project") test -f ../project/dist/demo-1.whl ;;
+  "webhooks poll") echo "hosts: $SPYRE_CI_TRUSTED_HOSTS" ;;
 esac
 """
 PLAN = (
@@ -44,6 +45,10 @@ PLAN = (
     '"leg-000": {"shards": "0", "cards": 1, "label": "linux && spyre_pf_x1", "timeout_minutes": 31},'
     '"leg-001": {"shards": "1-2", "cards": 0, "label": "linux && spyre_pf_x0", "timeout_minutes": 32}}}'
 )
+POLLER = """{"trusted_hosts": "github.example jenkins.example", "secrets": {
+"SPYRE_CI_GITHUB_TOKEN": "spyre-ci-github",
+"SPYRE_CI_GITHUB_TOKEN_ENTERPRISE": "spyre-ci-github-enterprise",
+"SPYRE_CI_JENKINS_TOKEN": "spyre-ci-jenkins-token"}}"""
 NO_TESTS = '{"schema": "spyre-ci/outputs/1", "tests": 0, "matrix": {}}'
 GIT_ENVIRON = {
     "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
@@ -70,6 +75,7 @@ def repository(folder: Path, **files: str) -> Path:
 
 def commit(folder: Path, message: str, **files: str) -> str:
     for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", message)
@@ -150,7 +156,9 @@ class World:
 
 def make_world(folder: Path) -> World:
     """A toolkit that is only a commit; a project whose pull request 7 is behind its main, which is v1.2.3."""
-    toolkit = repository(folder / "toolkit-repository", **{"noxfile.py": ""})
+    toolkit = repository(
+        folder / "toolkit-repository", **{"noxfile.py": "\n", "jenkins/jobs/poller.json": POLLER}
+    )
     project = repository(folder / "project-repository", **{"a.txt": "a\n"})
     git(project, "switch", "--quiet", "--create", "change")
     head = commit(project, "change", **{"b.txt": "b\n"})

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from ci.config import Settings
-from ci.config.model import PyTorch
+from ci.config.run_model import PyTorch
 from ci.errors import EXIT_OK, RunInUseError
 from ci.package.device_tests import View, installed_version, view_of
 from ci.package.records import DEVICE, Record, forget_record, write_record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,9 @@ import typer
 from ci.cli import options
 from ci.cli.matrix import Target, legs_of, worded
 from ci.config.model import SettingsModel
+from ci.pipeline.event import read_event
 from ci.pipeline.identity import unknown
+from ci.pipeline.in_force import settings_in_force
 from ci.pipeline.telling import hand_on
 from ci.steps.ci_plan import Planned, plan_for_jobs
 from ci.steps.collecting import resolve_source
@@ -45,7 +48,9 @@ def plan(
     Example: spyre-ci pipeline plan --for github --files 'test_view_ops.py' --percent 5
     """
     context = options.make_context(ctx, {"device.name": device})
-    model = context.settings.model
+    # What is due, where, and for how long is for the branch to say that a pull request goes into.
+    model = settings_in_force(context.settings, read_event(os.environ), os.environ, Path.cwd()).model
+    context = replace(context, settings=replace(context.settings, model=model))
     share = share_of(
         context, stage=stage, percent=percent, files=options.split_files(files), keyword=keyword, ids=(),
         lane=lane,
@@ -90,6 +95,7 @@ def outputs_of(
         "fingerprint": planned.plan.fingerprint if planned else "",
         "identity": planned.identity if planned else "",
         "timeouts": model.pipeline.timeouts.model_dump(),
+        "environment": model.pipeline.environment,
     }
 
 

@@ -15,7 +15,7 @@ from ci.addresses import without_secrets
 from ci.config.explain import ENV_PREFIX, explain, remedy_of
 from ci.config.model import Origin, SettingsModel
 from ci.errors import MissingInputError, SettingsError
-from test_selection.yaml_lines import Document, load_document
+from test_selection.yaml_lines import Document, load_document, parse_document
 
 DEFAULT_FILE = "spyre-ci.yaml"
 DESCRIBE = "see `spyre-ci config show --describe`"
@@ -71,6 +71,31 @@ def load_settings(
     if path is not None and not path.is_file():
         raise MissingInputError("there is no such settings file", where=path, remedy="check --config")
     document = load_document(file) if file.is_file() else Document.empty(file)
+    model, origins = _resolved(document, environ, flags)
+    found = file if file.is_file() else None
+    return Settings(model=model, origins=origins, path=found, base=file.parent if found else cwd)
+
+
+def parse_settings(text: str, *, path: Path, environ: Mapping[str, str], base: Path) -> Settings:
+    """Check the settings that a text holds, such as that of a file in another commit.
+
+    Args:
+        text: as the file would have it.
+        path: what errors name.
+        environ: as `load_settings` has it.
+        base: the folder relative paths of the settings start from.
+
+    Raises:
+        SettingsError: as `load_settings`.
+    """
+    model, origins = _resolved(parse_document(path, text), environ, {})
+    return Settings(model=model, origins=origins, path=None, base=base)
+
+
+def _resolved(
+    document: Document, environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> tuple[SettingsModel, dict[str, str]]:
+    """The values in their order, and where each came from."""
     _check_sections(document, SettingsModel, [])
     origins: dict[str, str] = {}
     # The shipped roll-out is the base, so that a file can change one number of one stage.
@@ -80,11 +105,9 @@ def load_settings(
     _merge(content, _from_environ(environ), "environment", origins)
     _merge(content, _nested({k: v for k, v in flags.items() if v is not None}), "flag", origins)
     try:
-        model = SettingsModel.model_validate(content)
+        return SettingsModel.model_validate(content), origins
     except ValidationError as error:
         raise explain(error, document, SettingsModel, origins=origins, see=DESCRIBE) from None
-    found = file if file.is_file() else None
-    return Settings(model=model, origins=origins, path=found, base=file.parent if found else cwd)
 
 
 def _check_sections(document: Document, model: type[BaseModel], at: list[str]) -> None:

@@ -78,8 +78,8 @@ class Pipeline(Section):
     )
     forks: Literal["run", "label", "never"] = Field(
         default="run",
-        description="whether a fork's pull request reaches runners with cards: run, label (once a label asks "
-        "for PyTorch's tests) or never",
+        description="whether a fork's pull request reaches runners with cards: run, label (the commit that a "
+        "label asking for PyTorch's tests is set on, and no later one) or never",
     )
     runner: list[RunnerLabel] = Field(
         default_factory=lambda: ["ubuntu-latest"],
@@ -90,6 +90,16 @@ class Pipeline(Section):
         default_factory=lambda: ["linux", "x86_64", "spyre_pf_x1"],
         min_length=1,
         description="labels of a runner with cards, for the project's own device tests",
+    )
+    environment: Literal["image", "own"] = Field(
+        default="image",
+        description="where jobs on those runners and legs of PyTorch's tests run: in the image that the "
+        "runner is, as it is and on no emulated device; or in an environment of their own, without cards",
+    )
+    device_tested: Literal["wheel", "checkout", "installed"] = Field(
+        default="wheel",
+        description="what a pull request's device tests are of: the wheel that was built; the checkout, "
+        "built with what the image has; or what the image has installed",
     )
     shard_s: float = Field(
         default=600,

@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -23,7 +24,7 @@ from ci.device.kernels import own_kernels
 from ci.device.module import SpyreModule
 from ci.device.patches import apply_patches
 from ci.device.refusal import Refusal, make_refusal
-from ci.errors import DeviceError, SettingsError
+from ci.errors import BackEndError, DeviceError, SettingsError
 
 REAL_PACKAGE = "torch_spyre"
 # Time autograd's device thread gets before the interpreter ends: without it, one exit in three aborted
@@ -56,7 +57,7 @@ def register(
     refuse_ops: Iterable[str] = (),
     refuse_dtypes: Iterable[str] = (),
     fault: Fault | None = None,
-    emulate: bool = False,
+    emulate: bool | None = None,
 ) -> None:
     """Make `spyre` a device of this process; a second call does nothing.
 
@@ -66,11 +67,13 @@ def register(
         refuse_ops: aten operators the emulated device raises NotImplementedError for.
         refuse_dtypes: dtypes no tensor of the emulated device may have, without `torch.`.
         fault: what is wrong with the emulated card.
-        emulate: whether the emulated device is wanted also where the real one is installed.
+        emulate: whether the emulated device is wanted also where the real one is installed; None: only where
+            that is not; False: never.
 
     Raises:
         SettingsError: torch has no such operator or dtype.
         DeviceError: PrivateUse1 is another backend's in this process.
+        BackEndError: the real device is not installed, and no other one is wanted.
     """
     global _in_use  # noqa: PLW0603  # torch registers a backend once a process, and so do we
     if _in_use is not None:
@@ -79,6 +82,12 @@ def register(
         importlib.import_module(REAL_PACKAGE)
         _in_use = f"{REAL_PACKAGE} {importlib.metadata.version(REAL_PACKAGE)}"
         return
+    if emulate is False:
+        raise BackEndError(
+            f"{REAL_PACKAGE} is not installed here, and {EMULATE}=0 rules the emulated device out",
+            where=sys.prefix,
+            remedy=f"run in the runtime image's own environment, or install {REAL_PACKAGE}",
+        )
     if private.backend_name() != "privateuseone":
         raise DeviceError(
             f"PyTorch's PrivateUse1 is {private.backend_name()!r} in this process already",
@@ -102,13 +111,14 @@ def register_from(environ: Mapping[str, str]) -> None:
     Raises:
         SettingsError: it is not such JSON, torch has no such operator or dtype, or a card's fault is unknown.
         DeviceError: as `register` does.
+        BackEndError: as `register` does.
     """
     refuse_ops, refuse_dtypes = read_settings(environ.get(DEVICE_SETTINGS, "{}"))
     register(
         refuse_ops=refuse_ops,
         refuse_dtypes=refuse_dtypes,
         fault=fault_of(environ),
-        emulate=environ.get(EMULATE) == "1",
+        emulate={"1": True, "0": False}.get(environ.get(EMULATE, "")),
     )
 
 

@@ -13,7 +13,8 @@ EMULATED_CARD = "SPYRE_CI_CARD"
 CARD_FAULTS = "SPYRE_CI_CARD_FAULTS"
 CARD_STATE = "SPYRE_CI_CARD_STATE"
 # `1`: the emulated device, also where torch_spyre is installed; torch must not load that by itself then
-# (TORCH_DEVICE_BACKEND_AUTOLOAD=0).
+# (TORCH_DEVICE_BACKEND_AUTOLOAD=0). `0`: never the emulated one. Else: where torch_spyre is not installed and
+# there is no card.
 EMULATE = "SPYRE_CI_EMULATE"
 TEST_BASE = Path(__file__).with_name("test_base.py")
 OP_SUITE = Path(__file__).with_name("op_suite")

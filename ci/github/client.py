@@ -1,7 +1,7 @@
-"""The client: every request to GitHub's API goes through here, by PyGithub's requester.
+"""The client: every request to GitHub's API goes through here.
 
-PyGithub signs, builds addresses and keeps the connection. Waiting and trying again is ours: it is bounded,
-needs no clock to be tested, and never sends twice what may have been done already.
+Waiting and trying again is ours: it is bounded, needs no clock to be tested, and never sends twice what may
+have been done already. One request by itself is in `ci.github.wire`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-from github import Auth, Github
-from urllib3.exceptions import NewConnectionError
-
-from ci.addresses import is_loopback, shown, without_secrets
-from ci.github.answers import Reply, content_of, error_of, is_limited, limit_wait_s
-from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubError
-from ci.github.paths import PUBLIC_API, host_of, in_repository, with_query
+from ci.addresses import is_loopback, shown
+from ci.github.answers import Reply, content_of, is_limited, limit_wait_s
+from ci.github.errors import GitHubAwayError, GitHubDeniedError
+from ci.github.paths import PUBLIC_API, in_repository, with_query
 from ci.github.store import fetch
+from ci.github.wire import Method, NoAnswerError, Wire, failure_of
 
 __all__ = ["PER_PAGE", "PUBLIC_API", "Client", "Effects", "Method", "in_repository"]
 
-Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 # What a job's own token of GitHub Actions is known as; it may not ask who it is.
 ACTIONS_LOGIN = "github-actions[bot]"
 PER_PAGE = 100
@@ -49,14 +45,6 @@ class Effects:
     now: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
     rng: Callable[[], float] = field(default_factory=lambda: random.SystemRandom().random)
-
-
-class _NoAnswerError(Exception):
-    """No whole answer came; `taken` says whether it may have been done all the same."""
-
-    def __init__(self, said: str, *, taken: bool) -> None:
-        super().__init__(said)
-        self.taken = taken
 
 
 class Client:
@@ -84,24 +72,11 @@ class Client:
         patience_s: float = 90,
         login: str | None = None,
     ) -> None:
-        host = host_of(api)
         self.api = api.rstrip("/")
-        self._token = token
+        self._wire = Wire(self.api, token, timeout_s=timeout_s)
         self._effects = effects or Effects()
         self._timeout_s = timeout_s
         self._patience_s = patience_s
-        # GitHub asks for a second between writes; nobody has such a limit on this machine.
-        pace = 0.0 if is_loopback(host) else 1.0
-        self._github = Github(
-            auth=Auth.Token(token),
-            base_url=self.api,
-            timeout=timeout_s,
-            user_agent="spyre-ci",
-            retry=None,
-            seconds_between_requests=pace / 4,
-            seconds_between_writes=pace,
-            lazy=True,
-        )
         self._login = login
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
@@ -237,32 +212,21 @@ class Client:
         tries = 0
         while True:
             tries += 1
-            reply, failure = self._try(method, path, body, what, etag=etag)
+            reply, failure = None, None
+            try:
+                reply = self._wire.exchange(method, path, body, etag=etag)
+            except NoAnswerError as error:
+                failure = error
             good = {302} if follows else {304} if etag else set[int]()
             if reply is not None and (reply.ok or reply.status in good):
                 return reply
             wait_s = self._wait_s(reply, failure, tries, again=again)
             if wait_s is None or self._effects.monotonic() + wait_s > end:
-                raise _error_of(reply, failure, what, wait_s)
+                raise failure_of(reply, failure, what, wait_s)
             self._effects.sleep(wait_s)
 
-    def _try(
-        self, method: Method, path: str, body: Any, what: str, *, etag: str = ""
-    ) -> tuple[Reply | None, _NoAnswerError | None]:
-        known = {"If-None-Match": etag} if etag else None
-        try:
-            status, headers, text = self._github.requester.requestJson(
-                method, path, input=body, headers=known
-            )
-        except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
-            # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
-            said = without_secrets(str(error)).replace(self._token, "***")
-            return None, _NoAnswerError(f"{what}: {said}"[:500], taken=not _never_connected(error))
-        told = {name.lower(): str(value) for name, value in headers.items()}
-        return Reply(status=status, headers=told, text=text.replace(self._token, "***")), None
-
     def _wait_s(
-        self, reply: Reply | None, failure: _NoAnswerError | None, tries: int, *, again: bool
+        self, reply: Reply | None, failure: NoAnswerError | None, tries: int, *, again: bool
     ) -> float | None:
         """Seconds to wait before the next try; None where another makes no sense."""
         if reply is not None and is_limited(reply):
@@ -276,28 +240,3 @@ class Client:
     def _pause_s(self, tries: int) -> float:
         """Longer after each try, and not the same for everybody."""
         return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
-
-
-def _error_of(
-    reply: Reply | None, failure: _NoAnswerError | None, what: str, wait_s: float | None
-) -> GitHubError:
-    if reply is None:
-        doubt = " (it may have been done all the same)" if failure is not None and failure.taken else ""
-        return GitHubAwayError(
-            f"GitHub gives no answer{doubt}: {failure}", remedy="check the network and do it again"
-        )
-    if is_limited(reply) and wait_s is not None:
-        return GitHubAwayError(
-            f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}",
-            remedy="do it again after that",
-            retry_s=wait_s,
-        )
-    return error_of(reply, what=what)
-
-
-def _never_connected(error: Exception) -> bool:
-    """Whether nobody was there, so that nothing can have been done."""
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError):
-        return True
-    cause = error.args[0] if error.args else None
-    return isinstance(getattr(cause, "reason", cause), NewConnectionError)

@@ -9,7 +9,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ci.config.model import Device
+from ci.config.run_model import Device
 from ci.errors import (
     EXIT_INCOMPLETE,
     EXIT_OK,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ci.pipeline.runs import Run
 
 NAME = "spyre-ci"
+_WORKFLOW = re.compile(r"\.github/workflows/[A-Za-z0-9][A-Za-z0-9._-]*\.ya?ml")
 _NEWER = "the comment tells of a later run, so it stays"
 
 
@@ -48,7 +50,7 @@ def comment(  # noqa: PLR0917  # typer makes options of them
     ] = None,
     artifact: Annotated[
         list[str] | None,
-        typer.Option("--artifact", help="Names of artifacts that hold a run; default: results*, device-*."),
+        typer.Option("--artifact", help="Names of artifacts that hold a run; default: results*, device.*."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the text and write nothing.")] = False,
 ) -> None:
@@ -134,6 +136,9 @@ def _of_event(
     if run is None:
         say("the run is of no pull request: there is nothing to comment on")
         return None
+    if not _is_of_ours(run, Path.cwd()):
+        say(f"the run is of {run.path or 'no file'}, which is no workflow of this branch: nothing is written")
+        return None
     pulls = [Pull(number=asked, base="")] if asked else pulls_of(client, repository, run)
     if not pulls:
         say(f"no open pull request has {run.sha[:12]} as its newest commit: there is nothing to comment on")
@@ -165,6 +170,14 @@ def _run_of_event(environ: Mapping[str, str]) -> Run | None:
             "the event tells of no run", where="GITHUB_EVENT_PATH", remedy="begin this by workflow_run"
         )
     return run if run.event == "pull_request" else None
+
+
+def _is_of_ours(run: Run, checkout: Path) -> bool:
+    """Whether a run is of a workflow that is checked out here, which is the default branch.
+
+    GitHub tells of runs by their workflow's name, and a pull request can bring a file of any name.
+    """
+    return bool(_WORKFLOW.fullmatch(run.path)) and (checkout / run.path).is_file()
 
 
 def _number_of_event(environ: Mapping[str, str]) -> int:

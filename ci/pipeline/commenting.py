@@ -59,10 +59,17 @@ def find(client: Client, repository: str, number: int, name: str) -> There | Non
 
 
 def _create(client: Client, repository: str, number: int, comment: Comment, body: str) -> Done:
+    path = in_repository(repository, "issues", number, "comments")
     try:
-        client.send("POST", in_repository(repository, "issues", number, "comments"), {"body": body})
+        mine = number_at(client.send("POST", path, {"body": body}), "id")
     except GitHubAwayError:
         # It may have been written, and only the answer lost: a second one would stay for ever.
         if find(client, repository, number, comment.name) is None:
             raise
-    return "created"
+        return "created"
+    first = find(client, repository, number, comment.name)
+    if not mine or first is None or first.id >= mine:
+        return "created"
+    # Another job wrote one at the same moment. All keep the first of them.
+    client.send("DELETE", in_repository(repository, "issues", "comments", mine))
+    return keep(client, repository, number, comment)

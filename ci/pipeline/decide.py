@@ -72,7 +72,7 @@ def decide(
     jobs = {"lint": Verdict(runs=True, why=ALWAYS), **dict.fromkeys(CODE_JOBS, code)}
     if not model.package.tests.emulated:
         jobs["emulated"] = Verdict(runs=False, why="package.tests.emulated does not ask for them")
-    cards = _on_cards(event, model, asks=asked is not None)
+    cards = _on_cards(event, model)
     if asked is not None:
         more = "" if stage == asked else f", and stage {stage} runs in any case"
         wanted = Verdict(runs=True, why=f"a label asks for stage {asked}{more}")
@@ -113,6 +113,8 @@ def outputs_of(decision: Decision, model: SettingsModel) -> dict[str, Any]:
         "timeouts": model.pipeline.timeouts.model_dump(),
         "runner": list(model.pipeline.runner),
         "device_runner": list(model.pipeline.device_runner),
+        "environment": model.pipeline.environment,
+        "device_tested": model.pipeline.device_tested,
     }
 
 
@@ -136,19 +138,24 @@ def _code(change: Touched, docs: Sequence[str], never_docs: Sequence[str]) -> Ve
 
 def _asked(event: Event, model: SettingsModel) -> tuple[int | None, list[str]]:
     """The stage that labels ask for, the greatest of several, and what is no such label."""
-    stages: list[int] = []
-    remarks = []
-    for label in event.labels:
-        for prefix in model.pipeline.labels:
-            if label == prefix:
-                stages.append(model.stage)
-            elif found := re.fullmatch(re.escape(prefix) + r"-stage-([0-9]{1,9})", label):
-                number = int(found[1])
-                if number in model.stages:
-                    stages.append(number)
-                else:
-                    remarks.append(f"label {label}: there is no stage {number}")
+    wanted = {label: number for label in event.labels if (number := _asks_for(label, model)) is not None}
+    stages = [number for number in wanted.values() if number in model.stages]
+    remarks = [
+        f"label {label}: there is no stage {number}"
+        for label, number in wanted.items()
+        if number not in model.stages
+    ]
     return max(stages, default=None), remarks
+
+
+def _asks_for(label: str, model: SettingsModel) -> int | None:
+    """The number of the stage that a label asks for, be there one or not; None for another label."""
+    for prefix in model.pipeline.labels:
+        if label == prefix:
+            return model.stage
+        if found := re.fullmatch(re.escape(prefix) + r"-stage-([0-9]{1,9})", label):
+            return int(found[1])
+    return None
 
 
 def _usual(event: Event, model: SettingsModel) -> int | None:
@@ -164,11 +171,13 @@ def _usual(event: Event, model: SettingsModel) -> int | None:
     return model.stage if _row(model, model.stage).lane == "pr" else None
 
 
-def _on_cards(event: Event, model: SettingsModel, *, asks: bool) -> Verdict:
+def _on_cards(event: Event, model: SettingsModel) -> Verdict:
     forks = model.pipeline.forks
+    # Whoever sets a label has seen the commit it is set on, and none that is pushed later.
+    asks = bool(event.labelled) and _asks_for(event.labelled, model) in model.stages
     if not event.fork or forks == "run" or (forks == "label" and asks):
         return Verdict(runs=True, why="")
-    until = " until a label asks for it" if forks == "label" else ""
+    until = " until a label is set that asks for it, for the commit it is set on" if forks == "label" else ""
     return Verdict(runs=False, why=f"it comes from a fork, which reaches no cards{until}")
 
 

@@ -64,12 +64,35 @@ def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | 
     return event.base, f"compared with {event.base:.12}"
 
 
+def base_tip(folder: Path, event: Event) -> str:
+    """The commit that a change is to go on top of; empty where nobody says it, or this clone lacks it.
+
+    Raises:
+        CommandError: git does not say.
+    """
+    _, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
+    if event.name == "pull_request" and _is_githubs_merge(event, parents):
+        return parents[0]
+    base = _named_base(event)
+    if not base or not _is_there(folder, base):
+        return ""
+    return git(folder, "rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}").strip()
+
+
 def _base_of_request(folder: Path, event: Event, head: str, parents: list[str]) -> tuple[str, str]:
-    # GitHub merges the change into its base, Jenkins the base into the change: a head that is known tells.
-    if len(parents) == 2 and parents[1] == event.head:  # noqa: PLR2004  # a merge has two
+    if _is_githubs_merge(event, parents):
         return parents[0], "compared with the base that it is merged into"
-    base = event.base or (f"refs/remotes/origin/{event.branch}" if event.branch else "")
+    base = _named_base(event)
     return _fork_point(folder, base, head) if base else ("", "the event names no base")
+
+
+def _is_githubs_merge(event: Event, parents: list[str]) -> bool:
+    # GitHub merges the change into its base, Jenkins the base into the change: a head that is known tells.
+    return len(parents) == 2 and parents[1] == event.head  # noqa: PLR2004  # a merge has two
+
+
+def _named_base(event: Event) -> str:
+    return event.base or (f"refs/remotes/origin/{event.branch}" if event.branch else "")
 
 
 def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:

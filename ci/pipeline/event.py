@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.pipeline.payload import read_payload
+from ci.pipeline.payload import read_payload, text_at
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -23,6 +23,7 @@ class Event:
         base: the commit it is compared with; empty where it is not said.
         branch: the branch it is compared with, where the CI names no commit.
         labels: of the pull request.
+        labelled: the label that was just set, where that is what began it.
         fork: whether it comes from another repository.
     """
 
@@ -31,6 +32,7 @@ class Event:
     base: str = ""
     branch: str = ""
     labels: tuple[str, ...] = ()
+    labelled: str = ""
     fork: bool = False
 
 
@@ -60,6 +62,7 @@ def event_of(name: str, payload: Mapping[str, Any]) -> Event:
             head=_sha(head.get("sha")),
             base=_sha(base.get("sha")),
             labels=_labels(request.get("labels")),
+            labelled=text_at(payload, "label", "name") if payload.get("action") == "labeled" else "",
             fork=_is_fork(_table(head, "repo"), _table(base, "repo")),
         )
     if name == "merge_group":

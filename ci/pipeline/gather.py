@@ -15,7 +15,7 @@ from ci.pipeline.told import REPORT_FILES, Told, read_told
 from ci.report.results import SUMMARY_FILE
 
 # Names under which workflows hand on a run's folder.
-ARTIFACTS = ("results", "results-*", "device-*")
+ARTIFACTS = ("results", "results-*", "device.*")
 # What main's runs are begun by; a pull request's branch may be called main, too.
 _OF_MAIN = frozenset({"push", "schedule", "workflow_dispatch", "merge_group"})
 MAX_LISTED = 100

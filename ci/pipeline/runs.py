@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,17 +11,20 @@ from typing import Any
 
 from ci.errors import BadFileError
 from ci.github.client import Client, in_repository
+from ci.github.errors import GitHubRefusedError
 from ci.pipeline.comment_text import Job
 from ci.pipeline.payload import at, number_at, text_at
 from ci.pipeline.unpack import Wanted, unpack
 
 MAX_RUNS = 300
-MAX_ARTIFACTS = 3_000
+# A plan has at most 4,096 legs, which each hand on one artifact an attempt, and are one job.
+MAX_LISTED = 20_000
 MAX_ARTIFACT_BYTES = 256 << 20
 # Jobs that did what they should, or were not to do anything.
 FINE = frozenset({"success", "skipped", "neutral"})
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_ATTEMPT = re.compile(r"-(\d{1,6})$")
+# `results-2` is the results of a call of that name, and no attempt.
+_ATTEMPT = re.compile(r"\.(\d{1,6})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,7 @@ def bad_jobs(client: Client, repository: str, run: Run) -> list[Job]:
         GitHubError: GitHub does not say.
     """
     path = in_repository(repository, "actions", "runs", run.id, "jobs")
-    rows = client.pages(path, {"filter": "latest"}, key="jobs", most=MAX_ARTIFACTS)
+    rows = _all_of(client, path, {"filter": "latest"}, key="jobs")
     return [
         Job(name=text_at(row, "name"), conclusion=text_at(row, "conclusion"), url=text_at(row, "html_url"))
         for row in rows
@@ -129,7 +132,7 @@ def artifacts_of(client: Client, repository: str, run: Run, patterns: Sequence[s
     """
     path = in_repository(repository, "actions", "runs", run.id, "artifacts")
     newest: dict[str, Artifact] = {}
-    for row in client.pages(path, key="artifacts", most=MAX_ARTIFACTS):
+    for row in _all_of(client, path, key="artifacts"):
         name, number = text_at(row, "name"), number_at(row, "id")
         if not number or at(row, "expired") is True or not any(fnmatchcase(name, one) for one in patterns):
             continue
@@ -137,6 +140,22 @@ def artifacts_of(client: Client, repository: str, run: Run, patterns: Sequence[s
         if found.group not in newest or newest[found.group].id < number:
             newest[found.group] = found
     return [newest[group] for group in sorted(newest)]
+
+
+def _all_of(
+    client: Client, path: str, query: Mapping[str, str] | None = None, *, key: str
+) -> list[dict[str, Any]]:
+    """The whole of a list: of a part nobody could tell what is not in it.
+
+    Raises:
+        GitHubError: GitHub does not say, or it is longer than agreed.
+    """
+    rows = client.pages(path, query, key=key, most=MAX_LISTED + 1)
+    if len(rows) > MAX_LISTED:
+        raise GitHubRefusedError(
+            f"there are more than {MAX_LISTED:,} {key} of the run", remedy="plan fewer legs: pipeline.shard_s"
+        )
+    return rows
 
 
 def fetch(

@@ -154,7 +154,8 @@ def command_for(name: str, who: Who) -> str:
 
     People paste it: a word that a stranger's file brings is in it only where it can do no harm.
     """
-    words = ["nox", "-s", "pytorch", "--"]
+    # Not by a nox session: the project may have none of that name, and the verb is the same everywhere.
+    words = ["spyre-ci", "pytorch"]
     if "--pytorch-src" in who.reproduce:
         given = list(who.reproduce)
         where = given[given.index("--pytorch-src") + 1 :][:1]

@@ -6,32 +6,72 @@ import importlib.metadata
 import importlib.util
 import json
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from ci.errors import BackEndError
+from ci.runner.cards import EMULATE, EMULATED_DEVICE, Card
+from ci.runner.inventory import is_real
 
 PACKAGE = "torch_spyre"
 EMULATED = "the emulated device"
 
 
 def back_end(
+    environ: Mapping[str, str],
     find: Callable[[str], importlib.metadata.Distribution] = importlib.metadata.distribution,
 ) -> str:
-    """The back end with its version and, where it is known, its commit.
+    """The back end of the device `spyre` with its version and, where it is known, its commit.
 
     What pip notes of an installed package (PEP 610) names the commit of one that came from a repository, and
     the folder of one that is used from where it is developed; there the commit is the folder's.
 
     Args:
+        environ: may ask for the emulated device.
         find: gives an installed distribution by name.
     """
+    if environ.get(EMULATE) == "1":
+        return EMULATED
     try:
         found = find(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return PACKAGE if importlib.util.find_spec(PACKAGE) is not None else EMULATED
     commit = _commit(found.read_text("direct_url.json") or "")
     return f"{PACKAGE} {found.version}" + (f" at {commit:.12}" if commit else "")
+
+
+def refuse_silent_emulation(
+    cards: Sequence[Card], environ: Mapping[str, str], *, device: str, found: str
+) -> None:
+    """Refuse to test the emulated device where the results would be told of cards.
+
+    Args:
+        cards: of the run.
+        environ: may ask for the emulated device, or rule it out.
+        device: the device's name; every other than `spyre` has a package of its own, or is torch's.
+        found: what `back_end` says.
+
+    Raises:
+        BackEndError: the emulated device would be tested, and nobody asked for it.
+    """
+    wanted = environ.get(EMULATE, "")
+    if device != EMULATED_DEVICE or found != EMULATED or wanted == "1":
+        return
+    if is_real(cards):
+        why = f"the emulated device would be tested in the name of {cards[0].name}"
+    elif wanted == "0":
+        why = f"{EMULATE}=0 rules the emulated device out"
+    else:
+        return
+    raise BackEndError(
+        f"{PACKAGE} is not installed here: {why}",
+        where=sys.prefix,
+        remedy="run in the runtime image's own environment (in a pipeline: pipeline.environment: image), "
+        f"install {PACKAGE}, or ask for the emulated device: {EMULATE}=1",
+    )
 
 
 def _commit(direct_url: str) -> str:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 CARDS_VARIABLE = "SPYRE_DEVICES"
 # The emulated device's own; `ci.device.faults` reads it.
 EMULATED_VARIABLE = "SPYRE_CI_CARD"
+# The device that can be emulated, and what asks for that (`1`) or rules it out (`0`).
+EMULATED_DEVICE = "spyre"
+EMULATE = "SPYRE_CI_EMULATE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

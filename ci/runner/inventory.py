@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci.errors import DeviceError, UsageError
-from ci.runner.cards import CARDS_VARIABLE, EMULATED_VARIABLE, Card
+from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_DEVICE, EMULATED_VARIABLE, Card
 
 # The device plugin's list of PCI addresses; what it calls them has changed once.
 PCI_VARIABLES = ("PCIDEVICE_IBM_COM_SPYRE_PF", "PCIDEVICE_IBM_COM_AIU_PF")
@@ -31,7 +31,7 @@ def inventory(
     """The cards a run may have at once, in a fixed order: as many as wanted of those that are there.
 
     Args:
-        environ: the environment.
+        environ: the environment; what asks for the emulated device gets no real cards.
         device: the device's name; `cpu` has no cards, so that workers count in their place.
         wanted: how many; 0 means all there are, or one a core where they are emulated.
         cores: CPU cores of this host.
@@ -49,7 +49,7 @@ def inventory(
             f"{wanted} cards wanted, {len(found)} there: {_listed([card.name for card in found])}",
             remedy=f"ask for --cards {len(found)} or fewer, or request more cards for the pod",
         )
-    emulated = not _is_real(found)
+    emulated = not is_real(found)
     return found[: wanted or (max(1, cores) if emulated else len(found))]
 
 
@@ -61,16 +61,19 @@ def present(
     Raises:
         DeviceError: they are named wrongly.
     """
-    if device != "cpu" and (real := _real(environ, root)):
+    real = [] if device == "cpu" else _real(environ, root)
+    # What is emulated must not be told of a card; there are as many, then.
+    if real and not (device == EMULATED_DEVICE and environ.get(EMULATE) == "1"):
         return real
-    number = max(wanted, cores, 1)
+    number = len(real) or max(wanted, cores, 1)
     if device == "cpu":
         return [Card(name=f"cpu:{index}", environment={}) for index in range(number)]
     names = [f"emulated:{index}" for index in range(number)]
     return [Card(name=name, environment={EMULATED_VARIABLE: name}) for name in names]
 
 
-def _is_real(cards: Sequence[Card]) -> bool:
+def is_real(cards: Sequence[Card]) -> bool:
+    """Whether cards are real ones."""
     return any(CARDS_VARIABLE in card.environment for card in cards)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.config.model import Stage
+from ci.config.stage_model import Stage
 from ci.errors import UsageError
 from ci.report.charts import Line, Stretch, as_page, line_chart, time_bars
 from ci.steps.ladder import InScope, Places

@@ -166,7 +166,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         url=provider.url,
         provider=provider.name,
         commit=provider.commit,
-        back_end=back_end(),
+        back_end=back_end(context.environ),
         image=provider.image,
         restricted=share.restricted,
         reproduce=_reproduce(source, model.device.name),

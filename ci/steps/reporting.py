@@ -30,14 +30,19 @@ from test_selection.selection import Selection, read_selection
 
 
 def past_durations(context: Context, device: str) -> Durations:
-    """The seconds earlier runs on a device took, for the planner; empty where there is no usable history."""
+    """The seconds earlier runs on a device took, for the planner; empty where nothing usable tells them.
+
+    The history knows them, or, where there is none, the file that was exported of one elsewhere.
+    """
     path = context.history
-    if not path.is_file():
-        return Durations()
+    exported = context.settings.resolve(context.settings.model.plan.durations)
     try:
-        return export_durations(path, device=device)
+        if path.is_file():
+            return export_durations(path, device=device)
+        return read_durations(exported) if exported.is_file() else Durations()
     except SpyreCiError as error:
-        context.say(f"history: not read, so seconds are guessed: {error}")
+        what = "history" if path.is_file() else "durations"
+        context.say(f"{what}: not read, so seconds are guessed: {error}")
         return Durations()
 
 

@@ -222,7 +222,7 @@ def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote 
             where=folder.identity,
             remedy=f"check out {before}, or begin a new run",
         )
-    installed = back_end()
+    installed = back_end(context.environ)
     if note is not None and note.back_end not in ("", installed):
         raise PlanMismatchError(
             f"the device is that of {installed} here, and the run had {note.back_end}",

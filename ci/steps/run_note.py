@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci.config.model import Run
+from ci.config.run_model import Run
 from ci.errors import BadFileError
 from ci.runner.back_end import back_end
 from ci.steps.context import Context
@@ -47,7 +47,7 @@ def write_note(
         "shards": sorted(earlier | set(shards)),
         "allow_collect_errors": allow_collect_errors,
         "run": context.settings.model.run.model_dump(mode="json", exclude=set(UNNOTED)),
-        "back_end": back_end(),
+        "back_end": back_end(context.environ),
     }
     write_json(folder.path / FILE, KIND, content)
 

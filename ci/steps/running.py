@@ -12,6 +12,7 @@ from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
+from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.child import default_start_method
 from ci.runner.claims.names import FILE as NAMES_FILE
@@ -47,9 +48,12 @@ def cards_of(context: Context) -> list[Card]:
 
     Raises:
         DeviceError: fewer real cards than the settings ask for.
+        BackEndError: they would not be what is tested.
     """
-    model = context.settings.model
-    return inventory(context.environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
+    model, environ = context.settings.model, context.environ
+    cards = inventory(environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
+    refuse_silent_emulation(cards, environ, device=model.device.name, found=back_end(environ))
+    return cards
 
 
 def card_pool(context: Context, run: str, wanted: Sequence[Card], say: Callable[[str], None]) -> CardPool:

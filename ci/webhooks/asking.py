@@ -82,7 +82,9 @@ class _Asking:
     ) -> Page:
         key = f"{path} {json.dumps(query, sort_keys=True)}"
         before = self._pages.get(key)
-        reply = self._client.changed(path, query, etag=before.etag if before is not None else "")
+        # A last page that is full says the same when another follows it, so it is asked for anew.
+        same = before is not None and (before.more or len(before.heads) != PER_PAGE)
+        reply = self._client.changed(path, query, etag=before.etag if before is not None and same else "")
         if reply.status == NOT_MODIFIED and before is not None:
             self.kept[key] = before
             return before

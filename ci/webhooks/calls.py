@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import requests
@@ -61,7 +61,6 @@ class Caller:
         *,
         query: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
-        content: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Make one request and read its answer, of whatever status.
@@ -71,16 +70,13 @@ class Caller:
             path: below the address.
             query: added to it.
             form: sent as a page's form is.
-            content: sent as JSON.
             headers: besides the usual ones.
 
         Raises:
             JenkinsAwayError: no whole answer came.
         """
         shown = {"Accept": "application/json", **(headers or {})}
-        request = requests.Request(
-            method, self._address + path, params=query, data=form, json=content, headers=shown
-        )
+        request = requests.Request(method, self._address + path, params=query, data=form, headers=shown)
         try:
             return self._answer(request)
         except (requests.RequestException, HTTPError, OSError) as error:

@@ -88,6 +88,8 @@ def _tell(
         typer.echo(json.dumps({"repositories": [text.as_json(one) for one in compared]}, indent=1))
     else:
         _print(lines, compared)
+        if differing and any(one.seen for one in compared):
+            typer.echo(text.UNSEEN)
     raise typer.Exit(exit_code(compared, differing=differing))
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import quote, urlsplit, urlunsplit
 
 from ci.webhooks.model import Hook
-
-_PORTS = {"http": 80, "https": 443}
+from ci.webhooks.urls import host_of, identity, target, without_token
 
 
 class Deed(StrEnum):
@@ -19,7 +17,7 @@ class Deed(StrEnum):
     UPDATE = "update"
     LEAVE = "leave alone"
     DELETE = "delete"
-    # Seen and told, but only --prune deletes it.
+    # Seen and told; of our URLs --prune deletes it.
     EXTRA = "not in the file"
 
 
@@ -80,39 +78,11 @@ class Change:
         return self.deed is not Deed.LEAVE
 
 
-def identity(url: str) -> str:
-    """What two URLs of the same target have in common: host in small letters, no default port, no last slash.
-
-    A URL that nobody can read is its own identity.
-    """
-    try:
-        parts = urlsplit(url.strip())
-        host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError:
-        return url
-    scheme = parts.scheme.lower()
-    netloc = host if port in {None, _PORTS.get(scheme)} else f"{host}:{port}"
-    return urlunsplit((scheme, netloc, parts.path.rstrip("/"), parts.query, ""))
-
-
-def with_token(hook: Hook, token: str) -> Hook:
-    """A hook with a token in its URL, by which Jenkins finds a job; GitHub can send it no other way."""
-    return hook.model_copy(update={"url": f"{hook.url}?token={quote(token, safe='')}"})
-
-
-def host_of(url: str) -> str:
-    """The host and port that a URL leads to; empty where it leads nowhere."""
-    try:
-        return urlsplit(identity(url)).netloc
-    except ValueError:
-        return ""
-
-
 def difference(
     wished: Sequence[Hook],
     seen: Iterable[Seen],
     *,
-    hosts: frozenset[str] = frozenset(),
+    ours: frozenset[str] = frozenset(),
     keep: Iterable[str] = (),
     prune: bool = False,
     rotate: bool = False,
@@ -122,23 +92,26 @@ def difference(
     Args:
         wished: the hooks of the file, each with its whole URL.
         seen: those of the repository.
-        hosts: ours; hooks that lead there and are not in the file are told. Others are nobody's business.
+        ours: targets of all hooks of the file. What has one of them and is not wished is told, and pruned;
+            what leads elsewhere on their hosts is told. Others are nobody's business.
         keep: URLs of hooks that are left alone although they lead to our hosts.
-        prune: whether duplicates and hooks that the file does not name are deleted.
+        prune: whether duplicates and our hooks that nobody wishes here are deleted.
         rotate: whether every hook gets its secret anew.
     """
     there: dict[str, list[Seen]] = {}
     for one in sorted(seen, key=lambda one: one.id):
-        there.setdefault(identity(one.url), []).append(one)
+        there.setdefault(target(one.url), []).append(one)
     changes: list[Change] = []
     for hook in wished:
-        twins = there.pop(identity(hook.url), [])
+        twins = there.pop(target(hook.url), [])
         changes += _becomes(hook, twins, prune=prune, rotate=rotate)
-    kept = {identity(url) for url in keep}
+    kept, hosts = {identity(url) for url in keep}, {host_of(key) for key in ours}
     for key, others in there.items():
-        # Whatever token stands behind it.
-        if key.partition("?")[0] not in kept and host_of(key) in hosts:
-            changes += [_unwanted(one, "the file does not name it", prune=prune) for one in others]
+        if key in ours:
+            changes += [_unwanted(one, "not wished here", prune=prune) for one in others]
+        elif host_of(key) in hosts and key.partition("?")[0] not in kept:
+            why = "no URL of `hooks`: delete it by hand, or name it under `keep`"
+            changes += [Change(deed=Deed.EXTRA, url=one.url, hook_id=one.id, why=why) for one in others]
     return tuple(changes)
 
 
@@ -156,13 +129,17 @@ def _becomes(hook: Hook, twins: Sequence[Seen], *, prune: bool, rotate: bool) ->
 
 
 def _unwanted(one: Seen, why: str, *, prune: bool) -> Change:
-    return Change(deed=Deed.DELETE if prune else Deed.EXTRA, url=one.url, hook_id=one.id, why=why)
+    deed, more = (Deed.DELETE, "") if prune else (Deed.EXTRA, " (--prune deletes it)")
+    return Change(deed=deed, url=one.url, hook_id=one.id, why=why + more)
 
 
 def fields_of(hook: Hook, seen: Seen) -> tuple[Field, ...]:
-    """What differs between a hook as it is to be and as it is there."""
+    """What differs between a hook as it is to be and as it is there; of tokens only that they do."""
+    (there, given), (where, token) = without_token(seen.url), without_token(hook.url)
+    word = "set" if token else "none"
     pairs = (
-        ("url", seen.url, hook.url),
+        ("url", there, where),
+        ("token", word if given == token else "another" if given else "none", word),
         ("events", _listed(seen.events), _listed(hook.events)),
         ("content_type", seen.content_type, hook.content_type),
         ("ssl_verification", _word(not seen.insecure_ssl), _word(hook.ssl_verification)),

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from ci.config.explain import explain
 from ci.errors import SettingsError
-from ci.webhooks.difference import identity
 from ci.webhooks.model import GITHUB, Repository, Webhooks
+from ci.webhooks.urls import target
 from test_selection.yaml_lines import Document, load_document
 
 DEFAULT_FILE = Path("jenkins/webhooks.yaml")
@@ -67,14 +67,14 @@ def chosen(found: Webhooks, names: Sequence[str], where: Path) -> tuple[Reposito
 def _check_targets(found: Webhooks, document: Document) -> None:
     """Refuse two hooks that GitHub could not keep apart, and one that is also to be kept."""
     seen: dict[str, str] = {}
-    kept = {identity(url) for url in found.keep}
+    kept = {target(url) for url in found.keep}
     for name, hook in found.hooks.items():
         place = ["hooks", name, "url"]
-        if (other := seen.get(identity(hook.url))) is not None:
+        if (other := seen.get(target(hook.url))) is not None:
             raise _error(document, place, f"{name} has the URL of {other}", "give both events to one hook")
-        if identity(hook.url) in kept:
+        if target(hook.url) in kept:
             raise _error(document, place, f"{name} is also somebody else's", "take it out of `keep`")
-        seen[identity(hook.url)] = name
+        seen[target(hook.url)] = name
 
 
 def _check_names(found: Webhooks, one: Repository, index: int, document: Document) -> None:

@@ -18,7 +18,10 @@ Names = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Prune = Annotated[
     bool,
-    typer.Option("--prune", help="Delete duplicates, and hooks on our hosts that the file does not name."),
+    typer.Option(
+        "--prune",
+        help="Delete duplicates, and hooks with a URL of `hooks` that the repository is not to have.",
+    ),
 ]
 
 

@@ -19,7 +19,7 @@ _MEMBERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 _TRUSTED = {
     "repository": frozenset[str](), "members": _MEMBERS, "contributors": _MEMBERS | {"CONTRIBUTOR"},
 }  # fmt: skip
-# How long a commit is remembered that nothing leads to any more: a branch may be pushed back to it.
+# How long a commit is remembered after nothing leads to it any more: a branch may be pushed back to it.
 KEEP_S = 90 * 24 * 3600.0
 
 Sha = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
@@ -56,11 +56,11 @@ class Note(Section):
     Attributes:
         how: `seen` before anything was to be started; `starting`: Jenkins was asked, and its answer is not
             noted; `started`; `refused`: it is a stranger's, and that was said.
-        at: seconds since the epoch.
+        gone_at: when nothing led to it any more, in seconds since the epoch; None as long as something does.
     """
 
     how: Literal["seen", "starting", "started", "refused"]
-    at: float
+    gone_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Decision:
     Attributes:
         start: these are started, in this order.
         doubtful: those of them that Jenkins may have taken before.
-        seen: commits that were there before anything was to be started.
+        seen: commits that could be started and were there before anything was to be.
         refused: strangers' heads that were not told yet.
     """
 
@@ -96,9 +96,7 @@ def decide(
         everything: whether a first pass starts what is there.
     """
     heads = sorted(heads, key=lambda one: (one.number or 0, one.branch))
-    if known is None and not everything:
-        return Decision(seen=frozenset(one.sha for one in heads))
-    known = known or {}
+    first, known = known is None and not everything, known or {}
     done = {sha for sha, note in known.items() if note.how in {"seen", "started"}}
     start: dict[str, Head] = {}
     refused: dict[str, Head] = {}
@@ -110,7 +108,9 @@ def decide(
         elif one.sha not in known:
             refused.setdefault(one.sha, one)
     return Decision(
-        start=tuple(start.values()),
+        # What cannot be started now is not noted either: it may be another day.
+        seen=frozenset(start) if first else frozenset(),
+        start=() if first else tuple(start.values()),
         doubtful=frozenset(sha for sha in start if sha in known and known[sha].how == "starting"),
         refused=tuple(one for sha, one in refused.items() if sha not in start),
     )
@@ -130,14 +130,19 @@ def trusted(rule: PullRequests | Branches, head: Head) -> bool:
 
 
 def kept(notes: Mapping[str, Note], heads: Collection[str], *, now: float) -> dict[str, Note]:
-    """The notes without those of long ago that nothing leads to.
+    """The notes without those that nothing has led to for long; of the others, since when nothing does.
 
     Args:
         notes: by commit.
         heads: commits that something leads to.
         now: seconds since the epoch.
     """
-    return {sha: note for sha, note in notes.items() if sha in heads or now - note.at < KEEP_S}
+    found: dict[str, Note] = {}
+    for sha, note in notes.items():
+        gone_at = None if sha in heads else now if note.gone_at is None else note.gone_at
+        if gone_at is None or now - gone_at < KEEP_S:
+            found[sha] = Note(how=note.how, gone_at=gone_at)
+    return found
 
 
 def prefixes(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Starting a Jenkins job over HTTP: by its parameters, or through the Generic Webhook Trigger.
+"""Starting a Jenkins job over HTTP by its parameters.
 
 Jenkins takes what may be a request of a foreign page only with a crumb, which it gives to who asks for one
 and binds to the session; a user's API token does without, a password does not.
@@ -38,20 +38,32 @@ class Jenkins:
         """Let go of the connection."""
         self._caller.close()
 
-    def start(self, job: str, parameters: Mapping[str, str], *, trigger: str = "") -> str:
+    def start(self, job: str, parameters: Mapping[str, str]) -> str:
         """Start a job; where it waits in the queue, as far as Jenkins says.
 
         Args:
             job: its path.
             parameters: it is started with; those it does not declare are dropped by Jenkins in silence.
-            trigger: the job's token of the Generic Webhook Trigger; empty: buildWithParameters.
 
         Raises:
             JenkinsAwayError: there is no answer, or none that says whether it was taken.
             JenkinsDeniedError: the user may not.
             JenkinsRefusedError: there is no such job, or it takes no parameters.
         """
-        return self._invoke(job, parameters, trigger) if trigger else self._build(job, parameters)
+        for last in (False, True):
+            answer = self._caller.call(
+                "POST", f"{job_path(job)}buildWithParameters", form=parameters, headers=self._crumbs()
+            )
+            # A crumb ends with its session; what was refused for it was not done.
+            if answer.status == 403 and "crumb" in answer.text.lower() and not last:  # noqa: PLR2004  # HTTP's
+                self._crumb = None
+                continue
+            break
+        where = answer.headers.get("location", "")
+        # A plain 200 is the page of a proxy, where people log in, and no start.
+        if answer.status == 201 or ("/queue/item/" in where and answer.status < 400):  # noqa: PLR2004  # the same
+            return shown(where) if where else ""
+        raise refusal(answer, f"job {job}")
 
     def has(self, job: str, key: str) -> bool:
         """Whether a start with this key waits in the queue or has become a build.
@@ -73,38 +85,6 @@ class Jenkins:
             return True
         builds = self._json(f"{job_path(job)}api/json", f"builds[{inside}]{{0,{LATEST}}}")
         return any(_holds(one, key) for one in _rows(builds, "builds"))
-
-    def _build(self, job: str, parameters: Mapping[str, str]) -> str:
-        for last in (False, True):
-            answer = self._caller.call(
-                "POST", f"{job_path(job)}buildWithParameters", form=parameters, headers=self._crumbs()
-            )
-            # A crumb ends with its session; what was refused for it was not done.
-            if answer.status == 403 and "crumb" in answer.text.lower() and not last:  # noqa: PLR2004  # HTTP's
-                self._crumb = None
-                continue
-            break
-        where = answer.headers.get("location", "")
-        # A plain 200 is the page of a proxy, where people log in, and no start.
-        if answer.status == 201 or ("/queue/item/" in where and answer.status < 400):  # noqa: PLR2004  # the same
-            return shown(where) if where else ""
-        raise refusal(answer, f"job {job}")
-
-    def _invoke(self, job: str, parameters: Mapping[str, str], trigger: str) -> str:
-        answer = self._caller.call(
-            "POST", "/generic-webhook-trigger/invoke", content=dict(parameters), headers={"token": trigger}
-        )
-        if not answer.ok:
-            raise refusal(answer, f"job {job} by its trigger")
-        jobs = _table(_table(_content(answer)).get("jobs"))
-        taken = [one for one in map(_table, jobs.values()) if one.get("triggered") is True]
-        if not taken:
-            raise JenkinsRefusedError(
-                f"the trigger started no job: {_said(answer)}",
-                where=f"job {job}",
-                remedy="give the job the trigger's token, and a filter that lets this head pass",
-            )
-        return _short(str(taken[0].get("url", "")))
 
     def _crumbs(self) -> dict[str, str]:
         if self._crumb is None:

@@ -89,11 +89,6 @@ class Start(Section):
     """How a head is tested."""
 
     job: JobPath = Field(description="the Jenkins job with its folders, such as spyre/pull-request")
-    trigger: JenkinsName | None = Field(
-        default=None,
-        description="environment variable with the job's token of the Generic Webhook Trigger; without it "
-        "the job is started by buildWithParameters",
-    )
 
 
 class PullRequests(Start):

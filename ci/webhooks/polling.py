@@ -93,9 +93,7 @@ class _Pass:
         self._polling, self._file = polling, file
         # Made anew for each pass: tokens may have been renewed, limits may be over.
         self._hubs = polling.hubs()
-        self._starter = Starter(
-            polling.found, polling.environ, clock=polling.clock, write=file.write, timeout_s=polling.timeout_s
-        )
+        self._starter = Starter(polling.found, polling.environ, write=file.write, timeout_s=polling.timeout_s)
         self._stopped: SpyreCiError | None = None
         self.passed = Passed()
 
@@ -126,18 +124,18 @@ class _Pass:
         heads: Iterable[Head],
         state: RepositoryState,
     ) -> None:
-        heads, now = list(heads), self._polling.clock()
+        heads = list(heads)
         first = kind not in state.known
         decision = decide(rule, heads, state.known.get(kind), everything=self._polling.everything)
-        notes = kept(state.known.get(kind, {}), {one.sha for one in heads}, now=now)
+        notes = kept(state.known.get(kind, {}), {one.sha for one in heads}, now=self._polling.clock())
         state.known[kind] = notes
-        notes |= {sha: Note(how="seen", at=now) for sha in decision.seen}
+        notes |= {sha: Note(how="seen") for sha in decision.seen}
         if first and decision.seen:
             # Whoever loses the state between passes, as in a workspace that is emptied, hears it each time.
             noted = f"{kind.replace('_', ' ')} noted that are there ({len(decision.seen)}), none started"
             self._say(repository, f"first pass with this state: {noted}")
         for head in decision.refused:
-            notes[head.sha] = Note(how="refused", at=now)
+            notes[head.sha] = Note(how="refused")
             self._say(repository, f"{head.name} is a stranger's and not started ({_who(head)})")
         self._start_all(repository, rule, decision, notes)
 

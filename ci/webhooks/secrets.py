@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from ci.addresses import shown
 from ci.config.secret import checked_token, read_secret
 from ci.errors import SettingsError
-from ci.webhooks.difference import host_of
 from ci.webhooks.model import GITHUB_API
+from ci.webhooks.urls import host_of
 
 # A committed file says where tokens go, and whoever may change it could have them sent to himself.
 TRUSTED = "SPYRE_CI_TRUSTED_HOSTS"

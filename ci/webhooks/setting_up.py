@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SpyreCiError
-from ci.webhooks.difference import Change, Seen, difference, host_of, with_token
+from ci.webhooks.difference import Change, Seen, difference
 from ci.webhooks.hub import Delivery, RepositoryHooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.model import Repository, Webhooks
 from ci.webhooks.secrets import hook_secret
+from ci.webhooks.urls import target, with_token
 
 # How long a ping's delivery is waited for: GitHub sends it at once, and tells of it a moment later.
 PING_TRIES = 5
@@ -58,7 +59,7 @@ class SetUp:
         hubs: clients by host.
         environ: holds secrets.
         sleep: waits so many seconds.
-        prune: whether hooks are deleted that the file does not name.
+        prune: whether duplicates and our hooks that a repository is not to have are deleted.
         rotate: whether every hook gets its secret anew.
         ping: whether hooks that were changed are pinged.
     """
@@ -183,7 +184,7 @@ def _changes(
     return difference(
         wished,
         seen,
-        hosts=frozenset(host_of(hook.url) for hook in task.found.hooks.values()),
+        ours=frozenset(target(hook.url) for hook in task.found.hooks.values()),
         keep=task.found.keep,
         prune=task.prune,
         rotate=rotate,

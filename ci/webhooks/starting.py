@@ -27,7 +27,6 @@ class Starter:
     Args:
         found: the file.
         environ: holds secrets.
-        clock: seconds since the epoch.
         write: writes what is known, whole or not at all.
         timeout_s: of an exchange with Jenkins.
     """
@@ -37,12 +36,11 @@ class Starter:
         found: Webhooks,
         environ: Mapping[str, str],
         *,
-        clock: Callable[[], float],
         write: Callable[[], None],
         timeout_s: float,
     ) -> None:
         self._found, self._environ = found, environ
-        self._clock, self._write, self._timeout_s = clock, write, timeout_s
+        self._write, self._timeout_s = write, timeout_s
         self._jenkins: Jenkins | None = None
 
     @property
@@ -75,7 +73,6 @@ class Starter:
             MissingInputError: a file with one is not there.
         """
         jenkins, key, short = self._connected(), f"{repository.name}#{head.sha}", head.sha[:12]
-        trigger = secret(self._environ, rule.trigger, "token of the trigger") if rule.trigger else ""
         said = ""
         if doubtful:
             try:
@@ -88,12 +85,12 @@ class Starter:
                     f"same {KEY}: {error.what}"
                 )
         self._note(notes, head, "starting")
-        where = jenkins.start(rule.job, parameters(repository, head, key), trigger=trigger)
+        where = jenkins.start(rule.job, parameters(repository, head, key))
         self._note(notes, head, "started")
         return Started(now=True, said=f"{short} started: {rule.job}{where and f' ({where})'}{said}")
 
     def _note(self, notes: dict[str, Note], head: Head, how: str) -> None:
-        notes[head.sha] = Note.model_validate({"how": how, "at": self._clock()})
+        notes[head.sha] = Note.model_validate({"how": how})
         self._write()
 
     def _connected(self) -> Jenkins:

@@ -13,6 +13,8 @@ from ci.webhooks.setting_up import Compared
 
 _SIGNS = {Deed.CREATE: "+", Deed.UPDATE: "~", Deed.LEAVE: "=", Deed.DELETE: "-", Deed.EXTRA: "!"}
 _LONG = 300
+# GitHub shows no secret, and Jenkins does not say what it checks.
+UNSEEN = "not seen from here: whether a secret is the one Jenkins has, and whether Jenkins checks signatures"
 
 
 def seen_lines(one: Compared) -> Iterator[str]:
@@ -45,11 +47,13 @@ def done_lines(one: Compared) -> Iterator[str]:
     for change in one.done:
         yield f"{one.repository.name}: {_DONE[change.deed]} {_address(change.url)}"
     for hook_id, delivery in one.pinged.items():
-        yield f"{one.repository.name}: ping of hook {hook_id}: {delivery_text(delivery)}"
+        proved = _PROVED if delivery is not None and delivery.good else ""
+        yield f"{one.repository.name}: ping of hook {hook_id}: {delivery_text(delivery)}{proved}"
     if one.error is not None:
         yield failed(one)
 
 
+_PROVED = ": the URL and its token are right, and the signature if Jenkins checks it"
 _DONE = {Deed.CREATE: "created", Deed.UPDATE: "updated", Deed.DELETE: "deleted"}
 
 
@@ -124,9 +128,8 @@ def _change(change: Change) -> str:
     if change.deed is Deed.CREATE and change.hook is not None:
         differs = ", ".join(sorted(set(change.hook.events)))
     said = "; ".join(part for part in (differs, change.why) if part)
-    prune = " (--prune deletes it)" if change.deed is Deed.EXTRA else ""
     begin = f"{_SIGNS[change.deed]} {change.deed.value}{hook_id} {_address(change.url)}"
-    return f"{begin}{said and ': '}{said}{prune}"
+    return f"{begin}{said and ': '}{said}"
 
 
 def _value(name: str, value: str) -> str:

@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, Any] = {
     "run": {"cards": 1},
     "report": {"endpoint": "none", "repository": "torch-spyre/demo"},
     "matrix": {"labels": RUNNER, "runner_cards": [1]},
-    "pipeline": {"runner": RUNNER, "device_runner": RUNNER, "shard_s": 1},
+    "pipeline": {"runner": RUNNER, "device_runner": RUNNER, "shard_s": 1, "environment": "own"},
 }
 
 

@@ -14,7 +14,7 @@ from tests.jenkins_world import NO_TESTS, World, make_world
 pytestmark = pytest.mark.xdist_group("jenkins")
 
 LEG = {"session": "shards", "branch": "leg-000"}
-POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "TRUSTED_HOSTS": "jenkins.example", "NOTIFY": "a@b"}
+POLLER = {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
 TOOLKIT_AWAY = {"step": "checkout", "session": "scm", "kind": "fail"}
 SHELL = "a b*;$(touch owned)`touch owned`'\""
 # Parameters that somebody made up, and what is said to them.
@@ -346,6 +346,13 @@ def test_a_version_that_is_none_is_refused_before_anything_runs(builds: Builds) 
 def test_the_poller_keeps_its_state_outside_of_the_workspace(builds: Builds) -> None:
     assert words_of(builds["poll"], "webhooks") == ["poll", "--state", "/s/polls.json"]
     assert builds["poll"].of("mail") == []
+
+
+def test_the_poller_has_a_credential_of_each_host_and_no_parameter_says_who_gets_it(builds: Builds) -> None:
+    (bound,) = builds["poll"].of("withCredentials")
+    assert bound["ids"] == ["spyre-ci-github", "spyre-ci-github-enterprise", "spyre-ci-jenkins-token"]
+    (polled,) = builds["poll"].of("sh", session="webhooks")
+    assert polled["out"].splitlines() == ["hosts: github.example jenkins.example"]
 
 
 def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:

@@ -62,7 +62,16 @@ def test_a_failing_test_shuts_the_gate(scratch: Scratch) -> None:
     assert set(ended.jobs.values()) == {"success"}
     assert "unit failed" in ended.log["gate"]
     # Its results are handed on all the same.
-    assert (scratch.artifacts / "unit-1" / "unit.xml").is_file()
+    assert (scratch.artifacts / "unit.1" / "unit.xml").is_file()
+
+
+def test_the_same_tests_run_beside_an_emulated_device_where_a_project_asks_for_it(tmp_path: Path) -> None:
+    tests = {"emulated": True, "requirements": ["pytest", "numpy", "torch"]}
+    scratch = make_scratch(tmp_path, demo_project.files(package={"tests": tests}))
+    changed = {"tests/unit/test_on_card.py": demo_project.ON_CARD}
+    ended = opened(scratch, changed, lint="success", unit="success")
+    assert ended.jobs["emulated device"] == ended.jobs["gate"] == "success", ended.told
+    assert "test_a_sum_on_the_card" in (scratch.artifacts / "emulated.1" / "unit.xml").read_text()
 
 
 def test_failing_lint_shuts_the_gate(scratch: Scratch) -> None:
@@ -141,6 +150,29 @@ def test_a_merge_queue_takes_the_results_of_the_pull_requests_run_and_says_so(tm
     assert second.jobs["gate"] == "success"
     assert not [one for one in second.jobs if "leg" in one or "report" in one]
     assert (scratch.artifacts / "results" / "reused.json").is_file()
+
+
+NO_REUSE = """\
+#!/bin/sh
+case "$*" in
+  "pipeline reuse "*) exit 70 ;;
+esac
+PATH=${PATH#*:} exec spyre-ci "$@"
+"""
+
+
+def test_a_merge_queue_that_cannot_look_for_results_runs_everything(tmp_path: Path) -> None:
+    pipeline = {**demo_project.SETTINGS["pipeline"], "merge_group_stage": 1}
+    scratch = make_scratch(tmp_path, demo_project.files(pipeline=pipeline))
+    payload = scratch.pull_request(CHANGED, pull_request("opened"))
+    head = payload["pull_request"]["head"]["sha"]
+    others = dict.fromkeys(("lint", "unit", *ELSEWHERE), "success")
+    ended = scratch.run(
+        "merge_group", queued(scratch, head), WORKFLOW, stand_for=others, programs={"spyre-ci": NO_REUSE}
+    )
+    assert ended.jobs.pop("PyTorch tests/reuse", "") != "success", ended.told
+    assert ended.jobs["PyTorch tests/report"] == "success", ended.told
+    assert (scratch.artifacts / "results" / "summary.json").is_file()
 
 
 def committed(scratch: Scratch) -> Path:

@@ -100,6 +100,12 @@ def test_the_comment_of_a_pull_request_tells_its_newest_run(
 ) -> None:
     repository = api.repositories[PROJECT]
     sha = repository.pulls[7]["head"]["sha"]
+    # A run is commented on whose workflow the default branch has.
+    workflow = scratch.work / ".github" / "workflows" / "pull-request.yml"
+    workflow.parent.mkdir(parents=True, exist_ok=True)
+    workflow.write_text("name: pull request\n", encoding="utf-8")
+    scratch.git("add", "--force", ".github/workflows/pull-request.yml")
+    scratch.git("commit", "--quiet", "--message", "a workflow")
     results = report_folder(tmp_path / "reported", {"t.py::T::a": "passed", "t.py::T::b": "failed"})
     run = workflow_run(11, conclusion="failure", sha=sha, head=PROJECT)
     data = zipped(results)

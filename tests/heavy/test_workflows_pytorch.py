@@ -41,12 +41,33 @@ def summary_of(scratch: Scratch) -> dict[str, Any]:
     return dict(content)
 
 
+def journals(scratch: Scratch) -> set[str]:
+    """The names under which legs handed journals on."""
+    return {one.name for one in scratch.artifacts.glob("journal*")}
+
+
 def test_a_stage_is_planned_run_on_legs_and_reported_once(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
     assert ended.jobs == dict.fromkeys(("plan", "leg 0-1", "leg 1-2", "report"), "success"), ended.told
     summary = summary_of(scratch)
     assert (summary["exit_code"], summary["verdicts"]["passed"]) == (0, summary["planned"])
-    assert {one.name for one in scratch.artifacts.glob("journal-*")} == {"journal-0-1", "journal-1-1"}
+    plan = ended.outputs["plan"]["fingerprint"]
+    assert journals(scratch) == {f"journal.{plan}.0.1", f"journal.{plan}.1.1"}
+
+
+def test_journals_of_another_plan_and_of_another_call_are_left_alone(scratch: Scratch) -> None:
+    # As an earlier attempt handed on, whose plan was another, and the call of a night beside this one.
+    for name in (f"journal.{'0' * 64}.0.1", f"journal-pinned.{'1' * 64}.0.1"):
+        journal = scratch.artifacts / name / "journal" / "0-1.jsonl"
+        journal.parent.mkdir(parents=True)
+        start = {"event": "shard_start", "shard": 0, "attempt": 1, "fingerprint": name.split(".")[1]}
+        journal.write_text(json.dumps(start) + "\n", encoding="utf-8")
+    others = journals(scratch)
+    ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
+    assert set(ended.jobs.values()) == {"success"}, ended.told
+    assert len(journals(scratch) - others) == 2
+    summary = summary_of(scratch)
+    assert summary["exit_code"] == 0
 
 
 def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) -> None:
@@ -57,7 +78,7 @@ def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) 
     summary = summary_of(scratch)
     assert summary["exit_code"] == 3
     assert summary["verdicts"]["not_run"] > 0 < summary["verdicts"]["passed"]
-    assert [one.name for one in scratch.artifacts.glob("journal-*")] == ["journal-0-1"]
+    assert journals(scratch) == {f"journal.{ended.outputs['plan']['fingerprint']}.0.1"}
 
 
 def test_a_stage_without_tests_runs_no_leg_and_is_green(scratch: Scratch) -> None:

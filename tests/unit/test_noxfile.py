@@ -6,9 +6,11 @@ import collections
 import contextlib
 import copy
 import importlib.util
+import os
 import re
+import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +38,10 @@ def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def noxfile(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.chdir(ROOT)  # as nox does
-    monkeypatch.delenv("NOX_DEFAULT_VENV_BACKEND", raising=False)
+    for name in ("NOX_DEFAULT_VENV_BACKEND", "SPYRE_CI_ENVIRONMENT", "SPYRE_CI_TESTED", "SPYRE_CI_EMULATE"):
+        monkeypatch.delenv(name, raising=False)
+    # As in an environment that was prepared.
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     return load(monkeypatch)
 
 
@@ -50,6 +55,7 @@ class Recorder:
     here: str = "the toolkit"
     ran: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     installed: list[tuple[str, ...]] = field(default_factory=list)
+    environ: dict[str, str] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def chdir(self, folder: str | Path) -> Iterator[None]:
@@ -57,8 +63,12 @@ class Recorder:
         yield
         self.here = before
 
-    def run(self, *words: str, **_: Any) -> None:
+    def run(self, *words: str, env: Mapping[str, str] | None = None, **_: Any) -> None:
         self.ran.append((self.here, words))
+        self.environ.update(env or {})
+
+    def error(self, text: str) -> None:
+        raise RuntimeError(text)
 
     def install(self, *words: str) -> None:
         self.installed.append(words)
@@ -160,6 +170,89 @@ def test_the_environment_decides_how_sessions_get_theirs(
     if told is not None:
         monkeypatch.setenv("NOX_DEFAULT_VENV_BACKEND", told)
     assert load(monkeypatch).nox.options.default_venv_backend == used
+
+
+def test_an_image_without_spyre_ci_runs_that_of_the_toolkit(
+    noxfile: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    session = Recorder(str(tmp_path), ["--shard", "3"])
+    assert call(noxfile, "shards", session) == [("python", "-P", "-m", "ci.cli", "run", "--shard", "3")]
+    assert session.environ == {"PYTHONPATH": f"{ROOT}{os.pathsep}/theirs"}
+
+
+def test_a_runner_that_is_the_image_is_used_as_it_is_and_emulates_nothing_unasked(
+    noxfile: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_ENVIRONMENT", "image")
+    inside = load(monkeypatch)
+    assert inside.nox.options.default_venv_backend == "none"
+    session = Recorder(str(tmp_path))
+    call(inside, "shards", session)
+    assert session.environ["SPYRE_CI_EMULATE"] == "0"
+    monkeypatch.setenv("SPYRE_CI_EMULATE", "1")
+    call(inside, "shards", session)
+    assert session.environ["SPYRE_CI_EMULATE"] == "1"
+    outside = Recorder(str(tmp_path))
+    call(noxfile, "shards", outside)
+    assert "SPYRE_CI_EMULATE" not in outside.environ
+
+
+def wheel_in(folder: Path) -> Path:
+    (folder / "dist").mkdir()
+    wheel = folder / "dist" / "demo-1.0-py3-none-any.whl"
+    wheel.touch()
+    return wheel
+
+
+def test_device_tests_in_an_image_are_of_the_wheel_that_was_built_and_change_nothing_there(
+    noxfile: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_TESTED", "wheel")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    wheel = wheel_in(tmp_path)
+    session = Recorder(str(tmp_path), ["."])
+    noxfile.device(session)
+    (_, pip), (where, words) = session.ran
+    assert pip[:4] == ("python", "-m", "pip", "install")
+    assert pip[-1] == str(wheel)
+    assert {"--no-deps", "--no-build-isolation", "--target"} <= set(pip)
+    assert (where, words) == (str(tmp_path), ("spyre-ci", "package", "device", "."))
+    # Before the image's own.
+    folder = pip[pip.index("--target") + 1]
+    assert session.environ["PYTHONPATH"] == f"{ROOT}{os.pathsep}{folder}"
+    assert not Path(folder).exists()
+
+
+def test_device_tests_may_be_of_the_checkout_or_of_what_is_installed(
+    noxfile: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_TESTED", "checkout")
+    session = Recorder(str(tmp_path), ["."])
+    noxfile.device(session)
+    assert session.ran[0][1][-1] == str(tmp_path)
+    monkeypatch.setenv("SPYRE_CI_TESTED", "")
+    assert len(call(noxfile, "device", Recorder(str(tmp_path), ["."]))) == 1
+
+
+def test_in_an_environment_of_its_own_the_wheel_is_installed_with_what_it_needs(
+    noxfile: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_TESTED", "wheel")
+    wheel = wheel_in(tmp_path)
+    session = Recorder(str(tmp_path), ["."], venv_backend="virtualenv")
+    assert len(call(noxfile, "device", session)) == 1
+    assert session.installed[1:] == [(str(wheel),)]
+
+
+@pytest.mark.parametrize(("what", "said"), [("wheel", "there is no wheel in"), ("image", "it is one of")])
+def test_what_cannot_be_tested_is_said(
+    noxfile: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, said: str
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_TESTED", what)
+    with pytest.raises(RuntimeError, match=said):
+        noxfile.device(Recorder(str(tmp_path), ["."]))
 
 
 def test_every_session_says_in_one_line_what_it_is(noxfile: ModuleType) -> None:

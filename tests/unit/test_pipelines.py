@@ -197,6 +197,33 @@ def test_the_jobs_of_a_pull_request_run_as_changes_says() -> None:
         assert outputs[name] == f"${{{{ steps.changes.outputs.{asked[1]} }}}}"
 
 
+def test_what_runs_on_cards_runs_in_the_image_as_the_settings_say() -> None:
+    found = {}
+    for path in WORKFLOWS:
+        for step in steps(path):
+            session = re.search(r" -s (shards|device)\b", step.get("run", ""))
+            if session:
+                found[path.stem] = step["env"]["SPYRE_CI_ENVIRONMENT"]
+        for job in jobs(path).values():
+            told = [one.get("with", {}).get("environment") for one in job.get("steps", [])]
+            if path.stem in {"shards", "device-tests"}:
+                # Nothing is set up where the image is used.
+                assert "${{ inputs.environment }}" in told
+    plan = jobs(ROOT / ".github/workflows/pytorch-tests.yml")["plan"]
+    assert plan["outputs"]["environment"] == "${{ steps.plan.outputs.environment }}"
+    assert found == {
+        "pytorch-tests": "${{ needs.plan.outputs.environment }}",
+        "shards": "${{ inputs.environment }}",
+        "device-tests": "${{ inputs.environment }}",
+    }
+
+
+def test_a_pull_requests_device_tests_are_of_what_it_built() -> None:
+    job = jobs(ROOT / ".github/workflows/pull-request.yml")["device"]
+    assert "build" in job["needs"]
+    assert job["with"]["tested"] == "${{ needs.changes.outputs.device_tested }}"
+
+
 @workflows
 def test_a_called_workflow_gets_the_rights_that_its_jobs_ask_for_and_inputs_that_it_has(path: Path) -> None:
     for name, job in jobs(path).items():
@@ -214,3 +241,75 @@ def test_others_can_call_it(path: Path) -> None:
     # What Jenkins starts is started in the repository that PyTorch's relay knows.
     own = {"hud-report.yml", "toolkit.yml"}
     assert ("workflow_call" in events(path)) != (path.name in own)
+
+
+def test_looking_for_results_to_take_fails_nothing_and_takes_nothing_that_was_not_handed_on() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
+    assert found["reuse"]["continue-on-error"] is True
+    assert found["reuse"]["outputs"] == {"reused": "${{ steps.results.outcome == 'success' }}"}
+    (handed,) = (step for step in found["reuse"]["steps"] if step.get("id") == "results")
+    assert handed["uses"].startswith("actions/upload-artifact@")
+    assert handed["if"] == "steps.reuse.outputs.reused == 'true'"
+    for name in ("shards", "matrices", "report"):
+        assert "needs.reuse.outputs.reused != 'true'" in found[name]["if"]
+
+
+def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None:
+    named = {
+        str(step["with"]["name"])
+        for path in WORKFLOWS
+        for step in steps(path)
+        if "upload-artifact@" in step.get("uses", "") and "run_attempt" in step["with"]["name"]
+    }
+    # Only a dot stands before an attempt: `results-2` is the results of the call that is named 2.
+    assert named
+    assert all(name.endswith(".${{ github.run_attempt }}") for name in named)
+    report = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")["report"]
+    patterns = [step["with"]["pattern"] for step in report["steps"] if "pattern" in step.get("with", {})]
+    assert patterns == ["journal${{ env.CALL }}.${{ needs.plan.outputs.fingerprint }}.*"]
+
+
+# What tells one thing that has to happen from the next: of runs that wait in a group GitHub keeps the newest.
+IDENTIFIED = {
+    "release": "github.event.release.tag_name || github.sha",
+    "image": "github.sha",
+    "rerun": "github.event.comment.id",
+    "pr-comment": "github.event.workflow_run.id",
+    "nightly": "github.run_id",
+    "hud-report": "github.run_id",
+}
+
+
+@workflows
+def test_nothing_that_has_to_happen_waits_in_a_group_where_another_takes_its_place(path: Path) -> None:
+    group = content_of(path).get("concurrency", {"group": ""})["group"]
+    assert IDENTIFIED.get(path.stem, "") in group
+    if "pull_request.number" in group:
+        # Two workflows of one repository that call this one are no runs of each other.
+        assert "${{ github.workflow }}" in group
+
+
+def test_the_token_of_a_job_is_shown_to_githubs_registry_alone() -> None:
+    logins = [
+        step["with"] for path in WORKFLOWS for step in steps(path) if "login-action@" in step.get("uses", "")
+    ]
+    assert [one["registry"] for one in logins] == ["ghcr.io"]
+
+
+def test_only_a_release_that_was_merged_is_proved_and_only_what_is_proved_is_published() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    for name in ("pytorch", "prove"):
+        assert found[name]["if"] == "needs.changes.outputs.release == 'true'"
+    assert "prove" in found["publish"]["needs"]
+    assert "if" not in found["publish"]
+    for name in ("preview", "publish"):
+        # Who may upload runs on GitHub's own machines, whatever the settings say.
+        assert found[name]["runs-on"] == "ubuntu-latest"
+    minting = {name for name, job in found.items() if "id-token" in job["permissions"]}
+    assert minting == {"preview", "publish", "pytorch"}
+
+
+@pytest.mark.parametrize("name", ["pull-request.yml", "toolkit.yml"])
+def test_what_a_branch_requires_is_there_for_pull_requests_and_merge_queues(name: str) -> None:
+    # A required check that never comes keeps a queue waiting for ever.
+    assert {"pull_request", "merge_group"} <= events(ROOT / ".github" / "workflows" / name).keys()

@@ -5,6 +5,12 @@ from ci.provider import detect, in_log
 NOW = 1_700_000_000.7
 
 
+def test_the_container_that_a_workflow_asked_for_is_the_image_else_what_the_runner_says() -> None:
+    mine, pods = (f"registry.example/spyre@sha256:{digit * 64}" for digit in "12")
+    assert detect({"SPYRE_CI_CONTAINER": "", "SPYRE_CI_IMAGE": pods}, epoch_s=1).image == pods
+    assert detect({"SPYRE_CI_CONTAINER": mine, "SPYRE_CI_IMAGE": pods}, epoch_s=1).image == mine
+
+
 def test_github_gives_id_attempt_and_page() -> None:
     provider = detect(
         {

@@ -150,6 +150,15 @@ def test_the_emulated_device_can_be_had_beside_a_real_package(tmp_path: Path) ->
     assert python(code, extra=tmp_path) == "2.0 emulated"
 
 
+def test_where_emulation_is_ruled_out_a_process_without_the_package_ends() -> None:
+    code = "import os\nfrom ci.device import backend\n" + raising(
+        "backend.register_from({**os.environ, 'SPYRE_CI_EMULATE': '0'})"
+    )
+    said = python(code)
+    assert said.startswith("BackEndError ")
+    assert "torch_spyre is not installed here, and SPYRE_CI_EMULATE=0 rules the emulated device out" in said
+
+
 def test_another_backend_in_the_process_is_not_overwritten() -> None:
     code = (
         "import os, torch\ntorch.utils.rename_privateuse1_backend('openreg')\nfrom ci.device import backend\n"

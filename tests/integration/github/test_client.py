@@ -18,7 +18,8 @@ from ci.github.errors import (
     GitHubMissingError,
     GitHubRefusedError,
 )
-from tests.github_api import TOKEN, Answer, GitHubApi, artifact, pull
+from tests.github_api import TOKEN, GitHubApi, artifact, pull
+from tests.stand_in import Answer
 
 COMMENTS = in_repository("o/r", "issues", 7, "comments")
 HOOKS = in_repository("o/r", "hooks")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ci.pipeline import commenting
+from ci.pipeline.commenting import find
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import report_folder, zipped
 
@@ -56,7 +58,7 @@ def test_the_results_of_a_fork_s_run_become_one_comment_that_is_kept_up_to_date(
     assert "`t.py::A::test_bad`" in body
     assert "AssertionError: 1 != 2" in body
     assert "spyre:0" in body
-    assert "nox -s pytorch -- --pytorch-src ../pytorch --device spyre --id t.py::A::test_bad" in body
+    assert "spyre-ci pytorch --pytorch-src ../pytorch --device spyre --id t.py::A::test_bad" in body
     assert "/spyre-ci rerun" in body.replace("&#47;", "/")
     hand_on(api, tmp_path, ended(51), dict.fromkeys(NOW, "passed") | {"t.py::B::test_old": "flaky"})
     event("workflow_run", {"workflow_run": workflow_run(51, head="fork/r")})
@@ -90,7 +92,7 @@ def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_a
     later = workflow_run(41, sha="d" * 40, **night)
     hand_on(api, tmp_path, later, THEN, "results-main", pytorch="2.14.0a0")
     hand_on(api, tmp_path, ended(50), NOW)
-    hand_on(api, tmp_path, ended(50), NOW, "device-1")
+    hand_on(api, tmp_path, ended(50), NOW, "device.1")
     event("workflow_run", {"workflow_run": ended(50)})
     assert spyre("comment") == 0
     (body,) = bodies(api)
@@ -212,8 +214,8 @@ def test_an_archive_that_cannot_be_used_is_told_and_the_comment_still_comes(
 def test_the_newest_attempt_of_an_artifact_is_taken(
     api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
 ) -> None:
-    hand_on(api, tmp_path, ended(50), NOW, "device-1")
-    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "device-2")
+    hand_on(api, tmp_path, ended(50), NOW, "device.1")
+    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "device.2")
     event("workflow_run", {"workflow_run": ended(50)})
     assert spyre("comment") == 0
     (body,) = bodies(api)
@@ -329,3 +331,70 @@ def test_a_folder_without_results_or_a_pull_request_is_refused(
     assert "no pull request is named" in capsys.readouterr().err
     assert spyre("comment") == 2
     assert "there is no event of GitHub's" in capsys.readouterr().err
+
+
+def test_results_of_calls_that_are_named_by_a_number_are_no_attempts_of_each_other(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW, "results")
+    hand_on(api, tmp_path, ended(50), dict.fromkeys(NOW, "passed"), "results-2")
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "2 of 6 tests failed" in body
+
+
+def test_a_list_that_is_longer_than_agreed_is_an_error_and_no_shorter_list(
+    api: GitHubApi,
+    event: Event,
+    spyre: Spyre,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("ci.pipeline.runs.MAX_LISTED", 2)
+    rows = {number: artifact(number, f"results-{number}", run=50) for number in (1, 2, 3)}
+    api.repositories["o/r"].artifacts = rows
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 2
+    assert "there are more than 2 artifacts of the run" in capsys.readouterr().err
+    assert bodies(api) == []
+
+
+@pytest.mark.parametrize(
+    "path", [".github/workflows/theirs.yml", ".github/workflows/../../x.yml", "/etc/hostname", ""]
+)
+def test_a_workflow_that_a_pull_request_brings_is_not_commented_on_whatever_its_name(  # noqa: PLR0917  # fixtures
+    api: GitHubApi,
+    tmp_path: Path,
+    event: Event,
+    spyre: Spyre,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+) -> None:
+    run = ended(50, path=path, name="pull request")
+    hand_on(api, tmp_path, run, NOW)
+    event("workflow_run", {"workflow_run": run})
+    assert spyre("comment") == 0
+    assert bodies(api) == []
+    assert "which is no workflow of this branch" in capsys.readouterr().out
+
+
+def test_two_jobs_that_write_at_the_same_moment_leave_one_comment(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_on(api, tmp_path, ended(50), NOW)
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    hand_on(api, tmp_path, ended(51), dict.fromkeys(NOW, "passed"))
+    event("workflow_run", {"workflow_run": workflow_run(51, head="fork/r")})
+    # This one looked before the other had written.
+    seen: list[bool] = []
+
+    def blind(*words: Any) -> Any:
+        seen.append(True)
+        return None if len(seen) == 1 else find(*words)
+
+    monkeypatch.setattr(commenting, "find", blind)
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "nothing failed" in body

@@ -14,6 +14,7 @@ import pytest
 
 from ci.cli.app import run
 from ci.pipeline.identity import read_plan_identity, tree_of
+from test_selection.durations import Durations, write_durations
 from test_selection.plan import read_plan
 from tests.integration.conftest import need
 
@@ -112,6 +113,23 @@ def test_a_stage_of_nothing_plans_nothing_and_is_no_failure(
     assert (code, found["tests"], found["matrix"], found["kind"]) == (0, 0, {"include": []}, "none")
     assert 'matrix={"include":[]}' in (tmp_path / "output").read_text().splitlines()
     assert not (project.folder / "runs/ci").exists()
+
+
+def test_a_machine_without_a_history_plans_by_the_durations_that_were_exported(
+    project: Repository, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--percent", "100")
+    assert plan(tree, *words)[1]["legs"] == 1
+    slow = dict.fromkeys(read_plan(Path("runs/ci/plan.json")).ids[:2], 700.0)
+    write_durations(project.folder / "durations.json.gz", Durations(tests=slow))
+    _, found = plan(tree, *words)
+    assert found["legs"] > 1
+    assert read_plan(Path("runs/ci/plan.json")).makespan_s >= 700
+    (project.folder / "durations.json.gz").write_bytes(b"no gzip")
+    capsys.readouterr()
+    code, found = plan(tree, *words)
+    assert (code, found["legs"]) == (0, 1)
+    assert "durations: not read, so seconds are guessed" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("project")

@@ -58,7 +58,9 @@ class Host:
             "PYTHONPATH": str(ROOT),
             "SPYRE_CI__REPORT__ENDPOINT": "none",
             "SPYRE_CI__RUN__LEASES": str(self.leases),
+            # Two cards, and what is told of them is of the emulated device: asked for, and named so.
             "SPYRE_DEVICES": "0,1",
+            "SPYRE_CI_EMULATE": "1",
         }
 
     def start(self, name: str, plan: Plan, *words: str, **environ: str) -> subprocess.Popen[str]:
@@ -116,7 +118,7 @@ def test_two_runs_at_once_both_finish_and_never_share_a_card(host: Host) -> None
         assert ended.code == 0, ended.text
         assert host.verdicts(name, plan) == {"passed"}
     both = [(name, *held) for name in runs for held in host.held(name)]
-    assert {card for _, card, _, _ in both} == {"spyre:0", "spyre:1"}
+    assert {card for _, card, _, _ in both} == {"emulated:0", "emulated:1"}
     for one, card, begin, end in both:
         for other, other_card, other_begin, other_end in both:
             if one != other and card == other_card:
@@ -125,26 +127,26 @@ def test_two_runs_at_once_both_finish_and_never_share_a_card(host: Host) -> None
 
 def test_a_run_starts_with_the_card_that_is_free_and_takes_the_other_when_it_comes_free(host: Host) -> None:
     other = Leases(host.leases, run="other", clock=time.time)
-    assert other.take("spyre:0")
+    assert other.take("emulated:0")
     plan = make_plan({"test_retries.py": SLOW[:5]}, {"test_retries.py": SLOW[5:]})
     process = host.start("one", plan, "--cards", "2", "--static")
     journals = host.folder / "one" / "journal"
     until(lambda: journals.is_dir() and any('"e":"start"' in one.read_text() for one in journals.iterdir()))
-    assert {card for card, _, _ in host.held("one")} == {"spyre:1"}
-    other.release("spyre:0")
+    assert {card for card, _, _ in host.held("one")} == {"emulated:1"}
+    other.release("emulated:0")
     ended = host.end(process)
     assert ended.code == 0, ended.text
-    assert {card for card, _, _ in host.held("one")} == {"spyre:0", "spyre:1"}
+    assert {card for card, _, _ in host.held("one")} == {"emulated:0", "emulated:1"}
 
 
 def test_a_run_that_waits_says_for_whom_and_gives_up_in_its_time(host: Host) -> None:
     other = Leases(host.leases, run="other", clock=time.time)
-    for card in ("spyre:0", "spyre:1"):
+    for card in ("emulated:0", "emulated:1"):
         assert other.take(card)
     plan = make_plan({"test_retries.py": SLOW[:1]})
     ended = host.end(host.start("one", plan, SPYRE_CI__RUN__LEASE_TIMEOUT_S="2"))
     assert ended.code == EXIT_INCOMPLETE
-    assert f"waiting for a card: spyre:0 is held by run other (process {os.getpid()} of " in ended.text
+    assert f"waiting for a card: emulated:0 is held by run other (process {os.getpid()} of " in ended.text
     assert host.verdicts("one", plan) == {"not_run"}
 
 
@@ -272,7 +274,7 @@ def wide(plan: Plan) -> Plan:
 def test_runs_that_need_both_cards_have_their_turn_while_narrow_ones_come_and_go(host: Host) -> None:
     """Both cards are free at once only where those who came later let them be."""
     other = Leases(host.leases, run="other", clock=time.time)
-    assert other.take("spyre:0")
+    assert other.take("emulated:0")
     plans = {
         "one": wide(make_plan({"test_retries.py": SLOW[:1]})),
         "two": wide(make_plan({"test_retries.py": SLOW[1:2]})),
@@ -284,13 +286,13 @@ def test_runs_that_need_both_cards_have_their_turn_while_narrow_ones_come_and_go
         started[name] = host.start(name, plan, "--cards", "2" if plan.shards[0].cards > 1 else "1")
         # The second card is free all the time.
         until(partial(lambda many: len(list(host.leases.glob("*.ticket"))) == many, number + 1))
-    other.release("spyre:0")
+    other.release("emulated:0")
     for name, process in started.items():
         ended = host.end(process)
         assert ended.code == 0, ended.text
         assert host.verdicts(name, plans[name]) == {"passed"}
     times = {name: host.held(name) for name in plans}
-    assert [card for name in ("one", "two") for card, _, _ in times[name]] == ["spyre:0+spyre:1"] * 2
+    assert [card for name in ("one", "two") for card, _, _ in times[name]] == ["emulated:0+emulated:1"] * 2
     begins = {name: min(begin for _, begin, _ in held) for name, held in times.items()}
     ends = {name: max(end for _, _, end in held) for name, held in times.items()}
     assert begins["two"] >= ends["one"]
@@ -300,7 +302,7 @@ def test_runs_that_need_both_cards_have_their_turn_while_narrow_ones_come_and_go
 
 def test_a_run_that_waits_first_and_is_killed_holds_nobody_up(host: Host) -> None:
     other = Leases(host.leases, run="other", clock=time.time)
-    assert other.take("spyre:0")
+    assert other.take("emulated:0")
     killed = host.start("one", wide(make_plan({"test_retries.py": SLOW[:1]})), "--cards", "2")
     until(lambda: len(list(host.leases.glob("*.ticket"))) == 1)
     killed.kill()

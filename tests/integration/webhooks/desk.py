@@ -14,11 +14,13 @@ import yaml
 
 from ci.cli.app import run
 from ci.webhooks import calls
-from tests.github_api import _REPO, NOT_FOUND, Answer, Ask, GitHubApi, route
+from tests.github_api import _REPO, NOT_FOUND, Ask, GitHubApi, route
 from tests.jenkins_api import JenkinsApi
+from tests.stand_in import Answer
 
 SECRET = "correct-horse-battery-staple"
 URL = "https://jenkins.example.com/github-webhook/"
+OLD = "https://jenkins.example.com/ghprbhook/"
 HOOK = {"url": URL, "events": ["pull_request", "push"], "secret": "SPYRE_CI_WEBHOOK_SECRET"}
 JOB = "spyre/pr"
 
@@ -45,7 +47,8 @@ class Desk:
         """Write the file; without changes one repository with one hook."""
         content: dict[str, Any] = {
             "hosts": {"here": {"api": self.api.url}},
-            "hooks": {"jenkins": HOOK},
+            # The second is one that no repository is to have any more.
+            "hooks": {"jenkins": HOOK, "old": HOOK | {"url": OLD}},
             "repositories": [{"repository": "o/r", "host": "here", "hooks": ["jenkins"]}],
         }
         text = yaml.safe_dump(content | changes)

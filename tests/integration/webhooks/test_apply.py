@@ -15,11 +15,11 @@ import pytest
 from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.setting_up import NotAsWishedError, SetUp, apply, compare
-from tests.github_api import Answer, GitHubApi, Repository, Seen
-from tests.integration.webhooks.desk import HOOK, SECRET, URL, Desk, environment
+from tests.github_api import GitHubApi, Repository
+from tests.integration.webhooks.desk import HOOK, OLD, SECRET, URL, Desk, environment
+from tests.stand_in import Answer, Seen
 
 ROOT = Path(__file__).parent.parent.parent.parent
-OLD = "https://jenkins.example.com/ghprbhook/"
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,12 @@ def test_a_dry_run_says_it_and_changes_nothing_even_without_a_secret(
 def test_check_ends_with_1_where_something_differs_and_changes_nothing(desk: Desk) -> None:
     assert desk.call("check").code == 1
     desk.add(5)
-    assert desk.call("check").code == 0
+    said = desk.call("check")
+    assert said.code == 0
+    assert said.out.splitlines()[-1] == (
+        "not seen from here: whether a secret is the one Jenkins has, and whether Jenkins checks signatures"
+    )
+    assert "not seen" not in desk.call("check", "--json").out
     desk.add(6)
     said = desk.call("check")
     assert said.code == 1
@@ -115,7 +120,7 @@ def test_show_says_what_is_there_and_needs_no_secret(desk: Desk, monkeypatch: py
     ]
 
 
-def test_prune_deletes_duplicates_and_what_is_left_over_on_our_host_alone(desk: Desk) -> None:
+def test_prune_deletes_duplicates_and_what_is_left_over_of_our_urls_alone(desk: Desk) -> None:
     desk.add(1, url="https://chat.example.com/x")
     desk.add(2, url=OLD)
     desk.add(3)["active"] = False
@@ -128,6 +133,15 @@ def test_prune_deletes_duplicates_and_what_is_left_over_on_our_host_alone(desk: 
     assert f"here:o/r: deleted {OLD}" in said.out
     assert desk.writes == ["DELETE", "DELETE"]
     assert desk.call("check").code == 0
+
+
+def test_another_hook_of_our_host_is_told_and_never_deleted(desk: Desk) -> None:
+    desk.add(1, url="https://jenkins.example.com/github-webhook/other")
+    desk.add(2)
+    said = desk.call("apply", "--prune")
+    assert (said.code, set(desk.hooks)) == (0, {1, 2})
+    assert "no URL of `hooks`: delete it by hand, or name it under `keep`" in said.out
+    assert desk.call("check").code == 1
 
 
 def test_a_repository_that_wants_none_loses_ours_by_prune(desk: Desk) -> None:
@@ -193,7 +207,10 @@ def test_a_token_in_the_url_finds_jenkins_job_and_is_never_shown(
         assert desk.call(verb).code == 0
         assert desk.call(verb, "--json").code == 0
     monkeypatch.setenv("SPYRE_CI_WEBHOOK_TOKEN", "new-" + token)
-    assert desk.call("apply", "--prune").code == 0
+    said = desk.call("apply")
+    assert said.code == 0
+    assert f"  ~ update {next(iter(desk.hooks))} {URL}?***: token: another -> set" in said.out.splitlines()
+    # The one with the old token is the one that was changed: Jenkins would hear every event twice.
     assert [one["config"]["url"] for one in desk.hooks.values()] == [f"{URL}?token=new-{token}"]
 
 
@@ -204,6 +221,9 @@ def test_a_ping_says_what_jenkins_answered(desk: Desk, code: int, ends: int) -> 
     assert said.code == ends
     assert f"here:o/r: ping of hook 5: {code} " in said.out
     assert "(ping, 2026-11-22T12:00:01Z)" in said.out
+    # Jenkins answers so to whatever it is sent, unless it is told to check signatures.
+    proved = ": the URL and its token are right, and the signature if Jenkins checks it"
+    assert (proved in said.out) == (code == 200)
 
 
 def test_a_ping_that_github_tells_nothing_of_is_no_success(desk: Desk) -> None:
@@ -215,7 +235,7 @@ def test_a_ping_that_github_tells_nothing_of_is_no_success(desk: Desk) -> None:
 
 def test_more_than_a_hundred_hooks_are_all_read(desk: Desk) -> None:
     for number in range(1, 251):
-        desk.add(number, url=f"https://jenkins.example.com/old/{number}")
+        desk.add(number, url=f"{OLD}?token={number}")
     desk.add(251)
     said = desk.call("check")
     assert "here:o/r: 1 as it is to be, 250 not in the file" in said.out

@@ -15,9 +15,10 @@ from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.poll_state import StateFile, working_alone
 from ci.webhooks.polling import Passed, Polling, one_pass
-from tests.github_api import Answer, GitHubApi, Repository, pull
+from tests.github_api import GitHubApi, Repository, pull
 from tests.integration.webhooks.desk import JOB, Desk
 from tests.jenkins_api import JenkinsApi, Job
+from tests.stand_in import Answer
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
 
@@ -141,6 +142,43 @@ def test_more_than_a_hundred_pull_requests_are_all_found_with_an_etag_a_page(
     ]  # fmt: skip
 
 
+def test_a_page_that_follows_one_that_was_the_last_is_found_although_that_did_not_change(
+    desk: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
+) -> None:
+    desk.polls(jenkins)
+    pulls.update({number: pull(number, sha=f"{number:040x}") for number in range(1, 101)})
+    assert desk.call("poll").code == 0
+    # The list is the oldest first: the first page stays to the letter what it was.
+    pulls[101] = pull(101, sha=B)
+    assert desk.call("poll").code == 0
+    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"]
+
+
+def test_a_pull_request_that_is_turned_to_another_branch_is_started_then(
+    desk: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
+) -> None:
+    desk.polls(jenkins, pull_requests={"job": JOB, "bases": ["main"]})
+    pulls.update({1: pull(1, sha=A), 2: pull(2, sha=B, base="next")})
+    assert desk.call("poll").code == 0
+    assert desk.known() == {A: "seen"}
+    pulls[2]["base"]["ref"] = "main"
+    assert desk.call("poll").code == 0
+    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"]
+
+
+def test_a_pull_request_that_was_open_for_long_is_not_forgotten_the_day_it_is_closed(
+    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
+) -> None:
+    day_s = 24 * 3600
+    begin = time.time()
+    for days, state in ((120, "open"), (121, "closed"), (122, "open"), (123, "closed")):
+        pulls[1]["state"] = state
+        made(polled, clock=lambda now=begin + days * day_s: now)
+    assert polled.known() == {A: "seen"}
+    made(polled, clock=lambda: begin + (123 + 90) * day_s)
+    assert (polled.known(), jenkins.seen) == ({}, [])
+
+
 def test_strangers_are_told_once_and_not_started(
     polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
 ) -> None:
@@ -248,8 +286,8 @@ def made(desk: Desk, **more: Any) -> Passed:
     """A pass without the command."""
     found = read_webhooks(Path("jenkins/webhooks.yaml"))
     polling = Polling(
-        found=found, repositories=found.repositories, environ=os.environ, clock=time.time, say=print,
-        hubs=lambda: Hubs(found, os.environ, patience_s=1, timeout_s=1), **more,
+        found=found, repositories=found.repositories, environ=os.environ, say=print,
+        hubs=lambda: Hubs(found, os.environ, patience_s=1, timeout_s=1), **{"clock": time.time, **more},
     )  # fmt: skip
     return one_pass(polling, StateFile(desk.state))
 
@@ -342,26 +380,6 @@ def test_a_crumb_that_is_never_right_ends_the_pass(
     jenkins.fail(path="buildWithParameters", status=403, text="No valid crumb was included", times=9)
     assert polled.call("poll").code == 2
     assert len(jenkins.asked("buildWithParameters")) == 2
-
-
-def test_a_job_may_be_started_by_its_trigger(
-    desk: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk.polls(jenkins, pull_requests={"job": JOB, "trigger": "SPYRE_CI_JENKINS_TRIGGER"})
-    pulls[1] = pull(1, sha=A)
-    said = desk.call("poll", "--all")
-    assert (said.code, "SPYRE_CI_JENKINS_TRIGGER: there is no token of the trigger" in said.err) == (2, True)
-    monkeypatch.setenv("SPYRE_CI_JENKINS_TRIGGER", "token-of-the-job")
-    desk.hidden.add("token-of-the-job")
-    said = desk.call("poll")
-    assert (said.code, "Did not find any jobs with this token" in said.err) == (2, True)
-    jenkins.jobs[JOB].trigger = "token-of-the-job"
-    jenkins.jobs[JOB].filtered = True
-    said = desk.call("poll")
-    assert (said.code, "the trigger started no job" in said.err) == (2, True)
-    jenkins.jobs[JOB].filtered = False
-    assert desk.call("poll").code == 0
-    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{A}"]
 
 
 def test_what_is_sent_is_a_form_and_no_name_of_a_fork_is_in_it(

@@ -46,6 +46,12 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def kill_once(one: subprocess.Popen[str], holds: Callable[[], bool]) -> None:
+    until(holds)
+    one.send_signal(signal.SIGKILL)
+    one.wait(20)
+
+
 def test_a_poller_that_is_killed_after_jenkins_took_a_start_starts_it_once(
     desk: Desk, jenkins: JenkinsApi, poller: Callable[..., subprocess.Popen[str]]
 ) -> None:
@@ -53,10 +59,7 @@ def test_a_poller_that_is_killed_after_jenkins_took_a_start_starts_it_once(
     desk.api.repositories["o/r"].pulls[1] = pull(1, sha=A)
     # Jenkins has it, and its answer is on the way for so long that the state cannot have been written.
     jenkins.fail("hang", path="buildWithParameters", taken=True, seconds=30)
-    one = poller("--all")
-    until(lambda: bool(jenkins.jobs[JOB].starts))
-    one.send_signal(signal.SIGKILL)
-    one.wait(20)
+    kill_once(poller("--all"), lambda: bool(jenkins.jobs[JOB].starts))
     assert desk.known() == {A: "starting"}
     said = desk.call("poll")
     assert said.code == 0
@@ -70,10 +73,7 @@ def test_a_poller_that_is_killed_before_jenkins_heard_of_it_loses_nothing(
     desk.polls(jenkins)
     desk.api.repositories["o/r"].pulls[1] = pull(1, sha=A)
     jenkins.fail("hang", path="crumbIssuer", seconds=30)
-    one = poller("--all")
-    until(lambda: bool(jenkins.asked("crumbIssuer")))
-    one.send_signal(signal.SIGKILL)
-    one.wait(20)
+    kill_once(poller("--all"), lambda: bool(jenkins.asked("crumbIssuer")))
     assert desk.call("poll").code == 0
     assert jenkins.jobs[JOB].keys() == [f"here:o/r#{A}"]
 

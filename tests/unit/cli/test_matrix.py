@@ -9,7 +9,7 @@ import pytest
 
 from ci.cli.app import run
 from ci.cli.matrix import Target, legs_of
-from ci.config.model import Matrix
+from ci.config.run_model import Matrix
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -175,3 +177,16 @@ components:
     )
     assert params_of(stack, stack.components[0]) == {"PARAM_BUILD_TYPE": "Release", "PARAM_JOBS": "4"}
     assert environment_of(stack) == {"A_HOME": "/opt/a", "LANG": "C.UTF-8"}
+
+
+def test_the_image_has_what_legs_in_it_need_and_no_toolkit_of_its_own() -> None:
+    root = Path(__file__).parents[3]
+    (part,) = read_stack(root / "images" / "stack.yaml").components
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = {*project["dependencies"], *(one for one in extras["torch"] if not one.startswith("torch="))}
+    # Of what checks packages, what device tests import.
+    wanted |= {one for one in extras["package"] if one.startswith(("packaging", "tomlkit"))}
+    needed = re.search(r'nox\.needs_version = "(.+)"', (root / "noxfile.py").read_text(encoding="utf-8"))
+    assert needed is not None
+    assert set(part.requirements) == wanted | {f"nox{needed[1]}"}

@@ -206,11 +206,23 @@ def test_a_fork_reaches_cards_as_the_settings_say() -> None:
 
     assert cards("run") == {"device", "pytorch"}
     assert cards("label") == cards("never") == cards("never", "ciflow/spyre") == set()
-    assert cards("label", "ciflow/spyre") == {"device", "pytorch"}
     kept = decided(request(fork=True), change("a.py"), pipeline={"forks": "label"})
-    assert kept.jobs["device"].why == "it comes from a fork, which reaches no cards until a label asks for it"
+    assert kept.jobs["device"].why.startswith("it comes from a fork, which reaches no cards until a label")
     own = decided(request(), change("a.py"), pipeline={"forks": "never"})
     assert "device" in running(own)
+
+
+def test_a_label_brings_a_fork_s_commit_to_cards_and_none_that_is_pushed_later() -> None:
+    def cards(labelled: str, *labels: str, forks: str = "label") -> set[str]:
+        event = Event(name="pull_request", labels=labels, labelled=labelled, fork=True)
+        return running(decided(event, change("a.py"), pipeline={"forks": forks})) & {"device", "pytorch"}
+
+    assert cards("ciflow/spyre", "ciflow/spyre") == {"device", "pytorch"}
+    # Still there at the next push, or beside another that is set.
+    assert cards("", "ciflow/spyre") == set()
+    assert cards("documentation", "ciflow/spyre", "documentation") == set()
+    assert cards("ciflow/spyre-stage-9", "ciflow/spyre", "ciflow/spyre-stage-9") == set()
+    assert cards("ciflow/spyre", "ciflow/spyre", forks="never") == set()
 
 
 @pytest.mark.parametrize("content", [{"stage": 9}, {"pipeline": {"pull_request_stage": 9}}])
@@ -225,6 +237,7 @@ def test_the_outputs_have_the_names_that_workflows_read() -> None:
     found = outputs_of(decide(request(), change("README.md"), settings), settings)
     assert list(found) == [
         *JOBS, "stage", "pytorch_blocking", "device_blocking", "timeouts", "runner", "device_runner",
+        "environment", "device_tested",
     ]  # fmt: skip
     assert (found["lint"], found["unit"], found["stage"]) == (True, False, 1)
     assert found["timeouts"]["lint"] == 7

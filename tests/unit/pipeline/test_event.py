@@ -48,6 +48,21 @@ def test_a_pull_request_has_commits_labels_and_a_repository() -> None:
 
 
 @pytest.mark.parametrize(
+    ("action", "label", "found"),
+    [
+        ("labeled", {"name": "ciflow/spyre"}, "ciflow/spyre"),
+        ("synchronize", {"name": "ciflow/spyre"}, ""),
+        ("labeled", None, ""),
+        ("labeled", {"name": 7}, ""),
+    ],
+)
+def test_the_label_that_was_just_set_is_told_from_those_that_are_there(
+    action: str, label: object, found: str
+) -> None:
+    assert event_of("pull_request", {**request(), "action": action, "label": label}).labelled == found
+
+
+@pytest.mark.parametrize(
     "head",
     [{"repo": {"id": 2}}, {"repo": None}, {}, {"repo": {"id": "1"}}, {"repo": {}}],
     ids=["another repository", "a deleted fork", "not said", "odd", "nameless"],

@@ -21,7 +21,7 @@ from test_selection.plan import Group, Plan, Shard, fingerprint
 MODEL = SettingsModel.model_validate(
     {"matrix": {"runner_cards": [0, 1]}, "pipeline": {"timeouts": {"plan": 9}}}
 )
-NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "identity", "timeouts"]
+NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "identity", "timeouts", "environment"]
 
 
 def planned(shards: int) -> Planned:
@@ -68,7 +68,13 @@ def test_nothing_to_run_is_an_empty_matrix_and_no_tests() -> None:
     found = outputs_of(MODEL)
     assert list(found) == NAMES
     assert json.loads(json.dumps(found["matrix"])) == {"include": []}
-    assert [found[name] for name in NAMES[1:-1]] == ["none", 0, "", 0, "", ""]
+    assert [found[name] for name in NAMES[1:-2]] == ["none", 0, "", 0, "", ""]
+
+
+def test_legs_run_in_the_image_that_their_runner_is_unless_settings_say_otherwise() -> None:
+    assert outputs_of(SettingsModel())["environment"] == "image"
+    own = SettingsModel.model_validate({"pipeline": {"environment": "own"}})
+    assert outputs_of(own)["environment"] == "own"
 
 
 def test_a_matrix_of_branches_holds_legs() -> None:
@@ -83,9 +89,13 @@ def test_a_shard_is_worth_beginning_a_job_for(seconds: float, most: int, shards:
     assert shards_for(seconds, shard_s=600, most=most) == shards
 
 
-@given(st.floats(0, 1e12), st.floats(0.001, 1e6), st.integers(1, 4096))
-def test_there_is_always_a_shard_and_never_one_too_many(seconds: float, shard_s: float, most: int) -> None:
-    assert 1 <= shards_for(seconds, shard_s=shard_s, most=most) <= most
+@given(st.floats(0, 1e7), st.floats(0.001, 1e6), st.integers(1, 4096))
+def test_there_are_shards_enough_and_never_one_too_many(seconds: float, shard_s: float, most: int) -> None:
+    found = shards_for(seconds, shard_s=shard_s, most=most)
+    assert 1 <= found <= most
+    # As many as keep each below `shard_s`, where that many may be, and with one less they would not.
+    assert found == most or found >= seconds / shard_s
+    assert found == 1 or found - 1 < seconds / shard_s
 
 
 def test_what_is_not_known_of_a_plan_is_named() -> None:

@@ -50,7 +50,12 @@ def test_what_is_no_run_is_none(row: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "group"),
-    [("results", "results"), ("device-12", "device"), ("results-x-1", "results-x"), ("device-x", "device-x")],
+    [
+        ("results", "results"),
+        ("device.12", "device"),
+        ("results-x.1", "results-x"),
+        ("results-2", "results-2"),
+    ],
 )
 def test_the_attempt_behind_an_artifact_s_name_is_not_its_name(name: str, group: str) -> None:
     assert Artifact(id=1, name=name, size=0).group == group

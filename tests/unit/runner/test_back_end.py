@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from ci.runner.back_end import EMULATED, back_end, head
+from ci.errors import EXIT_USAGE, BackEndError
+from ci.runner.back_end import EMULATED, back_end, head, refuse_silent_emulation
+from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -53,20 +56,60 @@ def checkout(path: Path, head: str, **files: str) -> Path:
     ],
 )
 def test_a_package_is_told_by_version_and_commit(direct_url: str | None, said: str) -> None:
-    assert back_end(lambda _: Installed(direct_url)) == said
+    assert back_end({}, lambda _: Installed(direct_url)) == said
 
 
 def test_a_package_that_is_developed_here_is_told_by_the_commit_of_its_checkout(tmp_path: Path) -> None:
     url = checkout(tmp_path / "a b", SHA).as_uri()
     row = json.dumps({"url": url, "dir_info": {"editable": True}})
-    assert back_end(lambda _: Installed(row)) == f"torch_spyre 1.2 at {SHA:.12}"
+    assert back_end({}, lambda _: Installed(row)) == f"torch_spyre 1.2 at {SHA:.12}"
 
 
 def test_without_the_package_the_device_is_emulated() -> None:
     def find(name: str) -> importlib.metadata.Distribution:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    assert back_end(find) in (EMULATED, "torch_spyre")
+    assert back_end({}, find) in (EMULATED, "torch_spyre")
+
+
+def test_the_emulated_device_may_be_asked_for_beside_the_package() -> None:
+    assert back_end({EMULATE: "1"}, lambda _: Installed(None)) == EMULATED
+
+
+REAL = [Card(name="0000:1a:00.0", environment={CARDS_VARIABLE: "0"})]
+NONE = [Card(name="emulated:0", environment={EMULATED_VARIABLE: "emulated:0"})]
+
+
+def test_beside_real_cards_the_emulated_device_is_never_tested_unasked() -> None:
+    with pytest.raises(BackEndError, match=r"would be tested in the name of 0000:1a:00\.0$") as refused:
+        refuse_silent_emulation(REAL, {}, device="spyre", found=EMULATED)
+    assert refused.value.exit_code == EXIT_USAGE
+    assert refused.value.where == sys.prefix
+    assert "pipeline.environment" in str(refused.value.remedy)
+    assert f"{EMULATE}=1" in str(refused.value.remedy)
+
+
+def test_a_job_for_cards_refuses_to_emulate_where_it_sees_none() -> None:
+    with pytest.raises(BackEndError, match=f"{EMULATE}=0 rules the emulated device out"):
+        refuse_silent_emulation(NONE, {EMULATE: "0"}, device="spyre", found=EMULATED)
+
+
+@pytest.mark.parametrize(
+    ("cards", "environ", "device", "found"),
+    [
+        (NONE, {}, "spyre", EMULATED),  # a laptop
+        (NONE, {EMULATE: "1"}, "spyre", EMULATED),
+        (REAL, {EMULATE: "1"}, "spyre", EMULATED),
+        (REAL, {}, "spyre", "torch_spyre 1.2"),
+        (REAL, {EMULATE: "0"}, "spyre", "torch_spyre 1.2"),
+        (NONE, {EMULATE: "0"}, "cpu", EMULATED),
+        (REAL, {}, "other", EMULATED),
+    ],
+)
+def test_whatever_was_asked_for_or_is_installed_may_run(
+    cards: list[Card], environ: dict[str, str], device: str, found: str
+) -> None:
+    refuse_silent_emulation(cards, environ, device=device, found=found)
 
 
 def test_the_head_of_a_checkout_is_found_however_git_keeps_it(tmp_path: Path) -> None:

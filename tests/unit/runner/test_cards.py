@@ -1,7 +1,16 @@
 from __future__ import annotations
 
+from ci.device import environment
 from ci.device.environment import EMULATED_CARD
-from ci.runner.cards import CARDS_VARIABLE, EMULATED_VARIABLE, Card, at_fault, together
+from ci.runner.cards import (
+    CARDS_VARIABLE,
+    EMULATE,
+    EMULATED_DEVICE,
+    EMULATED_VARIABLE,
+    Card,
+    at_fault,
+    together,
+)
 
 
 def test_cards_together_are_named_and_given_together() -> None:
@@ -14,6 +23,7 @@ def test_cards_together_are_named_and_given_together() -> None:
 
 def test_the_emulated_device_reads_the_variable_the_runner_sets() -> None:
     assert EMULATED_CARD == EMULATED_VARIABLE
+    assert (environment.EMULATE, environment.DEVICE_TYPE) == (EMULATE, EMULATED_DEVICE)
 
 
 def test_of_several_cards_the_one_that_is_named_is_at_fault() -> None:

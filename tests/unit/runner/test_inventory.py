@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci.errors import DeviceError, UsageError
-from ci.runner.cards import CARDS_VARIABLE, EMULATED_VARIABLE
+from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE
 from ci.runner.inventory import inventory, present
 
 PLUGIN = "PCIDEVICE_IBM_COM_AIU_PF"
@@ -45,6 +45,13 @@ def test_without_real_cards_there_is_an_emulated_one_a_core(root: Path) -> None:
     assert names({}, root, wanted=3) == ["emulated:0", "emulated:1", "emulated:2"]
     (card,) = inventory({}, device="spyre", wanted=1, cores=2, root=root)
     assert card.environment == {EMULATED_VARIABLE: "emulated:0"}
+
+
+def test_what_is_emulated_by_wish_is_not_told_of_the_cards_beside_it(root: Path) -> None:
+    asked = {PLUGIN: TWO, EMULATE: "1"}
+    assert names(asked, root) == ["emulated:0", "emulated:1"]
+    assert names({**asked, EMULATE: "0"}, root) == TWO.split(",")
+    assert names(asked, root, device="other") == TWO.split(",")
 
 
 def test_a_run_that_wants_fewer_emulated_cards_may_have_any_of_the_hosts(root: Path) -> None:

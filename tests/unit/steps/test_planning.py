@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ci.config.model import Plan as PlanSettings
-from ci.config.model import Run, SettingsModel
+from ci.config.model import SettingsModel
+from ci.config.run_model import Plan as PlanSettings
+from ci.config.run_model import Run
 from ci.steps import planning
 from ci.steps.planning import plan_step
 from test_selection.catalog import Catalog, CatalogTest, FileRecord

@@ -3,16 +3,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.github.errors import GitHubAwayError
-from ci.webhooks.difference import Change, Deed, Seen, difference, host_of, identity, with_token
+from ci.webhooks.difference import Change, Deed, Seen, difference
 from ci.webhooks.hub import body_of, seen_of
 from ci.webhooks.model import Hook
+from ci.webhooks.urls import host_of, identity, target, with_token
 
 URL = "https://j.example.com/h/"
-HOSTS = frozenset({"j.example.com"})
+OURS = frozenset({target(URL)})
 
 
 def hook(url: str = URL, **given: object) -> Hook:
@@ -68,26 +70,29 @@ def test_of_duplicates_the_one_that_needs_least_stays_and_the_others_are_named()
     there = [seen(3, hook(), active=False), seen(4, hook()), seen(5, hook())]
     told = difference([hook()], there)
     assert deeds(told) == [(Deed.LEAVE, 4), (Deed.EXTRA, 3), (Deed.EXTRA, 5)]
-    assert told[1].why == "a duplicate of hook 4: each event is delivered again"
+    assert told[1].why == "a duplicate of hook 4: each event is delivered again (--prune deletes it)"
     assert deeds(difference([hook()], there, prune=True))[1:] == [(Deed.DELETE, 3), (Deed.DELETE, 5)]
 
 
-def test_only_hooks_of_our_host_are_told_or_pruned() -> None:
-    there = [seen(1, hook("https://j.example.com/old")), seen(2, hook("https://chat.example.com/x"))]
-    assert deeds(difference([], there, hosts=HOSTS)) == [(Deed.EXTRA, 1)]
-    assert deeds(difference([], there, hosts=HOSTS, prune=True)) == [(Deed.DELETE, 1)]
-    assert difference([], there, hosts=frozenset(), prune=True) == ()
+def test_only_hooks_of_our_urls_are_pruned_and_others_of_our_host_told() -> None:
+    others = [seen(2, hook("https://j.example.com/old")), seen(3, hook("https://chat.example.com/h"))]
+    there = [seen(1, hook(), url="https://J.example.com:443/h?token=x"), *others]
+    assert deeds(difference([], there, ours=OURS)) == [(Deed.EXTRA, 1), (Deed.EXTRA, 2)]
+    told = difference([], there, ours=OURS, prune=True)
+    assert deeds(told) == [(Deed.DELETE, 1), (Deed.EXTRA, 2)]
+    assert told[1].why == "no URL of `hooks`: delete it by hand, or name it under `keep`"
+    assert difference([], there, ours=frozenset(), prune=True) == ()
 
 
 def test_another_port_or_a_longer_name_is_another_host() -> None:
     urls = ("https://j.example.com:8443/x", "https://jj.example.com/x", "https://j.example.com.evil.org/x")
     there = [seen(number, hook(url)) for number, url in enumerate(urls, 1)]
-    assert difference([], there, hosts=HOSTS, prune=True) == ()
+    assert difference([], there, ours=OURS, prune=True) == ()
 
 
 def test_hooks_to_keep_are_neither_told_nor_pruned_whatever_their_token() -> None:
     there = [seen(1, hook(), url="https://j.example.com/theirs?token=abc")]
-    assert difference([], there, hosts=HOSTS, keep=["https://j.example.com/theirs/"], prune=True) == ()
+    assert difference([], there, ours=OURS, keep=["https://j.example.com/theirs/"], prune=True) == ()
 
 
 def test_to_rotate_is_to_update_what_is_right_as_well() -> None:
@@ -95,22 +100,60 @@ def test_to_rotate_is_to_update_what_is_right_as_well() -> None:
     assert (change.deed, change.fields, change.why) == (Deed.UPDATE, (), "its secret is set anew")
 
 
-def test_a_hook_with_another_token_is_another_hook() -> None:
+def test_a_hook_with_another_token_or_none_gets_the_new_one() -> None:
     wished = with_token(hook(), "new+token/=")
     assert wished.url == URL + "?token=new%2Btoken%2F%3D"
-    told = difference([wished], [seen(1, hook(), url=URL + "?token=old")], hosts=HOSTS)
-    assert deeds(told) == [(Deed.CREATE, None), (Deed.EXTRA, 1)]
+    for there, told in ((URL + "?token=old", "another"), (URL, "none")):
+        (change,) = difference([wished], [seen(1, hook(), url=there)], ours=OURS)
+        assert deeds([change]) == [(Deed.UPDATE, 1)]
+        assert [(one.name, one.seen, one.wished) for one in change.fields] == [("token", told, "set")]
+    (change,) = difference([hook()], [seen(1, hook(), url=URL + "?token=old")], ours=OURS)
+    assert [(one.name, one.seen, one.wished) for one in change.fields] == [("token", "another", "none")]
+
+
+def test_of_two_tokens_at_one_url_the_right_one_stays_and_the_other_is_a_duplicate() -> None:
+    wished = with_token(hook(), "new")
+    there = [seen(1, hook(), url=URL + "?token=old"), seen(2, wished)]
+    assert deeds(difference([wished], there, ours=OURS)) == [(Deed.LEAVE, 2), (Deed.EXTRA, 1)]
+    assert deeds(difference([wished], there, ours=OURS, prune=True)) == [(Deed.LEAVE, 2), (Deed.DELETE, 1)]
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [
+        ("https://j.example.com/h", True),
+        ("HTTPS://J.EXAMPLE.COM:443/h/", True),
+        ("https://somebody:word@j.example.com/h/", True),
+        ("https://j.example.com/%68/", True),
+        ("https://j.example.com/h/#top", True),
+        ("http://j.example.com/h/", False),
+        ("https://j.example.com:80/h/", False),
+        ("https://j.example.com/H/", False),
+        ("https://j.example.com/%2Fh/", False),
+        ("https://j.example.com/h/?job=a", False),
+    ],
+)
+def test_another_spelling_of_a_url_is_no_other_hook(url: str, same: bool) -> None:
+    told = difference([hook()], [seen(1, hook(), url=url)])
+    assert deeds(told)[0] == ((Deed.UPDATE, 1) if same else (Deed.CREATE, None))
+
+
+def test_escapes_of_a_url_are_compared_and_never_taken_for_what_they_escape() -> None:
+    assert identity("https://h/a%2fb%7e") == identity("https://h/a%2Fb~") != identity("https://h/a/b~")
+    assert identity("https://h/%") == "https://h/%"
 
 
 def test_a_url_nobody_can_read_is_no_host_of_ours() -> None:
     for url in ("", "mailto:x", "https://[::1", "https://h:port/"):
         assert identity(url) is not None
-        assert host_of(url) not in HOSTS
+        assert host_of(url) != host_of(URL)
 
 
 # --- whatever there is: the difference, applied, gives what is wished, and a second one is empty ---
 
-PATHS = ("/a", "/a/", "/b", "/c?token=x")
+PATHS = ("/a", "/a/", "/%61", "/b?token=old", "/b", "/c?token=x", "/d?job=a")
+WISHED = ("/a", "/b/", "/d")
+ALL_OURS = frozenset(target(f"https://j.example.com{path}") for path in WISHED)
 urls = st.builds("https://{}{}".format, st.sampled_from(["j.example.com", "J.example.com", "o.example.com"]),
                  st.sampled_from(PATHS))  # fmt: skip
 events = st.lists(st.sampled_from(["push", "pull_request", "create"]), min_size=1, max_size=3)
@@ -120,7 +163,7 @@ wishes = st.lists(
             f"https://j.example.com{path}", events=listed, content_type=kind, ssl_verification=ssl,
             active=active,
         ),
-        st.sampled_from(["/a", "/b/", "/d"]), events, st.sampled_from(["json", "form"]), st.booleans(),
+        st.sampled_from(WISHED), events, st.sampled_from(["json", "form"]), st.booleans(),
         st.booleans(),
     ),
     max_size=3, unique_by=lambda one: identity(one.url),
@@ -151,15 +194,14 @@ def applied(changes: Sequence[Change], before: Sequence[Seen]) -> list[Seen]:
 def test_the_difference_applied_gives_what_is_wished(
     wished: list[Hook], before: list[Seen], prune: bool, rotate: bool
 ) -> None:
-    changes = difference(wished, before, hosts=HOSTS, prune=prune, rotate=rotate)
+    changes = difference(wished, before, ours=ALL_OURS, prune=prune, rotate=rotate)
     after = applied(changes, before)
-    again = difference(wished, after, hosts=HOSTS, prune=prune)
+    again = difference(wished, after, ours=ALL_OURS, prune=prune)
     assert not [one for one in again if one.acts]
     for one in wished:
         assert [each for each in after if each.url == one.url]
     if prune:
-        assert not [one for one in again if one.differs]
-        ours = [one for one in after if host_of(one.url) in HOSTS]
+        ours = [one for one in after if target(one.url) in ALL_OURS]
         assert sorted(one.url for one in ours) == sorted(one.url for one in wished)
 
 
@@ -167,21 +209,21 @@ def test_the_difference_applied_gives_what_is_wished(
 def test_whatever_is_done_others_hooks_are_as_they_were(
     wished: list[Hook], before: list[Seen], prune: bool
 ) -> None:
-    after = applied(difference(wished, before, hosts=HOSTS, prune=prune), before)
-    others = [one for one in before if host_of(one.url) not in HOSTS]
+    after = applied(difference(wished, before, ours=ALL_OURS, prune=prune), before)
+    others = [one for one in before if target(one.url) not in ALL_OURS]
     assert [one for one in after if one in others] == others
 
 
 @given(wishes, there_is)
 def test_without_prune_nothing_is_deleted(wished: list[Hook], before: list[Seen]) -> None:
-    changes = difference(wished, before, hosts=HOSTS)
+    changes = difference(wished, before, ours=ALL_OURS)
     assert Deed.DELETE not in {one.deed for one in changes}
     assert {one.id for one in before} <= {one.id for one in applied(changes, before)}
 
 
 @given(wishes, there_is)
 def test_every_hook_gets_at_most_one_change(wished: list[Hook], before: list[Seen]) -> None:
-    ids = [one.hook_id for one in difference(wished, before, hosts=HOSTS) if one.hook_id is not None]
+    ids = [one.hook_id for one in difference(wished, before, ours=ALL_OURS) if one.hook_id is not None]
     assert len(ids) == len(set(ids))
 
 
@@ -205,4 +247,4 @@ def test_of_whatever_the_api_says_comes_a_hook_or_an_error(row: dict[str, object
         there = seen_of(row)
     except GitHubAwayError:
         return
-    difference([hook()], [there], hosts=HOSTS, prune=True)
+    difference([hook()], [there], ours=OURS, prune=True)

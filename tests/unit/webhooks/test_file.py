@@ -6,7 +6,7 @@ import pytest
 
 from ci.errors import MissingInputError, SettingsError
 from ci.webhooks.file import chosen, read_webhooks
-from ci.webhooks.model import GITHUB_API, Branches, Hook, Host
+from ci.webhooks.model import GITHUB_API, Hook, Host
 
 ROOT = Path(__file__).parent.parent.parent.parent
 HOOK = (
@@ -109,4 +109,3 @@ def test_what_is_left_out_has_its_default() -> None:
     )
     assert (hook.content_type, hook.ssl_verification, hook.active, hook.token) == ("json", True, True, None)
     assert Host(api="https://g.example.com/api/v3/").api == "https://g.example.com/api/v3"
-    assert Branches.model_validate({"job": "a", "names": ["main"]}).trigger is None

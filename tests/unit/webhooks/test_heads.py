@@ -31,8 +31,8 @@ def pull(number: int, sha: str = A, **given: Any) -> Head:
     return Head.model_validate({"sha": sha, "branch": "main", "number": number, **given})
 
 
-def note(how: str, at: float = 0) -> Note:
-    return Note.model_validate({"how": how, "at": at})
+def note(how: str, gone_at: float | None = None) -> Note:
+    return Note.model_validate({"how": how, "gone_at": gone_at})
 
 
 def starts(*args: Any, **more: Any) -> list[str]:
@@ -42,6 +42,16 @@ def starts(*args: Any, **more: Any) -> list[str]:
 def test_a_first_pass_notes_what_is_there_and_starts_none_of_it() -> None:
     told = decide(PULLS, [pull(1, A), pull(2, B)], None)
     assert (told.start, told.seen) == ((), frozenset({A, B}))
+
+
+def test_a_first_pass_notes_nothing_that_could_not_be_started_now() -> None:
+    rule = PullRequests.model_validate({"job": "j", "bases": ["main"]})
+    stranger = pull(3, C, own=False, association="NONE")
+    told = decide(rule, [pull(1, A), pull(2, B, branch="other"), stranger], None)
+    assert (told.start, told.seen, told.refused) == ((), frozenset({A}), (stranger,))
+    # Once they lead to main, or are no stranger's any more, they are started.
+    known = {A: note("seen"), C: note("refused")}
+    assert starts(rule, [pull(2, B), pull(3, C)], known) == [B, C]
 
 
 def test_a_first_pass_starts_everything_where_it_is_told_to() -> None:
@@ -104,9 +114,12 @@ def test_only_branches_that_are_asked_for_are_started() -> None:
     assert fits == {"main": True, "main2": False, "release/1": True, "x/main": False}
 
 
-def test_what_is_forgotten_is_old_and_nothing_leads_to_it() -> None:
-    notes = {A: note("started", 0), B: note("started", 0), C: note("started", KEEP_S)}
-    assert set(kept(notes, {B}, now=KEEP_S + 1)) == {B, C}
+def test_what_is_forgotten_is_what_nothing_has_led_to_for_long() -> None:
+    notes = kept({A: note("started"), B: note("started"), C: note("seen", 0)}, {B}, now=7)
+    assert notes == {A: note("started", 7), B: note("started"), C: note("seen", 0)}
+    # However long ago it was started: its time begins when nothing leads to it any more.
+    assert set(kept(notes, {B}, now=KEEP_S)) == {A, B}
+    assert kept(notes, {A}, now=KEEP_S + 7) == {A: note("started"), B: note("started", KEEP_S + 7)}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +140,7 @@ def test_branches_are_asked_for_by_what_they_begin_with(names: list[str], begins
 def test_no_branch_is_missed_by_what_is_asked_for(names: list[str], branch: str) -> None:
     if not branch:
         return
-    rule = Branches.model_construct(job="j", trigger=None, names=tuple(names))
+    rule = Branches.model_construct(job="j", names=tuple(names))
     if wanted(rule, Head(sha=A, branch=branch)):
         asked = [begin for begin in prefixes(names) if branch.startswith(begin)]
         assert len(asked) == 1

@@ -14,7 +14,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     file = StateFile(tmp_path / "deep" / "polls.json")
     one = file.state.of("o/r")
     one.pages["p"] = Page(etag='W/"x"', more=False, heads=(Head(sha="a" * 40, branch="main", number=3),))
-    one.known["pull_requests"] = {"a" * 40: Note(how="started", at=5)}
+    one.known["pull_requests"] = {"a" * 40: Note(how="started", gone_at=5)}
     file.write()
     assert StateFile(tmp_path / "deep" / "polls.json").state == file.state
 

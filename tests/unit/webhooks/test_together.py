@@ -10,6 +10,7 @@ from ci.webhooks.file import read_webhooks
 from ci.webhooks.heads import Head
 from ci.webhooks.jenkins import KEY
 from ci.webhooks.model import Repository
+from ci.webhooks.secrets import check_recipient
 from ci.webhooks.starting import parameters
 
 JENKINS = Path(__file__).parent.parent.parent.parent / "jenkins"
@@ -18,6 +19,19 @@ COMPONENTS = {
     one["repository"]: one
     for one in json.loads((JENKINS / "jobs" / "components.json").read_text(encoding="utf-8"))
 }
+
+
+def test_the_pollers_job_has_a_credential_for_every_secret_and_names_every_host() -> None:
+    poller = json.loads((JENKINS / "jobs" / "poller.json").read_text(encoding="utf-8"))
+    found = read_webhooks(JENKINS / "webhooks.yaml")
+    hosts = [found.host_of(one) for one in found.repositories if one.poll is not None]
+    assert found.jenkins is not None
+    # One that is not there ends the build, so none is named that nobody asks for.
+    names = {found.jenkins.user, found.jenkins.token, *(one.token for one in hosts)}
+    assert poller["secrets"].keys() == names
+    assert all(re.fullmatch("spyre-ci-[a-z-]+", credential) for credential in poller["secrets"].values())
+    for address in (found.jenkins.url, *(one.api for one in hosts)):
+        check_recipient({"SPYRE_CI_TRUSTED_HOSTS": poller["trusted_hosts"]}, address, "token")
 
 
 def test_a_job_declares_every_parameter_it_is_started_with() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -187,7 +189,9 @@ def test_a_file_that_the_index_does_not_take_is_told_in_its_words(checkout: Chec
     assert "mend what the index says" in done.output
 
 
-def test_ctrl_c_in_the_middle_says_what_is_published(checkout: Checkout, front: Front, served: Path) -> None:
+@contextmanager
+def publishing_the_second(checkout: Checkout, front: Front) -> Iterator[subprocess.Popen[str]]:
+    """A process whose second upload has reached the index and waits for its answer."""
     reached = threading.Event()
 
     def second_waits() -> None:
@@ -205,6 +209,11 @@ def test_ctrl_c_in_the_middle_says_what_is_published(checkout: Checkout, front: 
         text=True,
     ) as process:
         assert reached.wait(60)
+        yield process
+
+
+def test_ctrl_c_in_the_middle_says_what_is_published(checkout: Checkout, front: Front, served: Path) -> None:
+    with publishing_the_second(checkout, front) as process:
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130, said
@@ -225,22 +234,7 @@ def test_what_is_written_over_while_another_file_is_on_its_way_is_not_published(
 
 
 def test_a_process_that_is_killed_in_an_upload_leaves_a_note_of_it(checkout: Checkout, front: Front) -> None:
-    reached = threading.Event()
-
-    def second_waits() -> None:
-        if front.uploads > 1:
-            reached.set()
-            front.ended.wait()
-
-    front.on_upload = second_waits
-    with subprocess.Popen(
-        checkout.command("package", "publish", "--index", "stage"),
-        cwd=checkout.folder,
-        env=checkout.env(SPYRE_CI_INDEX_TOKEN=TOKEN),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert reached.wait(60)
+    with publishing_the_second(checkout, front) as process:
         process.kill()
     noted = checkout.note()
     assert (noted["complete"], noted["state"]["uploaded"], noted["state"]["unsure"]) == (
