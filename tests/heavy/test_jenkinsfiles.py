@@ -77,7 +77,9 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
         no_tests,
         world.nightly("night", hud="https://hud.example"),
+        world.nightly("night too long", LEG | {"kind": "hang"}),
         world.release("release"),
+        world.release("release too long", LEG | {"kind": "hang"}),
         release_without_tests,
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
@@ -291,6 +293,16 @@ def test_a_night_is_of_its_variant_and_reports_with_a_token(builds: Builds) -> N
     assert "nightly-main" in words_of(night, "image")
     assert night.of("withCredentials")[0]["ids"] == ["spyre-ci-hud"]
     assert night.of("checkout", scm="git") == []
+
+
+@pytest.mark.parametrize("name", ["night too long", "release too long"])
+def test_what_takes_too_long_is_reported_and_publishes_nothing(builds: Builds, name: str) -> None:
+    build = builds[name]
+    assert build.result == "ABORTED"
+    assert len(build.of("sh", session="report")) == len(build.of("mail")) == 1
+    assert "toolkit/runs/ci/journal/1-2-1.jsonl" in build.archived()
+    assert len(build.of("lock")) == len(build.of("unlock"))
+    assert build.of("sh", session="publish") == []
 
 
 def test_whether_a_release_wants_a_run_is_the_gates_to_say(builds: Builds) -> None:
