@@ -75,7 +75,7 @@ def settings_in_force(
         raise UsageError(
             f"which settings decide of a {event.name} is not known: what it goes onto is not in this clone",
             where=checkout,
-            remedy=f"check out with fetch-depth: {depth}, in the job that the event began",
+            remedy=f"check that out as well (GitHub: fetch-depth: {depth}), in the job that the event began",
         )
     name = file.relative_to(top).as_posix()
     text = _text_at(checkout, base, name)

@@ -313,3 +313,10 @@ def test_only_a_release_that_was_merged_is_proved_and_only_what_is_proved_is_pub
 def test_what_a_branch_requires_is_there_for_pull_requests_and_merge_queues(name: str) -> None:
     # A required check that never comes keeps a queue waiting for ever.
     assert {"pull_request", "merge_group"} <= events(ROOT / ".github" / "workflows" / name).keys()
+
+
+def test_a_change_cannot_take_the_emulated_device_out_of_its_own_job() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "pull-request.yml")
+    for name, wanted in (("unit", "false"), ("emulated", "true")):
+        (run,) = (step for step in found[name]["steps"] if "run" in step)
+        assert run["env"] == {"SPYRE_CI__PACKAGE__TESTS__EMULATED": wanted}
