@@ -206,3 +206,12 @@ def test_device_tests_that_fail_shut_the_gate_from_stage_1_on(scratch: Scratch) 
     ended = opened(scratch, CHANGED, device="failure", lint="success", unit="success")
     assert ended.jobs["gate"] == "failure"
     assert "device failed" in ended.log["gate"]
+
+
+def test_device_tests_are_of_the_wheel_that_the_same_run_built(scratch: Scratch) -> None:
+    payload = scratch.pull_request(CHANGED, pull_request("opened"))
+    others = dict.fromkeys(("lint", "unit", "package"), "success")
+    ended = scratch.run("pull_request", payload, WORKFLOW, stand_for=others)
+    assert ended.jobs["device tests/device"] == "success", ended.told
+    # Put before the one that is installed, which is 1.0 as well, and gone afterwards.
+    assert "Successfully installed demo" in ended.log["device tests/device"]

@@ -81,6 +81,17 @@ def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) 
     assert journals(scratch) == {f"journal.{ended.outputs['plan']['fingerprint']}.0.1"}
 
 
+def test_a_leg_in_an_image_without_the_back_end_runs_nothing_on_an_emulated_device(tmp_path: Path) -> None:
+    pipeline = {**demo_project.SETTINGS["pipeline"], "environment": "image"}
+    scratch = make_scratch(tmp_path, demo_project.files(pipeline=pipeline))
+    ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
+    assert ended.outputs["plan"]["environment"] == "image"
+    assert {ended.jobs[one] for one in ("leg 0-1", "leg 1-2", "report")} == {"failure"}, ended.told
+    assert "SPYRE_CI_EMULATE=0 rules the emulated device out" in ended.log["leg 0-1"]
+    summary = summary_of(scratch)
+    assert summary["verdicts"]["not_run"] == summary["planned"]
+
+
 def test_a_stage_without_tests_runs_no_leg_and_is_green(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(stage="0"), WORKFLOW)
     assert ended.jobs == {"plan": "success"}, ended.told

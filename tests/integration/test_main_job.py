@@ -95,6 +95,10 @@ def test_the_whole_way_ends_with_a_report_that_adds_up(shop: Shop) -> None:
     run = shop.runs[0]
     summary = adds_up(run)
     assert summary["planned"] == summary["verdicts"]["passed"] == 11
+    # As the workers said themselves.
+    (where,) = summary["ran_in"]
+    assert (where["back_end"], where["image"]) == (summary["identity"]["back_end"], "")
+    assert where["torch"] == summary["identity"]["pytorch_version"] != ""
     for text in ("planned", "passed", "slowest files", f"report: {run}/report.html"):
         assert text in out
     for name in (
