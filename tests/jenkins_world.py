@@ -157,7 +157,7 @@ class World:
 def make_world(folder: Path) -> World:
     """A toolkit that is only a commit; a project whose pull request 7 is behind its main, which is v1.2.3."""
     toolkit = repository(
-        folder / "toolkit-repository", **{"noxfile.py": "\n", "jenkins/jobs/poller.json": POLLER}
+        folder / "toolkit-repository", **{"noxfile.py": "", "jenkins/jobs/poller.json": POLLER}
     )
     project = repository(folder / "project-repository", **{"a.txt": "a\n"})
     git(project, "switch", "--quiet", "--create", "change")
