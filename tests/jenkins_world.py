@@ -136,14 +136,14 @@ class World:
         made.resources = {"site.json": json.dumps({"hud": "", "release": site})}
         return made
 
-    def poller(self, name: str) -> Scenario:
+    def poller(self, name: str, *faults: dict[str, Any]) -> Scenario:
         secrets = {
             "SPYRE_CI_GITHUB_TOKEN": "spyre-ci-github",
             "SPYRE_CI_GITHUB_TOKEN_ENTERPRISE": "spyre-ci-github-enterprise",
             "SPYRE_CI_JENKINS_TOKEN": "spyre-ci-jenkins-token",
         }
         params = {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
-        made = self.scenario(name, "Jenkinsfile.poller", params)
+        made = self.scenario(name, "Jenkinsfile.poller", params, faults)
         site = {"trusted_hosts": "github.example jenkins.example", "secrets": secrets}
         made.resources = {"site.json": json.dumps({"poller": site})}
         return made

@@ -86,6 +86,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.release("release of no tag", VERSION="9.9.9"),
         world.release("release of no version", VERSION="1.2"),
         world.poller("poll"),
+        world.poller("poll without an agent", {"step": "node", "kind": "hang"}),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
 
@@ -345,6 +346,11 @@ def test_a_version_that_is_none_is_refused_before_anything_runs(builds: Builds) 
 def test_the_poller_keeps_its_state_outside_of_the_workspace(builds: Builds) -> None:
     assert words_of(builds["poll"], "webhooks") == ["poll", "--state", "/s/polls.json"]
     assert builds["poll"].of("mail") == []
+
+
+def test_a_poller_that_waits_for_its_agent_says_so(builds: Builds) -> None:
+    build = builds["poll without an agent"]
+    assert (build.result, len(build.of("mail"))) == ("ABORTED", 1)
 
 
 def test_the_poller_has_a_credential_of_each_host_and_no_parameter_says_who_gets_it(builds: Builds) -> None:
