@@ -27,10 +27,7 @@ def api() -> Iterator[GitHubApi]:
 def job(api: GitHubApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder a job works in; its environment is that of a job of o/r."""
     folder = tmp_path / "project"
-    # With the workflow whose runs are commented on.
-    workflow = folder / ".github" / "workflows" / "pull-request.yml"
-    workflow.parent.mkdir(parents=True)
-    workflow.touch()
+    folder.mkdir()
     monkeypatch.chdir(folder)
     for name in ("GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "SPYRE_CI_GITHUB_TOKEN", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)

@@ -20,6 +20,14 @@ NOW = {"t.py::A::test_ok": "passed", "t.py::A::test_bad": "failed", "t.py::B::te
 THEN = {"t.py::A::test_ok": "passed", "t.py::A::test_bad": "passed", "t.py::B::test_old": "failed"}
 
 
+@pytest.fixture(autouse=True)
+def workflow(job: Path) -> None:
+    """The checkout has the workflow whose runs are commented on."""
+    path = job / ".github" / "workflows" / "pull-request.yml"
+    path.parent.mkdir(parents=True)
+    path.touch()
+
+
 def hand_on(
     api: GitHubApi,
     tmp_path: Path,
