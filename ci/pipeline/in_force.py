@@ -35,8 +35,8 @@ class Differing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
-    """The settings in force.
+class Ruling:
+    """The settings in force, and what a change would have otherwise.
 
     Attributes:
         model: the checkout's, with what decides the gate as the base has it.
@@ -49,9 +49,7 @@ class InForce:
     differing: Sequence[Differing] = ()
 
 
-def settings_in_force(
-    settings: Settings, event: Event, environ: Mapping[str, str], checkout: Path
-) -> InForce:
+def settings_in_force(settings: Settings, event: Event, environ: Mapping[str, str], checkout: Path) -> Ruling:
     """The settings by which a change is judged.
 
     Args:
@@ -69,7 +67,7 @@ def settings_in_force(
     # By its name, not by where a link of the change's leads.
     file, top = (settings.path or checkout / DEFAULT_FILE).absolute(), checkout.absolute()
     if depth is None or not file.is_relative_to(top):
-        return InForce(model=settings.model)
+        return Ruling(model=settings.model)
     base = base_tip(checkout, event)
     if not base:
         raise UsageError(
@@ -80,7 +78,7 @@ def settings_in_force(
     name = file.relative_to(top).as_posix()
     text = _text_at(checkout, base, name)
     there = parse_settings(text, path=Path(f"{base[:12]}:{name}"), environ=environ, base=checkout)
-    return InForce(
+    return Ruling(
         model=ruled(settings.model, there.model), of=base[:12], differing=differing(settings, there)
     )
 

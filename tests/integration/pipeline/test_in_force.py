@@ -68,7 +68,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         code = run(["pipeline", *(words or ["changes"])])
         said = capsys.readouterr()
         lines = outputs.read_text(encoding="utf-8").splitlines() if outputs.exists() else []
-        words_of = {"kind", "run", "fingerprint", "identity"}
+        words_of = {"kind", "run", "fingerprint", "identity", "environment", "device_tested"}
         pairs = [(key, value) for key, _, value in (line.partition("=") for line in lines)]
         found = {key: value if key in words_of else json.loads(value) for key, value in pairs}
         return code, found, said.out + said.err
