@@ -27,6 +27,7 @@ class Linter:
         codes: exit codes by which it says what it found; others mean that it broke.
         fix_codes: the same of mending, which is looked at afterwards in any case.
         optional: whether it may be missing.
+        package: of npm, where asking the program for its version would start a server that stays; empty: ask.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Linter:
     codes: frozenset[int] = frozenset({0, 1})
     fix_codes: frozenset[int] = frozenset({0})
     optional: bool = False
+    package: str = ""
 
 
 def _ruff_words(file: File, own: OwnConfig) -> Words:
@@ -142,6 +144,7 @@ LINTERS = (
         looks_at=lambda file, own: kinds.is_groovy(file) and own.groovy,
         codes=frozenset({0}),
         optional=True,
+        package="npm-groovy-lint",
     ),
     Linter(
         name="hadolint",

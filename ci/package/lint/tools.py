@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shutil
@@ -82,7 +84,8 @@ def tools_for(
     for linter in linters:
         where = find_tool(linter.tool, environ.get("PATH", os.defpath), here=here)
         if where is not None and linter.tool not in found:
-            found[linter.tool] = Tool(path=where, version=_version(where, environ))
+            version = _noted(where, linter.package) or _version(where, environ)
+            found[linter.tool] = Tool(path=where, version=version)
         elif where is None and not linter.optional:
             missing.append(linter.tool)
     if missing:
@@ -92,6 +95,16 @@ def tools_for(
             "in package.lint.skip",
         )
     return found
+
+
+def _noted(path: str, package: str) -> str:
+    """The version that a package of npm notes of itself; empty where the program is of none."""
+    for folder in Path(path).resolve().parents if package else ():
+        with contextlib.suppress(OSError, ValueError):
+            row = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+            if isinstance(row, dict) and row.get("name") == package:
+                return str(row.get("version", ""))
+    return ""
 
 
 def _version(path: str, environ: Mapping[str, str]) -> str:

@@ -108,6 +108,25 @@ def test_the_version_of_a_tool_is_its_own_where_it_tells_that_of_others(
     assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "16.2.0"
 
 
+def test_a_tool_that_would_start_a_server_is_not_asked_for_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groovy = next(one for one in LINTERS if one.name == "npm-groovy-lint")
+    package = tmp_path / "npm-groovy-lint"
+    package.mkdir()
+    real = program(package / "lib", "index.js")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / groovy.tool).symlink_to(real)
+    said = Ended(code=0, stdout=b"npm-groovy-lint version 1.2\n", stderr=b"")
+    monkeypatch.setattr(tools, "finish_command", lambda *_, **__: said)
+    found = tools_for([groovy], {"PATH": ""}, here=tmp_path / "bin")
+    assert found[groovy.tool].version == "1.2"  # of no package: there is nothing else to ask
+    (package / "package.json").write_text('{"name": "npm-groovy-lint", "version": "16.2.0"}')
+    monkeypatch.delattr(tools, "finish_command")
+    found = tools_for([groovy], {"PATH": ""}, here=tmp_path / "bin")
+    assert found[groovy.tool].version == "16.2.0"
+
+
 def test_a_tool_that_says_no_version_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "ruff")
     monkeypatch.setattr(
