@@ -256,6 +256,8 @@ def spyre_ci(session: nox.Session, *words: str, before: str = "") -> None:
 def tested(session: nox.Session) -> Iterator[str]:
     """Have what SPYRE_CI_TESTED names installed: the `wheel` in dist/ or the `checkout`; else what there is.
 
+    Where nothing is, in an environment that nox made, it is the checkout.
+
     An environment that is used as it is stays so, and may be one that cannot be written: what is tested lies
     in a folder of its own, without its dependencies, and is built with what there is.
 
@@ -269,9 +271,15 @@ def tested(session: nox.Session) -> Iterator[str]:
     if what == "wheel" and not found:
         session.error(f"there is no wheel in {project / 'dist'}; build it first: nox -s build")
     names = [str(one) for one in found]
-    if not names or session.venv_backend != "none":
-        if names:
-            session.install(*names)
+    if session.venv_backend != "none":
+        # An environment that nox made has nothing of the project but what is installed now.
+        if names or not is_ours(project):
+            session.install(*(names or [str(project)]))
+        if what == "wheel":  # pip would keep the bytes of an earlier one with the same version
+            session.install("--force-reinstall", "--no-deps", *names)
+        yield ""
+        return
+    if not names:
         yield ""
         return
     with tempfile.TemporaryDirectory(prefix="spyre-ci-tested-") as folder:

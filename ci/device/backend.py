@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import importlib.metadata
@@ -80,7 +81,9 @@ def register(
         return
     if not emulate and importlib.util.find_spec(REAL_PACKAGE) is not None:
         importlib.import_module(REAL_PACKAGE)
-        _in_use = f"{REAL_PACKAGE} {importlib.metadata.version(REAL_PACKAGE)}"
+        _in_use = REAL_PACKAGE
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # importable, and not installed
+            _in_use = f"{REAL_PACKAGE} {importlib.metadata.version(REAL_PACKAGE)}"
         return
     if emulate is False:
         raise BackEndError(

@@ -23,6 +23,7 @@ EMULATED = "the emulated device"
 def back_end(
     environ: Mapping[str, str],
     find: Callable[[str], importlib.metadata.Distribution] = importlib.metadata.distribution,
+    module: Callable[[str], object | None] = importlib.util.find_spec,
 ) -> str:
     """The back end of the device `spyre` with its version and, where it is known, its commit.
 
@@ -32,13 +33,14 @@ def back_end(
     Args:
         environ: may ask for the emulated device.
         find: gives an installed distribution by name.
+        module: finds what can be imported, by which the device is made; notes of a package may outlive it.
     """
-    if environ.get(EMULATE) == "1":
+    if environ.get(EMULATE) == "1" or module(PACKAGE) is None:
         return EMULATED
     try:
         found = find(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
-        return PACKAGE if importlib.util.find_spec(PACKAGE) is not None else EMULATED
+        return PACKAGE
     commit = _commit(found.read_text("direct_url.json") or "")
     return f"{PACKAGE} {found.version}" + (f" at {commit:.12}" if commit else "")
 

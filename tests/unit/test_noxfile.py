@@ -125,7 +125,7 @@ def test_without_a_name_it_is_the_project_nox_was_called_in(
 def test_a_session_installs_the_toolkit_that_it_is_of(noxfile: ModuleType, tmp_path: Path, name: str) -> None:
     session = Recorder(str(tmp_path), ["args"], venv_backend="virtualenv")
     call(noxfile, name, session)
-    assert [words[0] for words in session.installed] == ["-e"]
+    assert [words[0] for words in session.installed if words != (str(tmp_path),)] == ["-e"]
 
 
 def test_the_image_is_built_unless_something_else_is_asked_for(noxfile: ModuleType, tmp_path: Path) -> None:
@@ -243,7 +243,19 @@ def test_in_an_environment_of_its_own_the_wheel_is_installed_with_what_it_needs(
     wheel = wheel_in(tmp_path)
     session = Recorder(str(tmp_path), ["."], venv_backend="virtualenv")
     assert len(call(noxfile, "device", session)) == 1
-    assert session.installed[1:] == [(str(wheel),)]
+    # Also where an environment that is used again has another of that version.
+    assert session.installed[1:] == [(str(wheel),), ("--force-reinstall", "--no-deps", str(wheel))]
+
+
+def test_in_an_environment_of_its_own_there_is_nothing_to_test_but_the_checkout(
+    noxfile: ModuleType, tmp_path: Path
+) -> None:
+    session = Recorder(str(tmp_path), ["."], venv_backend="virtualenv")
+    call(noxfile, "device", session)
+    assert session.installed[1:] == [(str(tmp_path),)]
+    own = Recorder(str(checkout(tmp_path / "own", "spyre-ci")), ["."], venv_backend="virtualenv")
+    call(noxfile, "device", own)
+    assert len(own.installed) == 1  # this toolkit is there by then
 
 
 @pytest.mark.parametrize(("what", "said"), [("wheel", "there is no wheel in"), ("image", "it is one of")])

@@ -40,6 +40,10 @@ def checkout(path: Path, head: str, **files: str) -> Path:
     return path
 
 
+def there(name: str) -> object:
+    return name
+
+
 @pytest.mark.parametrize(
     ("direct_url", "said"),
     [
@@ -56,24 +60,29 @@ def checkout(path: Path, head: str, **files: str) -> Path:
     ],
 )
 def test_a_package_is_told_by_version_and_commit(direct_url: str | None, said: str) -> None:
-    assert back_end({}, lambda _: Installed(direct_url)) == said
+    assert back_end({}, lambda _: Installed(direct_url), there) == said
 
 
 def test_a_package_that_is_developed_here_is_told_by_the_commit_of_its_checkout(tmp_path: Path) -> None:
     url = checkout(tmp_path / "a b", SHA).as_uri()
     row = json.dumps({"url": url, "dir_info": {"editable": True}})
-    assert back_end({}, lambda _: Installed(row)) == f"torch_spyre 1.2 at {SHA:.12}"
+    assert back_end({}, lambda _: Installed(row), there) == f"torch_spyre 1.2 at {SHA:.12}"
 
 
 def test_without_the_package_the_device_is_emulated() -> None:
     def find(name: str) -> importlib.metadata.Distribution:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    assert back_end({}, find) in (EMULATED, "torch_spyre")
+    assert back_end({}, find, lambda _: None) == EMULATED
+    assert back_end({}, find, there) == "torch_spyre"
+
+
+def test_notes_of_a_package_that_is_gone_are_no_back_end() -> None:
+    assert back_end({}, lambda _: Installed(None), lambda _: None) == EMULATED
 
 
 def test_the_emulated_device_may_be_asked_for_beside_the_package() -> None:
-    assert back_end({EMULATE: "1"}, lambda _: Installed(None)) == EMULATED
+    assert back_end({EMULATE: "1"}, lambda _: Installed(None), there) == EMULATED
 
 
 REAL = [Card(name="0000:1a:00.0", environment={CARDS_VARIABLE: "0"})]
