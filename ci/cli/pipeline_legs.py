@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ci.cli import options
 from ci.cli.matrix import Target, legs_of, worded
+from ci.cli.pipeline_plan import outputs_of
 from ci.config.model import SettingsModel
 from ci.errors import EXIT_TEST_FAILED, SpyreCiError
+from ci.pipeline.event import read_event
+from ci.pipeline.in_force import settings_in_force
 from ci.pipeline.telling import hand_on, say
+from ci.steps.ci_plan import Planned
 from ci.steps.folder import RunFolder
 from ci.steps.share import share_of
-from test_selection.legs import loads_of
+from test_selection.legs import Leg, loads_of
 from test_selection.plan import Plan, read_plan
 
 KIND = "pipeline-legs"
@@ -32,6 +37,7 @@ class TooMuchError(SpyreCiError):
 def legs(
     ctx: typer.Context,
     run_dir: Annotated[Path | None, typer.Option("--run-dir", help="Run folder; default: runs/ci.")] = None,
+    target: Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")] = Target.JENKINS,
     stage: options.Stage = None,
     percent: options.Percent = None,
     out: Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")] = None,
@@ -39,34 +45,39 @@ def legs(
     """Deal a plan that was made where a pull request's code runs: what it may take is what the settings say.
 
     Labels, cards and time-outs are made anew; a plan that wants more than the stage has is refused, and so is
-    an empty one where the stage has tests.
+    an empty one where the stage has tests. A pull request's settings are those of what it goes into.
 
-    Example: spyre-ci pipeline legs --run-dir runs/ci --out runs/legs.json
+    Example: spyre-ci pipeline legs --for github --run-dir runs/ci --out runs/legs.json
     """
     context = options.make_context(ctx, {})
-    model = context.settings.model
+    model = settings_in_force(context.settings, read_event(os.environ), os.environ, Path.cwd()).model
+    context = replace(context, settings=replace(context.settings, model=model))
     share = share_of(context, stage=stage, percent=percent, files=(), keyword=None, ids=())
     if share.percent == 0:
         say(f"{share.label} is 0 %: no PyTorch tests run")
-        hand_on({"matrix": {}, "legs": 0, "tests": 0}, os.environ, out=out, kind=KIND)
+        # Jenkins takes every key for a branch.
+        nothing = outputs_of(model) | ({"matrix": {}} if target is Target.JENKINS else {})
+        hand_on(nothing, os.environ, out=out, kind=KIND)
         return
     folder = RunFolder(path=run_dir if run_dir is not None else context.runs / "ci")
     plan = read_plan(folder.plan)
     # A share by itself has the cards of the stage in force.
     row = model.stages.get(model.stage if share.stage is None else share.stage)
-    branches = branches_within(plan, model, cards=row.cards if row is not None else 1, where=folder.plan)
-    say(f"{len(branches):,} legs of {len(plan.ids):,} tests")
-    hand_on(
-        {"matrix": branches, "legs": len(branches), "tests": len(plan.ids)}, os.environ, out=out, kind=KIND
-    )
+    dealt = legs_within(plan, model, target, cards=row.cards if row is not None else 1, where=folder.plan)
+    content, why = worded(dealt, model.matrix, target)
+    say(f"{len(dealt):,} legs of {len(plan.ids):,} tests" + (f"; {why}" if why else ""))
+    # The identity is not told: who takes results by it reads it where it was written, and doubts it.
+    planned = Planned(folder=folder, plan=plan, identity="", parts={})
+    hand_on(outputs_of(model, planned, content, legs=len(dealt)), os.environ, out=out, kind=KIND)
 
 
-def branches_within(plan: Plan, model: SettingsModel, *, cards: int, where: Path) -> dict[str, Any]:
-    """A plan's legs as Jenkins' branches, where they stay within the settings; pure.
+def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int, where: Path) -> list[Leg]:
+    """A plan's legs, where they stay within the settings; pure.
 
     Args:
         plan: by whomever.
         model: the settings.
+        target: whose jobs they are.
         cards: how many the stage has.
         where: the plan's file, for messages.
 
@@ -84,7 +95,8 @@ def branches_within(plan: Plan, model: SettingsModel, *, cards: int, where: Path
             where=where,
             remedy="plan with the settings that hold here, or give the stage more cards there",
         )
-    branches, _ = worded(legs_of(plan, model.matrix, Target.JENKINS), model.matrix, Target.JENKINS)
+    dealt = legs_of(plan, model.matrix, target)
+    branches, _ = worded(dealt, model.matrix, Target.JENKINS)
     longest = max(branch["timeout_minutes"] for branch in branches.values())
     if longest > MOST_MINUTES:
         raise TooMuchError(
@@ -92,4 +104,4 @@ def branches_within(plan: Plan, model: SettingsModel, *, cards: int, where: Path
             where=where,
             remedy="give the stage more cards, so that a leg has less to do",
         )
-    return branches
+    return dealt

@@ -21,6 +21,14 @@ case "$*" in
 esac
 PATH=${PATH#*:} exec spyre-ci "$@"
 """
+# Writes outputs as a test file could that is collected: it finds where in the environment of who collects.
+FORGED = """\
+#!/bin/sh
+case "$*" in
+  "pipeline plan "*) trap 'printf "tests=0\\nkind=none\\nmatrix={}\\n" >> "$GITHUB_OUTPUT"' EXIT ;;
+esac
+PATH=${PATH#*:} spyre-ci "$@"
+"""
 FEW_LEGS = "import test_selection.matrix\n\ntest_selection.matrix.GITHUB_LEGS = 1\n"
 
 
@@ -48,31 +56,43 @@ def journals(scratch: Scratch) -> set[str]:
 
 def test_a_stage_is_planned_run_on_legs_and_reported_once(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
-    assert ended.jobs == dict.fromkeys(("plan", "leg 0-1", "leg 1-2", "report"), "success"), ended.told
+    assert ended.jobs == dict.fromkeys(("plan", "deal", "leg 0-1", "leg 1-2", "report"), "success"), (
+        ended.told
+    )
     summary = summary_of(scratch)
     assert (summary["exit_code"], summary["verdicts"]["passed"]) == (0, summary["planned"])
-    plan = ended.outputs["plan"]["fingerprint"]
+    plan = ended.outputs["deal"]["fingerprint"]
     assert journals(scratch) == {f"journal.{plan}.0.1", f"journal.{plan}.1.1"}
 
 
+def test_a_change_that_forges_what_was_planned_has_its_legs_run_all_the_same(scratch: Scratch) -> None:
+    ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW, programs={"spyre-ci": FORGED})
+    assert ended.outputs["plan"]["tests"] == "0"
+    assert ended.jobs == dict.fromkeys(("plan", "deal", "leg 0-1", "leg 1-2", "report"), "success"), (
+        ended.told
+    )
+    assert int(ended.outputs["deal"]["tests"]) == summary_of(scratch)["planned"]
+
+
 def test_journals_of_another_plan_and_of_another_call_are_left_alone(scratch: Scratch) -> None:
-    # As an earlier attempt handed on, whose plan was another, and the call of a night beside this one.
-    for name in (f"journal.{'0' * 64}.0.1", f"journal-pinned.{'1' * 64}.0.1"):
-        journal = scratch.artifacts / name / "journal" / "0-1.jsonl"
+    # As an earlier attempt handed on, whose plan was another, and the call of a night beside this one: of
+    # shards that no leg here has, so that nothing is written over them.
+    for call, plan, shard in (("", "f" * 64, 7), ("-pinned", "e" * 64, 8)):
+        journal = scratch.artifacts / f"journal{call}.{plan}.{shard}.1" / "journal" / f"{shard}-1.jsonl"
         journal.parent.mkdir(parents=True)
-        start = {"event": "shard_start", "shard": 0, "attempt": 1, "fingerprint": name.split(".")[1]}
+        start = {"e": "shard_start", "shard": shard, "attempt": 1, "fingerprint": plan}
         journal.write_text(json.dumps(start) + "\n", encoding="utf-8")
     others = journals(scratch)
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
     assert set(ended.jobs.values()) == {"success"}, ended.told
     assert len(journals(scratch) - others) == 2
     summary = summary_of(scratch)
-    assert summary["exit_code"] == 0
+    assert (summary["exit_code"], summary["foreign_journals"]) == (0, [])
 
 
 def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW, programs={"spyre-ci": LOST})
-    assert ended.jobs.keys() == {"plan", "leg 0-1", "leg 1-2", "report"}, ended.told
+    assert ended.jobs.keys() == {"plan", "deal", "leg 0-1", "leg 1-2", "report"}, ended.told
     assert (ended.jobs["leg 1-2"], ended.jobs["report"]) == ("failure", "failure")
     # The others' results are there, and what the lost one had is told by name.
     summary = summary_of(scratch)
@@ -85,7 +105,7 @@ def test_a_leg_in_an_image_without_the_back_end_runs_nothing_on_an_emulated_devi
     pipeline = {**demo_project.SETTINGS["pipeline"], "environment": "image"}
     scratch = make_scratch(tmp_path, demo_project.files(pipeline=pipeline))
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
-    assert ended.outputs["plan"]["environment"] == "image"
+    assert ended.outputs["deal"]["environment"] == "image"
     assert {ended.jobs[one] for one in ("leg 0-1", "leg 1-2", "report")} == {"failure"}, ended.told
     assert "SPYRE_CI_EMULATE=0 rules the emulated device out" in ended.log["leg 0-1"]
     summary = summary_of(scratch)
@@ -94,16 +114,16 @@ def test_a_leg_in_an_image_without_the_back_end_runs_nothing_on_an_emulated_devi
 
 def test_a_stage_without_tests_runs_no_leg_and_is_green(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(stage="0"), WORKFLOW)
-    assert ended.jobs == {"plan": "success"}, ended.told
-    assert ended.outputs["plan"]["tests"] == "0"
+    assert ended.jobs == {"plan": "success", "deal": "success"}, ended.told
+    assert ended.outputs["deal"]["tests"] == "0"
 
 
 def test_more_legs_than_a_matrix_holds_are_several_matrices(scratch: Scratch) -> None:
     (scratch.folder / "installed" / "sitecustomize.py").write_text(FEW_LEGS, encoding="utf-8")
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
-    assert ended.outputs["plan"]["kind"] == "matrices"
+    assert ended.outputs["deal"]["kind"] == "matrices"
     assert set(ended.jobs.values()) == {"success"}, ended.told
-    assert len(ended.jobs) == 4
+    assert len(ended.jobs) == 5
     assert summary_of(scratch)["exit_code"] == 0
 
 

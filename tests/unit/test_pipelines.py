@@ -20,7 +20,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SETUP = ROOT / ".github" / "actions" / "setup" / "action.yml"
 PINS = yaml.safe_load((ROOT / ".github" / "actions" / "pins.yaml").read_text(encoding="utf-8"))
 # Jobs that read the settings, so that those after them have their time-outs from there.
-READERS = {"changes", "plan"}
+READERS = {"changes", "deal"}
 workflows = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 
 
@@ -209,10 +209,10 @@ def test_what_runs_on_cards_runs_in_the_image_as_the_settings_say() -> None:
             if path.stem in {"shards", "device-tests"}:
                 # Nothing is set up where the image is used.
                 assert "${{ inputs.environment }}" in told
-    plan = jobs(ROOT / ".github/workflows/pytorch-tests.yml")["plan"]
-    assert plan["outputs"]["environment"] == "${{ steps.plan.outputs.environment }}"
+    deal = jobs(ROOT / ".github/workflows/pytorch-tests.yml")["deal"]
+    assert deal["outputs"]["environment"] == "${{ steps.deal.outputs.environment }}"
     assert found == {
-        "pytorch-tests": "${{ needs.plan.outputs.environment }}",
+        "pytorch-tests": "${{ needs.deal.outputs.environment }}",
         "shards": "${{ inputs.environment }}",
         "device-tests": "${{ inputs.environment }}",
     }
@@ -243,6 +243,24 @@ def test_others_can_call_it(path: Path) -> None:
     assert ("workflow_call" in events(path)) != (path.name in own)
 
 
+def test_where_a_changes_tests_are_collected_nothing_is_decided() -> None:
+    path = ROOT / ".github" / "workflows" / "pytorch-tests.yml"
+    found = jobs(path)
+    assert "outputs" not in found["plan"]
+    assert not re.search(r"(needs|jobs|steps)\.plan\.", path.read_text(encoding="utf-8"))
+    # All after it hang on the job that deals, which has the same history to find the settings in.
+    assert found["deal"]["needs"] == ["plan"]
+    assert all("deal" in job["needs"] for name, job in found.items() if name not in {"plan", "deal"})
+    (run,) = (step for step in found["deal"]["steps"] if "run" in step)
+    assert " -s pipeline -- legs --for github " in run["run"]
+    assert run["id"] == "deal"
+    assert set(found["deal"]["outputs"].values()) == {
+        f"${{{{ steps.deal.outputs.{name} }}}}" for name in found["deal"]["outputs"]
+    }
+    plan, deal = (found[name]["steps"][0]["with"] for name in ("plan", "deal"))
+    assert plan == deal
+
+
 def test_looking_for_results_to_take_fails_nothing_and_takes_nothing_that_was_not_handed_on() -> None:
     found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
     assert found["reuse"]["continue-on-error"] is True
@@ -266,7 +284,7 @@ def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None
     assert all(name.endswith(".${{ github.run_attempt }}") for name in named)
     report = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")["report"]
     patterns = [step["with"]["pattern"] for step in report["steps"] if "pattern" in step.get("with", {})]
-    assert patterns == ["journal${{ env.CALL }}.${{ needs.plan.outputs.fingerprint }}.*"]
+    assert patterns == ["journal${{ env.CALL }}.${{ needs.deal.outputs.fingerprint }}.*"]
 
 
 # What tells one thing that has to happen from the next: of runs that wait in a group GitHub keeps the newest.

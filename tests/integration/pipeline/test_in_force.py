@@ -14,6 +14,7 @@ from ci.cli.app import run
 from ci.config import load_settings
 from ci.pipeline.event import Event
 from ci.pipeline.in_force import settings_in_force
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
 from .repository import Repository
 
@@ -232,5 +233,27 @@ def test_a_plan_has_share_cards_and_labels_of_the_base(
     code, found, said = call(clone, "pull_request", request(head, base), *words)
     assert code == 0, said
     assert found["tests"] > 0
+    assert {tuple(row["runs_on"]) for row in found["matrix"]["include"]} == {("cards",)}
+    assert found["timeouts"]["unit"] == 60
+
+
+def test_a_plan_made_by_a_changes_code_is_dealt_by_the_settings_of_the_base(
+    origin: Repository, tmp_path: Path, call: Call
+) -> None:
+    head, base = merged(origin, {"spyre-ci.yaml": LOOSE})
+    clone, event = origin.shallow(tmp_path / "clone", 2), request(head, base)
+    words = ("legs", "--for", "github")
+    # As handed on by a job that says, with the change, that there is nothing to do.
+    code, found, said = call(clone, "pull_request", event, *words)
+    assert (code, found) == (2, {})
+    assert "plan.json" in said
+    made = tuple(
+        Shard(index=n, expected_s=60.0, groups=(Group(file="a.py", ids=(f"a.py::{n}",)),)) for n in range(2)
+    )
+    plan = Plan(fingerprint=fingerprint(made), bound_s=1.0, makespan_s=1.0, binds="balance", shards=made)
+    write_plan(clone.folder / "runs" / "ci" / "plan.json", plan)
+    code, found, said = call(clone, "pull_request", event, *words)
+    assert code == 0, said
+    assert (found["tests"], found["kind"], found["fingerprint"]) == (2, "legs", plan.fingerprint)
     assert {tuple(row["runs_on"]) for row in found["matrix"]["include"]} == {("cards",)}
     assert found["timeouts"]["unit"] == 60

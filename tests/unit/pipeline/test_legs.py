@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ci.cli.app import run
-from ci.cli.pipeline_legs import TooMuchError, branches_within
+from ci.cli.matrix import Target
+from ci.cli.pipeline_legs import TooMuchError, legs_within
 from ci.config.model import SettingsModel
 from ci.errors import NothingToRunError, UsageError
 from test_selection.files import read_json
@@ -32,14 +34,6 @@ def plan_of(*shards: tuple[float, int], tests: int = 1) -> Plan:
     return Plan(fingerprint=fingerprint(made), bound_s=1.0, makespan_s=1.0, binds="balance", shards=made)
 
 
-def test_labels_and_minutes_are_those_of_the_settings() -> None:
-    found = branches_within(plan_of((600, 1), (60, 2)), MODEL, cards=3, where=Path("plan.json"))
-    assert [(one["label"], one["cards"], one["timeout_minutes"]) for one in found.values()] == [
-        ("ours_x1", 1, 60),
-        ("ours_x2", 2, 33),
-    ]
-
-
 @pytest.mark.parametrize(
     ("plan", "error", "said"),
     [
@@ -52,11 +46,12 @@ def test_labels_and_minutes_are_those_of_the_settings() -> None:
         (plan_of(), NothingToRunError, "the plan holds no test"),
     ],
 )
+@pytest.mark.parametrize("target", [Target.GITHUB, Target.JENKINS])
 def test_a_plan_that_wants_more_or_holds_nothing_is_refused(
-    plan: Plan, error: type[Exception], said: str
+    plan: Plan, error: type[Exception], said: str, target: Target
 ) -> None:
     with pytest.raises(error, match=said):
-        branches_within(plan, MODEL, cards=3, where=Path("plan.json"))
+        legs_within(plan, MODEL, target, cards=3, where=Path("plan.json"))
 
 
 @pytest.fixture
@@ -72,6 +67,28 @@ def test_the_verb_hands_branches_on(project: Path) -> None:
     assert run(["pipeline", "legs", "--out", "runs/legs.json"]) == 0
     told = read_json(project / "runs" / "legs.json", "pipeline-legs")
     assert (told["legs"], told["tests"], list(told["matrix"])) == (2, 2, ["leg-000", "leg-001"])
+    found = [(one["label"], one["cards"], one["timeout_minutes"]) for one in told["matrix"].values()]
+    assert found == [("ours_x1", 1, 60), ("ours_x1", 1, 33)]
+
+
+def test_the_outputs_of_githubs_jobs_are_of_the_plan_and_of_the_settings(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of((600, 1), (60, 1))
+    write_plan(project / "runs" / "ci" / "plan.json", plan)
+    monkeypatch.setenv("GITHUB_OUTPUT", str(project / "outputs"))
+    assert run(["pipeline", "legs", "--for", "github"]) == 0
+    told = dict(line.split("=", 1) for line in (project / "outputs").read_text().splitlines())
+    rows = json.loads(told.pop("matrix"))["include"]
+    assert [(one["leg"], one["shards"], one["runs_on"], one["timeout_minutes"]) for one in rows] == [
+        (0, "0", ["ours_x1"], 60),
+        (1, "1", ["ours_x1"], 33),
+    ]
+    assert json.loads(told.pop("timeouts"))["plan"] == 60
+    assert told == {
+        "kind": "legs", "legs": "2", "run": "ci", "tests": "2", "fingerprint": plan.fingerprint,
+        "identity": "", "environment": "image",
+    }  # fmt: skip
 
 
 def test_a_stage_of_nothing_has_no_legs_whatever_was_planned(project: Path) -> None:
@@ -79,6 +96,10 @@ def test_a_stage_of_nothing_has_no_legs_whatever_was_planned(project: Path) -> N
     assert run(["pipeline", "legs", "--stage", "0", "--out", "runs/legs.json"]) == 0
     told = read_json(project / "runs" / "legs.json", "pipeline-legs")
     assert (told["legs"], told["matrix"]) == (0, {})
+    words = ["--stage", "0", "--for", "github", "--out", "runs/legs.json"]
+    assert run(["pipeline", "legs", *words]) == 0
+    told = read_json(project / "runs" / "legs.json", "pipeline-legs")
+    assert (told["tests"], told["kind"], told["matrix"]) == (0, "none", {"include": []})
 
 
 @pytest.mark.parametrize(
