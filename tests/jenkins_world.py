@@ -25,12 +25,21 @@ case "$session $1" in
   "image tree") mkdir -p ../pytorch/test && echo pass > ../pytorch/test/test_a.py ;;
   "image test") mkdir -p ../results/demo/device/junit
     echo '<testsuite><testcase name="b"/></testsuite>' > ../results/demo/device/junit/device.xml ;;
-  "plan --for") mkdir -p runs/ci && echo '{}' > runs/ci/plan.json && echo 'its own' > noxfile.py ;;
+  "plan --for") mkdir -p runs/ci/control && echo '{}' > runs/ci/plan.json && echo 'its own' > noxfile.py
+    [[ -z $STAND_IN_LINKS ]] || ln -s ../../../noxfile.py runs/ci/control/x
+    [[ -z $STAND_IN_LINKS ]] || ln -s "$STAND_IN_LINKS" ../pytorch/home ;;
   "pipeline legs") test ! -s noxfile.py
     test -f runs/ci/plan.json
     echo "$STAND_IN_PLAN" > runs/legs.json ;;
-  "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl" ;;
-  "report --run-dir") mkdir -p runs/ci/junit && ls runs/ci/journal > runs/ci/summary.md
+  "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl"
+    case "$STAND_IN_LINKS $4" in
+      " "*) ;;
+      *" 0") ln -s "$STAND_IN_LINKS" runs/ci/journal/home
+        rm -rf runs/ci/control && mkdir runs/ci/control && echo owned > runs/ci/control/x ;;
+      *) rm -r runs/ci/journal && ln -s "$STAND_IN_LINKS" runs/ci/journal ;;
+    esac ;;
+  "report --run-dir") test ! -s noxfile.py
+    mkdir -p runs/ci/junit && ls runs/ci/journal > runs/ci/summary.md
     echo '<testsuite><testcase><failure/></testcase></testsuite>' > runs/ci/junit/0.xml ;;
   "package ../project") mkdir -p ../project/dist ../project/.spyre-ci/records
     echo 1 > ../project/dist/demo-1.whl && echo '{}' > ../project/.spyre-ci/records/verify.json ;;

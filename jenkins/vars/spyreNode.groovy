@@ -2,6 +2,7 @@
 void call(Map given, Closure body) {
     Map told = spyreArguments('spyreNode', [
         label: null, minutes: null, waiting: 24, cards: 0, sources: ['toolkit', 'project'], junit: '', files: '',
+        stashes: [:],
     ], given)
     Closure work = {
         // What is handed over stands outside of the time-out: Jenkins cuts what its body does once it has struck.
@@ -14,7 +15,7 @@ void call(Map given, Closure body) {
                 body()
             }
         } finally {
-            spyreArchive(junit: told.junit, files: told.files)
+            spyreArchive(junit: told.junit, files: told.files, stashes: told.stashes)
         }
     }
     // Room for both attempts, so that what this one ends is waiting, or a step of Jenkins' own that hangs.

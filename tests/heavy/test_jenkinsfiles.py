@@ -43,6 +43,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """All builds, in one JVM."""
     no_tests = world.pull_request("no tests")
     no_tests.environ = {**world.environ, "STAND_IN_PLAN": NO_TESTS}
+    links = world.pull_request("links")
+    links.environ = {**world.environ, "STAND_IN_LINKS": str(agents_home(world))}
     release_without_tests = world.release("release without tests")
     release_without_tests.environ = no_tests.environ
     scenarios = [
@@ -52,7 +54,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("stopped", LEG | {"kind": "abort"}),
         world.pull_request("lost once", LEG | {"kind": "lose"}),
         world.pull_request("lost twice", LEG | {"kind": "lose", "times": 2}),
-        world.pull_request("leg too long", LEG | {"kind": "hang"}),
+        world.pull_request("leg too long", LEG | {"kind": "hang_after"}),
         world.pull_request(
             "card taken", {"step": "lock", "branch": "device", "kind": "wait", "minutes": 1200}
         ),
@@ -76,6 +78,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("red report", {"session": "report", "kind": "fail_after"}),
         world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
         no_tests,
+        links,
         world.nightly("night", hud="https://hud.example"),
         world.nightly("night too long", LEG | {"kind": "hang"}),
         world.release("release"),
@@ -89,6 +92,30 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.poller("poll without an agent", {"step": "node", "kind": "hang"}),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
+
+
+def agents_home(world: World) -> Path:
+    """A folder of the agent's outside of any workspace, with a file that is nobody else's."""
+    home = world.folder / "home"
+    home.mkdir()
+    (home / "config.json").write_text("login", encoding="utf-8")
+    return home
+
+
+def test_what_a_link_leads_to_is_in_no_archive_and_no_stash(builds: Builds) -> None:
+    # The plan lays one beside PyTorch, one leg one in its journal's folder, the other one in place of it.
+    scratch = builds["links"].folder / "scratch"
+    assert [path for name in ("archive", "stashes") for path in (scratch / name).rglob("config.json")] == []
+    assert "toolkit/runs/ci/journal/0-1.jsonl" in builds["links"].archived()
+
+
+def test_nothing_is_written_through_a_link_that_another_container_laid(builds: Builds) -> None:
+    # The plan's leads to the noxfile, and a leg hands on a file of the same name.
+    build = builds["links"]
+    (reported,) = build.of("sh", session="report")
+    assert reported["code"] == 0
+    assert (Path(reported["folder"]) / "runs/ci/control/x").read_text(encoding="utf-8") == "owned\n"
+    assert (Path(reported["folder"]) / "noxfile.py").read_text(encoding="utf-8") == ""
 
 
 def test_a_green_build_runs_every_session_and_says_so(builds: Builds) -> None:
@@ -225,6 +252,15 @@ def test_an_agent_that_is_lost_is_replaced_once(builds: Builds) -> None:
     # What the leg would have left is not there, and everybody else's is.
     assert "toolkit/runs/ci/journal/0-1.jsonl" not in twice.archived()
     assert [one["message"] for one in twice.of("caught")] == ["leg-000 left no journal"]
+
+
+def test_a_leg_that_was_too_long_leaves_its_journal(builds: Builds) -> None:
+    # It is stashed outside of the time-out that struck, where Jenkins cuts nothing.
+    build = builds["leg too long"]
+    (kept,) = build.of("stash", name="journal-leg-000")
+    struck = next(one for one in build.events if one["step"] == "fault")
+    assert build.events.index(struck) < build.events.index(kept)
+    assert "toolkit/runs/ci/journal/0-1.jsonl" in build.archived()
 
 
 def test_a_failure_is_not_tried_again(builds: Builds) -> None:
@@ -368,9 +404,10 @@ def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:
         assert not any(secret in text for secret in secrets for text in texts)
 
 
-def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
+def test_a_build_runs_no_line_but_nox_and_the_one_that_removes_links(builds: Builds) -> None:
     lines: set[str] = {one["script"] for build in builds.values() for one in build.of("sh")}
-    (only,) = lines
+    removes, only = sorted(lines, key=len)
+    assert removes == "find -P . -type l -delete"
     assert only.splitlines()[-1].strip() == 'exec nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"'
 
 
@@ -380,5 +417,7 @@ def sessions_of_noxfile() -> set[str]:
 
 
 def test_every_session_is_one_of_the_noxfile(builds: Builds) -> None:
-    called: set[Any] = {one["session"] for build in builds.values() for one in build.of("sh")}
+    called: set[Any] = {
+        one["session"] for build in builds.values() for one in build.of("sh") if one["session"]
+    }
     assert called - sessions_of_noxfile() == set()
