@@ -21,7 +21,11 @@ case "$session $1" in
   "image build") mkdir -p ../results/demo/build/junit
     echo '<testsuite><testcase name="a"/></testsuite>' > ../results/demo/build/junit/unit.xml
     echo "built"
-    echo '{"image": "registry.example/runtime:1", "digest": "sha256:0123", "found": false}' ;;
+    digest=${STAND_IN_DIGEST:-sha256:0123}
+    # What was tested was another one.
+    [[ -z $STAND_IN_DIGEST || "$*" == *--version* ]] || digest=sha256:0123
+    [[ "$*" != *--expect* || "$*" == *"--expect registry.example/runtime:1@$digest"* ]]
+    echo "{\"image\": \"registry.example/runtime:1\", \"digest\": \"$digest\", \"found\": false}" ;;
   "image tree") mkdir -p ../pytorch/test && echo pass > ../pytorch/test/test_a.py ;;
   "image test") mkdir -p ../results/demo/device/junit
     echo '<testsuite><testcase name="b"/></testsuite>' > ../results/demo/device/junit/device.xml ;;

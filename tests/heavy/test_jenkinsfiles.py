@@ -47,6 +47,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     links.environ = {**world.environ, "STAND_IN_LINKS": str(agents_home(world))}
     release_without_tests = world.release("release without tests")
     release_without_tests.environ = no_tests.environ
+    moved = world.release("release that would be of another image")
+    moved.environ = {**world.environ, "STAND_IN_DIGEST": "sha256:4567"}
     scenarios = [
         world.pull_request("green"),
         world.pull_request("red leg", LEG | {"kind": "fail_after"}),
@@ -84,6 +86,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.release("release"),
         world.release("release too long", LEG | {"kind": "hang"}),
         release_without_tests,
+        moved,
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
@@ -354,7 +357,8 @@ def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> 
     build = builds["release"]
     assert build.result == "SUCCESS"
     assert build.sessions()[-3:] == ["release ../project", "image build", "publish ../project"]
-    assert words_of(build, "image", -1)[-2:] == ["--version", "1.2.3"]
+    words = words_of(build, "image", -1)
+    assert words[-4:] == ["--version", "1.2.3", "--expect", "registry.example/runtime:1@sha256:0123"]
     # Nothing from elsewhere is a release.
     assert not any("--with" in one["words"] for one in build.of("sh", session="image"))
     words = words_of(build, "release")
@@ -371,6 +375,15 @@ def test_a_release_that_is_red_anywhere_publishes_nothing(builds: Builds, name: 
     assert "publish ../project" not in build.sessions()
     assert not any("--version" in one["words"] for one in build.of("sh", session="image"))
     assert len(build.of("mail")) == 1
+
+
+def test_an_image_that_is_not_the_tested_one_gets_no_version_and_publishes_nothing(builds: Builds) -> None:
+    # Hours after the tests the stack file may come to another one.
+    build = builds["release that would be of another image"]
+    assert build.result == "FAILURE"
+    assert build.sessions()[-1] == "image build"
+    assert build.of("sh", session="image")[-1]["code"] == 1
+    assert build.of("sh", session="publish") == []
 
 
 def test_a_version_that_is_none_is_refused_before_anything_runs(builds: Builds) -> None:
