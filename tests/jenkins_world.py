@@ -50,6 +50,7 @@ case "$session $1" in
   "release ../project") test -f ../project/dist/demo-1.whl
     [[ "$*" != *--run* || -f runs/ci/summary.md ]] ;;
   "publish ../project") test -f ../project/dist/demo-1.whl ;;
+  "pipeline status") [[ -z $STAND_IN_HANGS || "$*" != *" pending "* ]] || sleep 30 ;;
   "webhooks poll") echo "hosts: $SPYRE_CI_TRUSTED_HOSTS" ;;
 esac
 """
@@ -172,6 +173,16 @@ class World:
             environ=self.environ,
             faults=[{"times": 1, **one} for one in faults],
         )
+
+
+def hasty(world: World) -> dict[str, str]:
+    """An environment where GitHub never answers the first status, and a line's limit comes soon."""
+    folder = world.folder / "hasty"
+    folder.mkdir()
+    limit = folder / "timeout"
+    limit.write_text('#!/bin/bash\nexec /usr/bin/timeout "$1" 5 "${@:3}"\n', encoding="utf-8")
+    limit.chmod(0o755)
+    return {**world.environ, "STAND_IN_HANGS": "1", "PATH": f"{folder}:{world.environ['PATH']}"}
 
 
 def make_world(folder: Path) -> World:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.jenkins_dsl import CREDENTIALS, URL, Recorded, run_scenarios
-from tests.jenkins_world import NO_TESTS, World, make_world
+from tests.jenkins_world import NO_TESTS, World, hasty, make_world
 
 pytestmark = pytest.mark.xdist_group("jenkins")
 
@@ -45,6 +45,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     no_tests.environ = {**world.environ, "STAND_IN_PLAN": NO_TESTS}
     links = world.pull_request("links")
     links.environ = {**world.environ, "STAND_IN_LINKS": str(agents_home(world))}
+    hangs = world.pull_request("GitHub hangs")
+    hangs.environ = hasty(world)
     release_without_tests = world.release("release without tests")
     release_without_tests.environ = no_tests.environ
     moved = world.release("release that would be of another image")
@@ -81,6 +83,8 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
         no_tests,
         links,
+        hangs,
+        world.pull_request("agent late", {"step": "node", "kind": "wait", "minutes": 180}),
         world.nightly("night", hud="https://hud.example"),
         world.nightly("night too long", LEG | {"kind": "hang"}),
         world.release("release"),
@@ -179,6 +183,8 @@ ENDS: dict[str, tuple[str, str]] = {
     "lost twice": ("FAILURE", "failure"),
     "leg too long": ("ABORTED", "error"),
     "card taken": ("SUCCESS", "success"),
+    "agent late": ("SUCCESS", "success"),
+    "GitHub hangs": ("SUCCESS", "success"),
     "no card": ("ABORTED", "error"),
     "no agent": ("ABORTED", "error"),
     "image too long": ("ABORTED", "error"),
@@ -275,6 +281,12 @@ def test_a_leg_that_failed_keeps_its_journal_and_the_other_leg_runs(builds: Buil
     red = builds["red leg"]
     assert {"toolkit/runs/ci/journal/0-1.jsonl", "toolkit/runs/ci/journal/1-2-1.jsonl"} <= red.archived()
     assert red.of("branch", name="leg-001", state="end")[0]["trouble"] is None
+
+
+def test_a_first_status_that_cannot_be_set_is_told_and_ends_nothing(builds: Builds) -> None:
+    build = builds["GitHub hangs"]
+    assert [one["message"] for one in build.of("caught")] == ["not told that it runs"]
+    assert [one["code"] for one in build.of("sh", session="pipeline")] == [124, 0, 0]
 
 
 def test_without_the_toolkit_only_the_notification_is_left(builds: Builds) -> None:
