@@ -129,7 +129,9 @@ class Recorded:
 
     def sessions(self) -> list[str]:
         """nox sessions that ran, in order, with the first of their words."""
-        return [" ".join([one["session"], *one["words"][:1]]).strip() for one in self.of("sh")]
+        return [
+            " ".join([one["session"], *one["words"][:1]]).strip() for one in self.of("sh") if one["session"]
+        ]
 
     def archived(self) -> set[str]:
         archive = self.folder / "scratch" / "archive"

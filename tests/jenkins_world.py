@@ -21,22 +21,36 @@ case "$session $1" in
   "image build") mkdir -p ../results/demo/build/junit
     echo '<testsuite><testcase name="a"/></testsuite>' > ../results/demo/build/junit/unit.xml
     echo "built"
-    echo '{"image": "registry.example/runtime:1", "digest": "sha256:0123", "found": false}' ;;
+    digest=${STAND_IN_DIGEST:-sha256:0123}
+    # What was tested was another one.
+    [[ -z $STAND_IN_DIGEST || "$*" == *--version* ]] || digest=sha256:0123
+    [[ "$*" != *--expect* || "$*" == *"--expect registry.example/runtime:1@$digest"* ]]
+    echo "{\"image\": \"registry.example/runtime:1\", \"digest\": \"$digest\", \"found\": false}" ;;
   "image tree") mkdir -p ../pytorch/test && echo pass > ../pytorch/test/test_a.py ;;
   "image test") mkdir -p ../results/demo/device/junit
     echo '<testsuite><testcase name="b"/></testsuite>' > ../results/demo/device/junit/device.xml ;;
-  "plan --for") mkdir -p runs/ci && echo '{}' > runs/ci/plan.json && echo 'its own' > noxfile.py ;;
+  "plan --for") mkdir -p runs/ci/control && echo '{}' > runs/ci/plan.json && echo 'its own' > noxfile.py
+    [[ -z $STAND_IN_LINKS ]] || ln -s ../../../noxfile.py runs/ci/control/x
+    [[ -z $STAND_IN_LINKS ]] || ln -s "$STAND_IN_LINKS" ../pytorch/home ;;
   "pipeline legs") test ! -s noxfile.py
     test -f runs/ci/plan.json
     echo "$STAND_IN_PLAN" > runs/legs.json ;;
-  "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl" ;;
-  "report --run-dir") mkdir -p runs/ci/junit && ls runs/ci/journal > runs/ci/summary.md
+  "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl"
+    case "$STAND_IN_LINKS $4" in
+      " "*) ;;
+      *" 0") ln -s "$STAND_IN_LINKS" runs/ci/journal/home
+        rm -rf runs/ci/control && mkdir runs/ci/control && echo owned > runs/ci/control/x ;;
+      *) rm -r runs/ci/journal && ln -s "$STAND_IN_LINKS" runs/ci/journal ;;
+    esac ;;
+  "report --run-dir") test ! -s noxfile.py
+    mkdir -p runs/ci/junit && ls runs/ci/journal > runs/ci/summary.md
     echo '<testsuite><testcase><failure/></testcase></testsuite>' > runs/ci/junit/0.xml ;;
   "package ../project") mkdir -p ../project/dist ../project/.spyre-ci/records
     echo 1 > ../project/dist/demo-1.whl && echo '{}' > ../project/.spyre-ci/records/verify.json ;;
   "release ../project") test -f ../project/dist/demo-1.whl
     [[ "$*" != *--run* || -f runs/ci/summary.md ]] ;;
   "publish ../project") test -f ../project/dist/demo-1.whl ;;
+  "pipeline status") [[ -z $STAND_IN_HANGS || "$*" != *" pending "* ]] || sleep 30 ;;
   "webhooks poll") echo "hosts: $SPYRE_CI_TRUSTED_HOSTS" ;;
 esac
 """
@@ -159,6 +173,16 @@ class World:
             environ=self.environ,
             faults=[{"times": 1, **one} for one in faults],
         )
+
+
+def hasty(world: World) -> dict[str, str]:
+    """An environment where GitHub never answers the first status, and a line's limit comes soon."""
+    folder = world.folder / "hasty"
+    folder.mkdir()
+    limit = folder / "timeout"
+    limit.write_text('#!/bin/bash\nexec /usr/bin/timeout "$1" 5 "${@:3}"\n', encoding="utf-8")
+    limit.chmod(0o755)
+    return {**world.environ, "STAND_IN_HANGS": "1", "PATH": f"{folder}:{world.environ['PATH']}"}
 
 
 def make_world(folder: Path) -> World:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ci.config.context import settings_from_context
-from ci.errors import SettingsError
+from ci.errors import SettingsError, UsageError
 from ci.image.override import FORM_HERE
 
 # What works with the engine is imported late: its client takes a part of a second, which every verb pays.
@@ -80,6 +80,10 @@ def build(  # noqa: PLR0917  # typer makes options of them
     push: Annotated[bool, typer.Option("--push", help="Push it, and find it in the registry.")] = False,
     tag: Annotated[list[str] | None, typer.Option(help="A tag that moves to it, with --push.")] = None,
     version: Annotated[str | None, typer.Option(help="Release it as X.Y.Z, X.Y and X, with --push.")] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="DIGEST", help="Push and tag nothing unless the registry has this very image."),
+    ] = None,
     no_tests: Annotated[
         bool, typer.Option("--no-tests", help="Leave the tests out: the tag says so, and no other moves.")
     ] = False,
@@ -91,10 +95,14 @@ def build(  # noqa: PLR0917  # typer makes options of them
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.component_tests import planned_tests  # noqa: PLC0415
     from ci.image.engine import engine  # noqa: PLC0415
+    from ci.image.push import check_expected  # noqa: PLC0415
+    from ci.image.registry import find_digest  # noqa: PLC0415
     from ci.image.verify.gate import fetch  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     image = settings.model.image
+    if expect is not None and not push:
+        raise UsageError("it is the registry's image that is expected", where="--expect", remedy="add --push")
     if push and image.repository is None:
         raise SettingsError(
             "there is nowhere to push to",
@@ -105,6 +113,9 @@ def build(  # noqa: PLR0917  # typer makes options of them
         prepared = wiring.prepared_of(settings, client, stack, variant, with_, test_with=test_with)
         maker = wiring.maker_of(settings, client, prepared, results=results, sbom=sbom, tests=not no_tests)
         planned = planned_tests(prepared.resolved, wiring.device_of(settings))
+        if expect is not None:
+            name = f"{maker.repository}:{prepared.tag}"
+            check_expected(name, find_digest(client, name), expect)
         made = maker.make(prepared, planned, pushes=push, tags=tag or (), version=version)
         if made.found and sbom is not None:
             # Nothing was built, so nobody wrote it yet.

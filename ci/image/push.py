@@ -11,10 +11,42 @@ from ci.errors import CommandError, UsageError
 from ci.image.registry import find_digest, registry_error
 
 _VERSION = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_WHOLE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DIGEST = re.compile(r"\bdigest: (sha256:[0-9a-f]{64})")
 # What is found by these was built from what their hash says; nothing else may stand there.
 _OURS = ("stack-", "untested-", "wheel-", "cache-")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+class OtherImageError(CommandError):
+    """What the registry has is not the image that was tested."""
+
+    exit_code = 1
+
+
+def check_expected(name: str, there: str | None, expected: str) -> None:
+    """Refuse whatever is not the very image that is expected; pure.
+
+    Args:
+        name: repository and own tag of what would be pushed, or get tags.
+        there: the digest the registry has it by; None: it is not there.
+        expected: a digest, or a name with one.
+
+    Raises:
+        UsageError: no digest is expected.
+        OtherImageError: it is another image, or would be a new one.
+    """
+    digest = expected.rpartition("@")[2]
+    if not _WHOLE_DIGEST.fullmatch(digest):
+        raise UsageError(
+            f"{expected!r:.200} names no digest", where="--expect", remedy="give NAME@sha256:… or sha256:…"
+        )
+    if there != digest:
+        raise OtherImageError(
+            f"{name} is {there or 'not in the registry'}, and {digest} was expected",
+            where="--expect",
+            remedy="something that the stack file names has moved since: test what it comes to now",
+        )
 
 
 def version_tags(version: str) -> list[str]:

@@ -23,7 +23,8 @@ MAX_CONTEXT = 255
 MOST_STATUSES = 100
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # As Jenkins has it: the job's page, and below it the build's number.
-_BUILD = re.compile(r"(https?://\S+/)([0-9]+)/")
+# No build has more digits, and Python reads no number of thousands of them.
+_BUILD = re.compile(r"(https?://\S+/)([0-9]{1,18})/")
 
 
 class State(StrEnum):

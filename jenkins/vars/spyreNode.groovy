@@ -1,7 +1,8 @@
 /** Runs a body on an agent, once more where the agent is lost; see spyreNode.txt. */
 void call(Map given, Closure body) {
     Map told = spyreArguments('spyreNode', [
-        label: null, minutes: null, waiting: 24, cards: 0, sources: ['toolkit', 'project'], junit: '', files: '',
+        label: null, minutes: null, cards: 0, sources: ['toolkit', 'project'], junit: '', files: '',
+        stashes: [:],
     ], given)
     Closure work = {
         // What is handed over stands outside of the time-out: Jenkins cuts what its body does once it has struck.
@@ -14,11 +15,11 @@ void call(Map given, Closure body) {
                 body()
             }
         } finally {
-            spyreArchive(junit: told.junit, files: told.files)
+            spyreArchive(junit: told.junit, files: told.files, stashes: told.stashes)
         }
     }
     // Room for both attempts, so that what this one ends is waiting, or a step of Jenkins' own that hangs.
-    timeout(time: told.waiting * 60 + 2 * told.minutes, unit: 'MINUTES') {
+    timeout(time: 24 * 60 + 2 * told.minutes, unit: 'MINUTES') {
         retry(count: 2, conditions: [agent(), nonresumable()]) {
             node(told.label) {
                 if (told.cards) {

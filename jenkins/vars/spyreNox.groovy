@@ -2,6 +2,7 @@
 String call(Map given) {
     Map told = spyreArguments('spyreNox', [
         session: null, arguments: [], environment: [:], secrets: [:], image: '', lastLine: false,
+        seconds: 0,
     ], given)
     List<String> words = told.arguments.collect { word -> word.toString() }
     if (words.any { word -> !word || word.contains('\n') }) {
@@ -10,7 +11,7 @@ String call(Map given) {
     List<String> variables = told.environment.collect { name, value -> "${name}=${value}" }
     variables += [
         "SPYRE_NOX_SESSION=${told.session}", "SPYRE_NOX_ARGUMENTS=${words.join('\n')}",
-        "SPYRE_NOX_OUTPUT=${told.lastLine ? '../.output' : ''}",
+        "SPYRE_NOX_OUTPUT=${told.lastLine ? '../.output' : ''}", "SPYRE_NOX_SECONDS=${told.seconds ?: ''}",
     ]
     List secrets = told.secrets.collect { name, id -> string(credentialsId: id, variable: name) }
     Closure inToolkit = {
@@ -30,6 +31,9 @@ String call(Map given) {
                         nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}" | tee "$SPYRE_NOX_OUTPUT"
                         exit
                     fi
+                    # Ended here it has failed; by Jenkins it would count as stopped, and the build with it.
+                    [[ -z $SPYRE_NOX_SECONDS ]] || exec timeout --kill-after=30 "$SPYRE_NOX_SECONDS" \
+                        nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"
                     exec nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"''')
                 return told.lastLine ? readFile('../.output').readLines().last() : ''
             }

@@ -5,7 +5,8 @@ void call(Map given) {
     ], given)
     spyreNode(
         label: told.label, minutes: told.minutes,
-        junit: 'toolkit/runs/ci/junit/*.xml', files: 'toolkit/runs/ci/**') {
+        junit: 'toolkit/runs/ci/junit/*.xml', files: 'toolkit/runs/ci/**',
+        stashes: [report: 'toolkit/runs/ci/**']) {
         unstash('run')
         for (String name in told.legs) {
             // A leg that was lost left nothing; its tests are reported as not run.
@@ -15,12 +16,8 @@ void call(Map given) {
                 unstash("journal-${name}")
             }
         }
-        try {
-            spyreNox(
-                session: 'report', arguments: ['--run-dir', 'runs/ci'], environment: told.environment,
-                secrets: told.secrets)
-        } finally {
-            stash(name: 'report', includes: 'toolkit/runs/ci/**')
-        }
+        spyreNox(
+            session: 'report', arguments: ['--run-dir', 'runs/ci'], environment: told.environment,
+            secrets: told.secrets)
     }
 }

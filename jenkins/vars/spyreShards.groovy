@@ -29,14 +29,15 @@ String call(Map given) {
 
 /** Plans where PyTorch is, and deals the plan where nothing of the image ran: gives the legs by name. */
 private Map plan(Map told, Map environment) {
-    spyreNode(label: told.label, minutes: told.minutes, files: 'toolkit/runs/ci/**') {
+    spyreNode(
+        label: told.label, minutes: told.minutes, files: 'toolkit/runs/ci/**',
+        stashes: [run: 'toolkit/runs/ci/**,pytorch/**']) {
         if (told.image) {
             spyreNox(session: 'image', arguments: ['tree', told.image, '../pytorch'])
         }
         spyreNox(
             session: 'plan', image: told.image, environment: environment,
             arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci'] + (told.lane ? ['--lane', told.lane] : []))
-        stash(name: 'run', includes: 'toolkit/runs/ci/**,pytorch/**', allowEmpty: true)
     }
     Map dealt = [:]
     // In a workspace of its own: the image could write to the one above, the toolkit in it as well.
@@ -52,18 +53,13 @@ private Map plan(Map told, Map environment) {
 
 private Closure branch(String name, Map leg, Map told, Map environment) {
     return {
-        spyreNode(label: leg.label, minutes: leg.timeout_minutes, cards: leg.cards) {
+        spyreNode(
+            label: leg.label, minutes: leg.timeout_minutes, cards: leg.cards,
+            stashes: [("journal-${name}".toString()): 'toolkit/runs/ci/journal/**,toolkit/runs/ci/control/**']) {
             unstash('run')
-            try {
-                spyreNox(
-                    session: 'shards', image: told.image, environment: environment,
-                    arguments: ['--run-dir', 'runs/ci', '--shard', leg.shards])
-            } finally {
-                // An error here would hide why there is none.
-                stash(
-                    name: "journal-${name}", allowEmpty: true,
-                    includes: 'toolkit/runs/ci/journal/**,toolkit/runs/ci/control/**')
-            }
+            spyreNox(
+                session: 'shards', image: told.image, environment: environment,
+                arguments: ['--run-dir', 'runs/ci', '--shard', leg.shards])
         }
     }
 }

@@ -6,13 +6,13 @@ void call(Map given) {
     ], given)
     String result = currentBuild.currentResult
     String state = told.state ?: [SUCCESS: 'success', ABORTED: 'error'].get(result, 'failure')
-    spyreNode(label: told.label, minutes: told.minutes, waiting: 2, sources: []) {
+    spyreNode(label: told.label, minutes: told.minutes, sources: []) {
         // Not the stashed one: a build whose sources could not be had says so as well.
         dir('toolkit') {
             checkout(scm)
         }
         spyreNox(
-            session: 'pipeline', environment: told.environment,
+            session: 'pipeline', environment: told.environment, seconds: 300,
             secrets: [SPYRE_CI_GITHUB_TOKEN: told.credentials], arguments: [
                 'status', '--repository', told.repository, '--sha', told.commit, '--context', told.context,
                 '--state', state, '--description', told.description ?: "${currentBuild.displayName}: ${result}",

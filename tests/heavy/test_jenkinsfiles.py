@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.jenkins_dsl import CREDENTIALS, URL, Recorded, run_scenarios
-from tests.jenkins_world import NO_TESTS, World, make_world
+from tests.jenkins_world import NO_TESTS, World, hasty, make_world
 
 pytestmark = pytest.mark.xdist_group("jenkins")
 
@@ -43,8 +43,14 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """All builds, in one JVM."""
     no_tests = world.pull_request("no tests")
     no_tests.environ = {**world.environ, "STAND_IN_PLAN": NO_TESTS}
+    links = world.pull_request("links")
+    links.environ = {**world.environ, "STAND_IN_LINKS": str(agents_home(world))}
+    hangs = world.pull_request("GitHub hangs")
+    hangs.environ = hasty(world)
     release_without_tests = world.release("release without tests")
     release_without_tests.environ = no_tests.environ
+    moved = world.release("release that would be of another image")
+    moved.environ = {**world.environ, "STAND_IN_DIGEST": "sha256:4567"}
     scenarios = [
         world.pull_request("green"),
         world.pull_request("red leg", LEG | {"kind": "fail_after"}),
@@ -52,7 +58,7 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("stopped", LEG | {"kind": "abort"}),
         world.pull_request("lost once", LEG | {"kind": "lose"}),
         world.pull_request("lost twice", LEG | {"kind": "lose", "times": 2}),
-        world.pull_request("leg too long", LEG | {"kind": "hang"}),
+        world.pull_request("leg too long", LEG | {"kind": "hang_after"}),
         world.pull_request(
             "card taken", {"step": "lock", "branch": "device", "kind": "wait", "minutes": 1200}
         ),
@@ -76,11 +82,15 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.pull_request("red report", {"session": "report", "kind": "fail_after"}),
         world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
         no_tests,
+        links,
+        hangs,
+        world.pull_request("agent late", {"step": "node", "kind": "wait", "minutes": 180}),
         world.nightly("night", hud="https://hud.example"),
         world.nightly("night too long", LEG | {"kind": "hang"}),
         world.release("release"),
         world.release("release too long", LEG | {"kind": "hang"}),
         release_without_tests,
+        moved,
         world.release("release with a red leg", LEG | {"kind": "fail_after"}),
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
@@ -89,6 +99,30 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.poller("poll without an agent", {"step": "node", "kind": "hang"}),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
+
+
+def agents_home(world: World) -> Path:
+    """A folder of the agent's outside of any workspace, with a file that is nobody else's."""
+    home = world.folder / "home"
+    home.mkdir()
+    (home / "config.json").write_text("login", encoding="utf-8")
+    return home
+
+
+def test_what_a_link_leads_to_is_in_no_archive_and_no_stash(builds: Builds) -> None:
+    # The plan lays one beside PyTorch, one leg one in its journal's folder, the other one in place of it.
+    scratch = builds["links"].folder / "scratch"
+    assert [path for name in ("archive", "stashes") for path in (scratch / name).rglob("config.json")] == []
+    assert "toolkit/runs/ci/journal/0-1.jsonl" in builds["links"].archived()
+
+
+def test_nothing_is_written_through_a_link_that_another_container_laid(builds: Builds) -> None:
+    # The plan's leads to the noxfile, and a leg hands on a file of the same name.
+    build = builds["links"]
+    (reported,) = build.of("sh", session="report")
+    assert reported["code"] == 0
+    assert (Path(reported["folder"]) / "runs/ci/control/x").read_text(encoding="utf-8") == "owned\n"
+    assert (Path(reported["folder"]) / "noxfile.py").read_text(encoding="utf-8") == ""
 
 
 def test_a_green_build_runs_every_session_and_says_so(builds: Builds) -> None:
@@ -149,6 +183,8 @@ ENDS: dict[str, tuple[str, str]] = {
     "lost twice": ("FAILURE", "failure"),
     "leg too long": ("ABORTED", "error"),
     "card taken": ("SUCCESS", "success"),
+    "agent late": ("SUCCESS", "success"),
+    "GitHub hangs": ("SUCCESS", "success"),
     "no card": ("ABORTED", "error"),
     "no agent": ("ABORTED", "error"),
     "image too long": ("ABORTED", "error"),
@@ -227,6 +263,15 @@ def test_an_agent_that_is_lost_is_replaced_once(builds: Builds) -> None:
     assert [one["message"] for one in twice.of("caught")] == ["leg-000 left no journal"]
 
 
+def test_a_leg_that_was_too_long_leaves_its_journal(builds: Builds) -> None:
+    # It is stashed outside of the time-out that struck, where Jenkins cuts nothing.
+    build = builds["leg too long"]
+    (kept,) = build.of("stash", name="journal-leg-000")
+    struck = next(one for one in build.events if one["step"] == "fault")
+    assert build.events.index(struck) < build.events.index(kept)
+    assert "toolkit/runs/ci/journal/0-1.jsonl" in build.archived()
+
+
 def test_a_failure_is_not_tried_again(builds: Builds) -> None:
     assert builds["red leg"].of("retry") == []
     assert builds["stopped"].of("retry") == []
@@ -236,6 +281,12 @@ def test_a_leg_that_failed_keeps_its_journal_and_the_other_leg_runs(builds: Buil
     red = builds["red leg"]
     assert {"toolkit/runs/ci/journal/0-1.jsonl", "toolkit/runs/ci/journal/1-2-1.jsonl"} <= red.archived()
     assert red.of("branch", name="leg-001", state="end")[0]["trouble"] is None
+
+
+def test_a_first_status_that_cannot_be_set_is_told_and_ends_nothing(builds: Builds) -> None:
+    build = builds["GitHub hangs"]
+    assert [one["message"] for one in build.of("caught")] == ["not told that it runs"]
+    assert [one["code"] for one in build.of("sh", session="pipeline")] == [124, 0, 0]
 
 
 def test_without_the_toolkit_only_the_notification_is_left(builds: Builds) -> None:
@@ -318,7 +369,8 @@ def test_a_release_publishes_what_was_tested_after_all_tests(builds: Builds) -> 
     build = builds["release"]
     assert build.result == "SUCCESS"
     assert build.sessions()[-3:] == ["release ../project", "image build", "publish ../project"]
-    assert words_of(build, "image", -1)[-2:] == ["--version", "1.2.3"]
+    words = words_of(build, "image", -1)
+    assert words[-4:] == ["--version", "1.2.3", "--expect", "registry.example/runtime:1@sha256:0123"]
     # Nothing from elsewhere is a release.
     assert not any("--with" in one["words"] for one in build.of("sh", session="image"))
     words = words_of(build, "release")
@@ -335,6 +387,15 @@ def test_a_release_that_is_red_anywhere_publishes_nothing(builds: Builds, name: 
     assert "publish ../project" not in build.sessions()
     assert not any("--version" in one["words"] for one in build.of("sh", session="image"))
     assert len(build.of("mail")) == 1
+
+
+def test_an_image_that_is_not_the_tested_one_gets_no_version_and_publishes_nothing(builds: Builds) -> None:
+    # Hours after the tests the stack file may come to another one.
+    build = builds["release that would be of another image"]
+    assert build.result == "FAILURE"
+    assert build.sessions()[-1] == "image build"
+    assert build.of("sh", session="image")[-1]["code"] == 1
+    assert build.of("sh", session="publish") == []
 
 
 def test_a_version_that_is_none_is_refused_before_anything_runs(builds: Builds) -> None:
@@ -368,9 +429,10 @@ def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:
         assert not any(secret in text for secret in secrets for text in texts)
 
 
-def test_a_build_runs_no_line_but_nox(builds: Builds) -> None:
+def test_a_build_runs_no_line_but_nox_and_the_one_that_removes_links(builds: Builds) -> None:
     lines: set[str] = {one["script"] for build in builds.values() for one in build.of("sh")}
-    (only,) = lines
+    removes, only = sorted(lines, key=len)
+    assert removes == "find -P . -type l -delete"
     assert only.splitlines()[-1].strip() == 'exec nox -s "$SPYRE_NOX_SESSION" -- "${words[@]}"'
 
 
@@ -380,5 +442,7 @@ def sessions_of_noxfile() -> set[str]:
 
 
 def test_every_session_is_one_of_the_noxfile(builds: Builds) -> None:
-    called: set[Any] = {one["session"] for build in builds.values() for one in build.of("sh")}
+    called: set[Any] = {
+        one["session"] for build in builds.values() for one in build.of("sh") if one["session"]
+    }
     assert called - sessions_of_noxfile() == set()

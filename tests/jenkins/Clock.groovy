@@ -3,7 +3,7 @@ class Clock {
 
     // What begins once a time-out has struck around it, in its body's `finally` say, has a minute and is then cut.
     static final Set<String> NO_MOMENT = [
-        'archiveArtifacts', 'checkout', 'junit', 'lock', 'mail', 'node', 'sh', 'unstash',
+        'archiveArtifacts', 'checkout', 'junit', 'lock', 'mail', 'node', 'sh', 'stash', 'unstash',
     ] as Set
 
     long now

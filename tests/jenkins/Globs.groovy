@@ -1,3 +1,4 @@
+import java.nio.file.FileVisitOption
 import java.nio.file.Files
 import java.nio.file.LinkOption
 import java.nio.file.Path
@@ -10,15 +11,15 @@ class Globs {
     // Of Ant's default excludes those that occur in a checkout.
     static final List<String> EXCLUDED = ['**/.git', '**/.git/**', '**/.gitignore', '**/.gitattributes', '**/*~']
 
-    /** Files below a folder that a comma list of patterns names, relative, by name. */
-    static List<String> find(File folder, String patterns, boolean defaultExcludes = true) {
+    /** Files below a folder, and below folders that links in it lead to, that a comma list of patterns names. */
+    static List<String> find(File folder, String patterns, boolean defaultExcludes = true, boolean follows = true) {
         List<Pattern> wanted = patterns.split(',').collect { one -> asPattern(one.trim()) }
         List<Pattern> left = defaultExcludes ? EXCLUDED.collect { one -> asPattern(one) } : []
         Path root = folder.toPath()
         List<String> found = []
         if (folder.isDirectory()) {
-            Files.walk(root).iterator().each { path ->
-                if (!Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+            Files.walk(root, (follows ? [FileVisitOption.FOLLOW_LINKS] : []) as FileVisitOption[]).each { path ->
+                if (!Files.isDirectory(path) && (follows || !Files.isSymbolicLink(path))) {
                     found << root.relativize(path).toString()
                 }
             }
@@ -26,12 +27,18 @@ class Globs {
         found.findAll { name -> wanted.any { name ==~ it } && !left.any { name ==~ it } }.sort()
     }
 
+    /** Links stay links; what stands behind one that is there already is written to. */
     static void copy(File from, File to, List<String> names) {
         names.each { name ->
-            Path target = new File(to, name).toPath()
-            Files.createDirectories(target.parent)
+            File source = new File(from, name)
+            File target = new File(to, name)
+            target.parentFile.mkdirs()
+            if (Files.isSymbolicLink(target.toPath()) && !Files.isSymbolicLink(source.toPath())) {
+                target.bytes = source.bytes
+                return
+            }
             Files.copy(
-                new File(from, name).toPath(), target, LinkOption.NOFOLLOW_LINKS,
+                source.toPath(), target.toPath(), LinkOption.NOFOLLOW_LINKS,
                 StandardCopyOption.COPY_ATTRIBUTES, StandardCopyOption.REPLACE_EXISTING)
         }
     }

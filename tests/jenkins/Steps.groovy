@@ -315,7 +315,8 @@ class Steps {
     Object archiveArtifactsStep(Map told) {
         controller.agentOf('archiveArtifacts')
         meet('archiveArtifacts')
-        List<String> names = Globs.find(controller.folder(), told.artifacts as String)
+        boolean follows = told.followSymlinks == null ? true : told.followSymlinks
+        List<String> names = Globs.find(controller.folder(), told.artifacts as String, true, follows)
         if (!names && !told.allowEmptyArchive) {
             throw new StepFailed("No artifacts found that match the file pattern \"${told.artifacts}\"")
         }

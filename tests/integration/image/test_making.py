@@ -67,6 +67,19 @@ def test_a_version_never_moves(world: World) -> None:
     assert find_digest(world.client, f"{repository}:1.2.3") == first["digest"]
 
 
+def test_an_image_that_is_not_the_expected_one_gets_no_version(world: World) -> None:
+    first = made(spyre_ci(world, "image", "build", "--push", "--json"))
+    tested = f"{first['image']}@{first['digest']}"
+    made(spyre_ci(world, "image", "build", "--push", "--version", "2.0.0", "--expect", tested, "--json"))
+    world.commit({"flex.txt": "not tested\n"})
+    refused = spyre_ci(world, "image", "build", "--push", "--version", "2.0.1", "--expect", tested)
+    assert refused.exit_code == 1
+    assert "was expected" in " ".join(refused.output.split())
+    repository = first["image"].rpartition(":")[0]
+    assert find_digest(world.client, f"{repository}:2.0.0") == first["digest"]
+    assert find_digest(world.client, f"{repository}:2.0.1") is None
+
+
 def test_a_component_is_taken_from_a_pull_request(world: World) -> None:
     main = made(spyre_ci(world, "image", "render", "--json"))
     world.git("checkout", "-q", "-b", "feature")
@@ -98,6 +111,10 @@ def test_tags_and_versions_are_refused_before_anything_is_built(world: World) ->
     for words, said in (
         (["--tag", "latest"], "tags and versions are given in the registry remedy: add --push"),
         (["--push", "--tag", "a b"], "'a b' is no tag"),
+        (
+            ["--expect", f"sha256:{'0' * 64}"],
+            "it is the registry's image that is expected remedy: add --push",
+        ),
         (["--push", "--version", "1.2"], "'1.2' is no version X.Y.Z"),
         (["--push", "--tag", f"stack-{'0' * 20}"], "would be taken for the name of another image"),
     ):

@@ -110,7 +110,7 @@ FAILED = {
     ),
     "missing argument": (
         in_stage("spyreNode(label: 'x') { echo 'y' }"),
-        "spyreNode: missing argument minutes; known: label, minutes, waiting, cards, sources, junit, files",
+        "spyreNode: missing argument minutes; known: label, minutes, cards, sources, junit, files",
     ),
     "lines in an argument": (
         in_node("spyreNox(session: 'lint', arguments: ['a\\nb'])"),

@@ -11,7 +11,7 @@ from ci.image import steps
 from ci.image.build import BuildStepError, _followed, harmless, shown_step
 from ci.image.containerfile import run
 from ci.image.engine import engine_error
-from ci.image.push import checked_tags, version_tags
+from ci.image.push import OtherImageError, check_expected, checked_tags, version_tags
 from ci.image.steps import SETTINGS
 
 
@@ -170,3 +170,27 @@ def test_what_looks_like_a_step_and_is_none_is_output() -> None:
 def test_a_tag_that_names_what_an_image_is_built_of_moves_nowhere(tag: str) -> None:
     with pytest.raises(UsageError, match="would be taken for the name of another image"):
         checked_tags([tag])
+
+
+TESTED = f"sha256:{'1' * 64}"
+
+
+@pytest.mark.parametrize("expected", [TESTED, f"quay.example/runtime:stack-1@{TESTED}"])
+def test_the_very_image_that_is_expected_is_taken(expected: str) -> None:
+    check_expected("quay.example/runtime:stack-1", TESTED, expected)
+
+
+@pytest.mark.parametrize(
+    ("there", "said"), [(f"sha256:{'2' * 64}", f"is sha256:{'2' * 64}"), (None, "is not in the registry")]
+)
+def test_another_image_than_the_expected_one_is_refused(there: str | None, said: str) -> None:
+    with pytest.raises(OtherImageError) as caught:
+        check_expected("r:stack-1", there, TESTED)
+    assert caught.value.what == f"r:stack-1 {said}, and {TESTED} was expected"
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("expected", ["", "latest", "r:1", f"{TESTED}0", f"{TESTED}\n"])
+def test_what_is_expected_is_a_digest(expected: str) -> None:
+    with pytest.raises(UsageError, match="names no digest"):
+        check_expected("r:stack-1", TESTED, expected)
