@@ -26,6 +26,7 @@ from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
 from ci.image.cli import app as image_app
+from ci.jobs.cli import app as job_app
 from ci.live.github import defused
 from ci.package.cli import app as package_app
 from ci.pipeline.cli import app as pipeline_app
@@ -81,6 +82,7 @@ pipeline_app.command("plan")(pipeline_plan)
 pipeline_app.command("reuse")(pipeline_reuse)
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(webhooks_app, name="webhooks")
+app.add_typer(job_app, name="job")
 app.add_typer(history.app, name="history")
 app.command()(flakes)
 app.add_typer(quarantine.app, name="quarantine")

@@ -9,11 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = {
     "test_selection": 0,
-    "ci.addresses": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1, "ci.github": 1,
+    "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1, "ci.github": 1,
     "ci.interrupts": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.withheld": 1,
-    "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.live": 2, "ci.package": 2, "ci.pipeline": 2,
+    "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.jobs": 2, "ci.live": 2, "ci.package": 2, "ci.pipeline": 2,
     "ci.report": 2,
     "ci.runner": 2, "ci.webhooks": 2,
     "ci.steps": 3,
@@ -26,6 +26,18 @@ ACROSS = {
     ("ci.live", "ci.report.replay"),
     ("ci.live", "ci.report.verdict"),
     ("ci.live", "ci.report.text"),
+    # A job of this machine is a container as an image's tests are; what pods say commands no CI and no terminal.
+    ("ci.jobs", "ci.image.container"),
+    ("ci.jobs", "ci.image.engine"),
+    ("ci.jobs", "ci.live.github"),
+    ("ci.jobs", "ci.report.text"),
+    ("ci.jobs", "ci.report.escaping"),
+    ("ci.jobs", "ci.report.svg"),
+    # Journals are sent as they grow, and what never ran is told in one.
+    ("ci.jobs", "ci.runner.journal"),
+    ("ci.jobs", "ci.runner.journal_line"),
+    # What a checkout is at is asked of Git as packaging asks it.
+    ("ci.jobs", "ci.package.git"),
     # The test tree of an image is what the main job reads of PyTorch's repository.
     ("ci.image", "ci.runner.checkout"),
     # A page shows what tests say, and calls flaky what a report calls flaky.

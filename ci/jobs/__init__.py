@@ -1,0 +1,1 @@
+"""Jobs on Kubernetes and OpenShift: a spec, rendered to manifests, submitted, watched, collected."""

@@ -1,0 +1,175 @@
+"""A job that is ready to be rendered or run: the spec with all that it names looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ci.jobs.kinds import (
+    BITS_VARIABLE,
+    CONFIG_ROOT,
+    CONFIGS_WORD,
+    CONTRACTS,
+    DATASET,
+    INPUTS,
+    PARAMETER_PREFIX,
+    RESULTS,
+    SCRATCH,
+)
+from ci.jobs.parts import SecretRef, Source, Value
+from ci.jobs.spec import Spec
+
+# What a pod of kind tests reads of its job, besides JOB_COMPLETION_INDEX.
+NAME_VARIABLE = "SPYRE_CI_JOB_NAME"
+RUN_VARIABLE = "SPYRE_CI_JOB_RUN"
+INPUT_VARIABLE = "SPYRE_CI_JOB_INPUT"
+STORE_VARIABLE = "SPYRE_CI_JOB_STORE"
+SHARE_VARIABLE = "SPYRE_CI_JOB_SHARE"
+IMAGE_VARIABLE = "SPYRE_CI_IMAGE"
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is rendered for a cluster, or run here.
+
+    Attributes:
+        spec: as it was read; the contract of its kind holds.
+        name: of the job, a DNS label.
+        run: the readable run id; results are known by it.
+        image: what the pods run in, best by its digest.
+        namespace: of the cluster.
+        commit: of the checkout it was submitted from; empty where that is no repository.
+        dirty: whether that had changes nobody committed.
+        fingerprint: of the plan; empty for other kinds than tests.
+        pods: completions: how many pods there are, by index from 0.
+        deadline_s: seconds after which the whole job is ended.
+        files: configs, or slices of the plan, by name; mounted read-only in `config_dir`.
+        by_volume: the slices lie in the store, for they are too many for ConfigMaps.
+    """
+
+    spec: Spec
+    name: str
+    run: str
+    image: str
+    namespace: str
+    pods: int
+    deadline_s: int
+    commit: str = ""
+    dirty: bool = False
+    fingerprint: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    by_volume: bool = False
+
+    @property
+    def config_dir(self) -> str:
+        """Where `files` are mounted: unique to the job, so that a log line names whose they are."""
+        return f"{CONFIG_ROOT}/{self.name}"
+
+    @property
+    def store(self) -> str:
+        """Where pods put what they have, as they see it: a folder or s3://…; empty where there is none."""
+        if self.spec.store is None:
+            return ""
+        return self.spec.store.bucket or RESULTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A job's container, the same on a cluster and on docker here.
+
+    Attributes:
+        command: words; empty: the image's own entry with `args`.
+        args: words behind the image's entry.
+        environment: values and references to secrets, by name.
+        port: it listens at; None: none.
+    """
+
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    environment: Mapping[str, Value]
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """What an init container fetches before the job's own begins."""
+
+    name: str
+    source: Source
+    to: str
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Words, no shell between: MLflow's own for an artifact, ours for a bucket."""
+        if self.source.artifact is not None:
+            one = self.source.artifact
+            words = ("mlflow", "artifacts", "download", "--run-id", one.run)
+            return (*words, "--artifact-path", one.path, "--dst-path", self.to)
+        assert self.source.bucket is not None  # noqa: S101  # the spec has exactly one
+        return ("spyre-ci", "job", "fetch", self.source.bucket, self.to)
+
+
+def container_of(job: Job) -> Container:
+    """The container of a job's pods, without what tells one pod from another."""
+    spec = job.spec
+    contract = CONTRACTS[spec.kind]
+    section = getattr(spec, spec.kind)
+    own = getattr(section, "command", None)
+    words = tuple(word.replace(CONFIGS_WORD, job.config_dir) for word in own or contract.command)
+    if spec.load is not None:
+        words = (*words, INPUTS, spec.load.to)
+    # serve and notebook are roles of the image's entry, which must stay in front.
+    role = own is None and contract.lasts
+    return Container(
+        command=() if role else words,
+        args=words if role else (),
+        environment=_environment(job),
+        port=contract.port,
+    )
+
+
+def _environment(job: Job) -> dict[str, Value]:
+    spec = job.spec
+    found: dict[str, Value] = dict(spec.environment)
+    found |= {f"{PARAMETER_PREFIX}{name}": value for name, value in spec.parameters.items()}
+    found[NAME_VARIABLE] = job.name
+    found[RUN_VARIABLE] = job.run
+    found[IMAGE_VARIABLE] = job.image
+    if job.store:
+        found[STORE_VARIABLE] = job.store
+    if spec.kind == "tests":
+        found[INPUT_VARIABLE] = f"{job.store}/{job.run}/inputs" if job.by_volume else job.config_dir
+        if spec.tests is not None and spec.tests.share:
+            found[SHARE_VARIABLE] = "1"
+    if spec.serve is not None and spec.serve.quantization_bits is not None:
+        found[BITS_VARIABLE] = spec.serve.quantization_bits
+    if spec.notebook is not None and spec.notebook.token is not None:
+        found["JUPYTER_TOKEN"] = SecretRef(secret=spec.notebook.token, key="token")
+    return dict(sorted(found.items()))
+
+
+def fetches_of(job: Job) -> list[Fetch]:
+    """What is fetched to /scratch before the job begins, in order."""
+    spec = job.spec
+    found = []
+    if spec.source is not None:
+        found.append(Fetch(name="fetch-source", source=spec.source, to=INPUTS))
+    if spec.train is not None and spec.train.dataset is not None:
+        found.append(Fetch(name="fetch-dataset", source=spec.train.dataset, to=DATASET))
+    return found
+
+
+def mounts_of(job: Job) -> dict[str, str]:
+    """Where the container finds what, by the volume's name: scratch, config, results, and the model.
+
+    The model of a server is the folder of the scratch disk that `source` was fetched to.
+    """
+    found = {"scratch": SCRATCH}
+    if job.files and not job.by_volume:
+        found["config"] = job.config_dir
+    if job.spec.store is not None and job.spec.store.volume is not None:
+        found["results"] = RESULTS
+    if (at := CONTRACTS[job.spec.kind].source_at) != INPUTS:
+        found["model"] = at
+    return found
