@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = {
     "test_selection": 0,
-    "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1, "ci.github": 1,
+    "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1,
+    "ci.github": 1,
     "ci.interrupts": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.withheld": 1,
@@ -26,7 +27,7 @@ ACROSS = {
     ("ci.live", "ci.report.replay"),
     ("ci.live", "ci.report.verdict"),
     ("ci.live", "ci.report.text"),
-    # A job of this machine is a container as an image's tests are; what pods say commands no CI and no terminal.
+    # A job here is a container as an image's tests are; what pods say commands no CI and no terminal.
     ("ci.jobs", "ci.image.container"),
     ("ci.jobs", "ci.image.engine"),
     ("ci.jobs", "ci.live.github"),
