@@ -43,7 +43,9 @@ class Job:
         dirty: whether that had changes nobody committed.
         fingerprint: of the plan; empty for other kinds than tests.
         pods: completions: how many pods there are, by index from 0.
-        deadline_s: seconds after which the whole job is ended.
+        deadline_s: seconds after which the whole job is ended, waiting for cards and second tries with it.
+        pod_deadline_s: seconds after which a pod is ended; 0: with the job.
+        shards: of each pod, by index; empty for other kinds than tests.
         files: configs, or slices of the plan, by name; mounted read-only in `config_dir`.
         by_volume: the slices lie in the store, for they are too many for ConfigMaps.
     """
@@ -55,6 +57,8 @@ class Job:
     namespace: str
     pods: int
     deadline_s: int
+    pod_deadline_s: int = 0
+    shards: tuple[tuple[int, ...], ...] = ()
     commit: str = ""
     dirty: bool = False
     fingerprint: str = ""
