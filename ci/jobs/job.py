@@ -123,11 +123,10 @@ def container_of(job: Job) -> Container:
     words = tuple(word.replace(CONFIGS_WORD, job.config_dir) for word in own or contract.command)
     if spec.load is not None:
         words = (*words, INPUTS, spec.load.to)
-    # serve and notebook are roles of the image's entry, which must stay in front.
-    role = own is None and contract.lasts
+    # The runtime image's entry has the roles, hands signals on and sees to orphans; it stays in front of ours.
     return Container(
-        command=() if role else words,
-        args=words if role else (),
+        command=words if own else (),
+        args=() if own else words,
         environment=_environment(job),
         port=contract.port,
     )

@@ -1,4 +1,4 @@
-"""`job.json` of a run folder: which job a run became, so that whoever watches or collects need not be told."""
+"""`job.json` of a run folder: which job a run became, so that watching and collecting find it."""
 
 from __future__ import annotations
 
