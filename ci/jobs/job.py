@@ -123,7 +123,7 @@ def container_of(job: Job) -> Container:
     words = tuple(word.replace(CONFIGS_WORD, job.config_dir) for word in own or contract.command)
     if spec.load is not None:
         words = (*words, INPUTS, spec.load.to)
-    # The runtime image's entry has the roles, hands signals on and sees to orphans; it stays in front of ours.
+    # The runtime image's entry has the roles, hands signals on and sees to orphans: it stays in front.
     return Container(
         command=words if own else (),
         args=() if own else words,
