@@ -164,6 +164,8 @@ def _environment(job: Job) -> dict[str, str | SecretRef]:
         found[BITS_VARIABLE] = spec.serve.quantization_bits
     if spec.notebook is not None and spec.notebook.token is not None:
         found["JUPYTER_TOKEN"] = SecretRef(secret=spec.notebook.token, key="token")
+    # Whoever it runs as may have no home that can be written, and frameworks keep what they fetch there.
+    found.setdefault("HOME", SCRATCH)
     return {name: _text(found[name]) for name in sorted(found)}
 
 

@@ -97,7 +97,8 @@ def _value(value: object) -> object:
     return _no_nul(value) if isinstance(value, str) else value
 
 
-Word = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_no_nul)]
+Text = Annotated[str, AfterValidator(_no_nul)]
+Word = Annotated[Text, Field(min_length=1, max_length=4096)]
 Value = Annotated[str | int | float | bool | SecretRef, BeforeValidator(_value)]
 
 

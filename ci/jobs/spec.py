@@ -22,6 +22,7 @@ from ci.jobs.parts import (
     Resources,
     Source,
     Store,
+    Text,
     Toleration,
     Tracking,
     Value,
@@ -34,7 +35,7 @@ from test_selection.yaml_lines import load_document
 Kind = Literal["tests", "evaluation", "load", "train", "serve", "notebook"]
 KINDS: tuple[Kind, ...] = ("tests", "evaluation", "load", "train", "serve", "notebook")
 Command = Annotated[list[Word], Field(min_length=1)]
-Configs = list[Annotated[str, Field(min_length=1, max_length=512)]]
+Configs = list[Annotated[Text, Field(min_length=1, max_length=512)]]
 DAY_MINUTES = 24 * 60
 
 
@@ -121,7 +122,7 @@ class Spec(Section):
     environment: dict[VariableName, Value] = Field(
         default_factory=dict, description="other variables; values, or secret and key"
     )
-    tags: dict[LabelKey, Annotated[str, Field(max_length=500)]] = Field(
+    tags: dict[LabelKey, Annotated[Text, Field(max_length=500)]] = Field(
         default_factory=dict, description="of the tracked run, and annotations of the job"
     )
     source: Source | None = Field(default=None, description="model or data fetched before it begins")
