@@ -170,8 +170,8 @@ def _write(into: Path, slices: Sequence[Mapping[str, Any]], plan: Plan, *, share
     durations: dict[str, dict[str, float]] = {"tests": {}, "files": {}, "spread": {}}
     for one in slices:
         selection["expectations"] |= one["selection"]["expectations"]
-        for name, table in durations.items():
-            table |= one["durations"][name]
+        for name in durations:
+            durations[name] |= one["durations"][name]
     write_json(into / "selection.json", SELECTION_KIND, selection)
     write_durations(into / "durations.json.gz", Durations(**durations))
     for key, name in _AS_IT_IS.items():
