@@ -88,14 +88,18 @@ class Bucket:
     def names(self, below: str = "") -> Iterator[tuple[str, int]]:
         """Name and size in bytes of every object below a name, in the order of names, page by page.
 
+        Args:
+            below: what names begin with; with a `/` at its end, no more than what is in that folder.
+
         Raises:
             CommandError: they cannot be listed.
         """
         start = self._key("")
         cut = len(start) + 1 if start else 0
+        prefix = self._key(below) + ("/" if below.endswith("/") and self._prefix else "")
         with self._told(below):
             pages = self._client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self._bucket, Prefix=self._key(below)):
+            for page in pages.paginate(Bucket=self._bucket, Prefix=prefix):
                 for row in page.get("Contents", ()):
                     yield row["Key"][cut:], row["Size"]
 
