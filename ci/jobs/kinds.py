@@ -39,7 +39,6 @@ class Contract:
         store: whether a store is wanted.
         port: it listens at; None: none.
         command: words where the spec gives none.
-        lasts: it runs until it is ended, as a server does.
     """
 
     source: str
@@ -47,7 +46,6 @@ class Contract:
     store: bool = False
     port: int | None = None
     command: tuple[str, ...] = ()
-    lasts: bool = False
 
 
 WANTED, MAY, NONE = "wanted", "may be given", "has no meaning"
@@ -58,8 +56,8 @@ CONTRACTS: Mapping[Kind, Contract] = {
     "load": Contract(source=WANTED, command=("spyre-ci", "job", "put")),
     "train": Contract(source=WANTED, store=True),
     # The words of an image's entry: its roles.
-    "serve": Contract(source=WANTED, source_at=MODEL, port=SERVE_PORT, command=("serve",), lasts=True),
-    "notebook": Contract(source=MAY, port=NOTEBOOK_PORT, command=("notebook",), lasts=True),
+    "serve": Contract(source=WANTED, source_at=MODEL, port=SERVE_PORT, command=("serve",)),
+    "notebook": Contract(source=MAY, port=NOTEBOOK_PORT, command=("notebook",)),
 }
 
 
