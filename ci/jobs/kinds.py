@@ -48,6 +48,8 @@ class Contract:
     command: tuple[str, ...] = ()
 
 
+# What is said of jobs that come to an end.
+_ENDS = {"deadline_minutes", "retries", "ttl_minutes"}
 WANTED, MAY, NONE = "wanted", "may be given", "has no meaning"
 
 CONTRACTS: Mapping[Kind, Contract] = {
@@ -79,6 +81,13 @@ def check_contract(spec: Spec, where: object) -> None:
     if contract.store and spec.store is None:
         raise _bad(
             where, f"kind {spec.kind} wants a `store`", "give store.volume (ReadWriteMany) or store.bucket"
+        )
+    endless = sorted(_ENDS & spec.model_fields_set) if spec.kind == "serve" else []
+    if endless:
+        raise _bad(
+            where,
+            f"`{endless[0]}` has no meaning for kind serve, which lasts until it is cancelled",
+            "leave it out",
         )
     if spec.tests is not None and spec.tests.share and (spec.store is None or spec.store.volume is None):
         raise _bad(where, "tests.share wants a volume that all pods write", "give store.volume")
