@@ -46,6 +46,14 @@ def test_a_spec_of_every_kind_keeps_its_contract(kind: str) -> None:
             "`deadline_minutes` has no meaning for kind serve, which lasts until it is cancelled",
         ),
         (spec("serve", source=BUCKET, retries=1), "`retries` has no meaning for kind serve"),
+        (
+            spec("evaluation", evaluation={"command": ["run", "--conf={configs}/a"]}),
+            r"the command names \{configs\}, and there are none",
+        ),
+        (
+            spec("serve", source=BUCKET, serve={"command": ["serve", "{results}"]}),
+            r"the command names \{results\}, and there is no `store`",
+        ),
         (spec("serve", source=ARTIFACT), "an artifact is fetched, and nothing says from where"),
         (
             spec(
