@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -43,6 +44,7 @@ class Wire:
         from kubernetes.client import ApiClient  # noqa: PLC0415  # an extra, and a second to import
 
         self._configuration = configuration
+        self._token = ""
         self._pools = ApiClient(configuration).rest_client.pool_manager
 
     def exchange(
@@ -58,7 +60,7 @@ class Wire:
 
         response = self._send(method, path, query, body, read_s=READ_TIMEOUT_S)
         try:
-            return Reply(status=response.status, headers=_headers(response), body=response.data)
+            return self._reply(response, response.data)
         except (HTTPError, OSError) as error:
             raise _no_answer(error, taken=True) from None
         finally:
@@ -72,13 +74,18 @@ class Wire:
             CredentialsError: nothing could be had to show who asks.
         """
         response = self._send("GET", path, query, None, read_s=read_s)
-        head = Reply(status=response.status, headers=_headers(response), body=b"")
-        if not head.ok:
-            with _closed(response):
-                return Reply(status=head.status, headers=head.headers, body=response.read(PIECE_BYTES)), iter(
-                    ()
-                )
-        return head, _pieces(response)
+        if (head := self._reply(response, b"")).ok:
+            return head, _pieces(response)
+        with _closed(response):
+            return self._reply(response, response.read(PIECE_BYTES)), iter(())
+
+    def _reply(self, response: Any, body: bytes) -> Reply:
+        headers = {name.lower(): str(value) for name, value in response.headers.items()}
+        reply = Reply(status=response.status, headers=headers, body=body)
+        if reply.ok or not self._token:
+            return reply
+        # What is refused may be quoted, and errors are shown.
+        return replace(reply, body=body.replace(self._token.encode(), b"***"))
 
     def _send(
         self, method: Method, path: str, query: Mapping[str, str] | None, body: Any, *, read_s: float
@@ -92,8 +99,9 @@ class Wire:
             merge = method == "PATCH"
             headers["content-type"] = "application/merge-patch+json" if merge else "application/json"
         try:
-            for one in self._configuration.auth_settings().values():
+            for one in filter(lambda one: one["value"], self._configuration.auth_settings().values()):
                 headers[one["key"]] = one["value"]
+                self._token = one["value"].split()[-1]
         except (ConfigException, OSError) as error:
             raise CredentialsError(
                 f"who asks can no longer be shown: {without_secrets(str(error))[:300]}",
@@ -118,10 +126,6 @@ class Wire:
                 "the credentials cannot be sent: they hold what no header may",
                 remedy="mend the kubeconfig's user; a token is one line",
             ) from None
-
-
-def _headers(response: Any) -> dict[str, str]:
-    return {name.lower(): str(value) for name, value in response.headers.items()}
 
 
 def _pieces(response: Any) -> Iterator[bytes]:
