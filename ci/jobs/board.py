@@ -42,6 +42,7 @@ class Board:
         self._tries: dict[int, dict[str, _Try]] = {}
         self._shown: dict[int, Fate] = {}
         self._stalled_at: float | None = now
+        self._show_all(standing.done | standing.failed, now)
 
     def take(self, kind: str, pod: Mapping[str, Any], now: float) -> Fate | None:
         """One event of a watch; the pod's fate where it has just ended badly.
@@ -86,9 +87,7 @@ class Board:
         """What the job's controller says now; of pods that are gone it is all that tells."""
         changed = (standing.done ^ self.standing.done) | (standing.failed ^ self.standing.failed)
         self.standing = standing
-        for index in changed:
-            if index < self.pods:
-                self._show(index, now)
+        self._show_all(changed, now)
 
     def fate(self, index: int) -> Fate:
         """What is known of an index: of its newest pod, or of the one that did its work."""
@@ -102,6 +101,11 @@ class Board:
     def stalled_s(self, now: float) -> float:
         """For how many seconds nothing has run, while pods are pending; 0: something does."""
         return 0.0 if self._stalled_at is None else now - self._stalled_at
+
+    def _show_all(self, indexes: Iterable[int], now: float) -> None:
+        for index in indexes:
+            if index < self.pods:
+                self._show(index, now)
 
     def _show(self, index: int, now: float) -> None:
         was, is_ = self.fate(index), self._current(index)
