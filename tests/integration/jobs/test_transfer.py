@@ -369,4 +369,7 @@ def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pyte
     monkeypatch.setattr(transfer_pool, "LINE_EVERY_S", 0)
     fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})
     result = call("fetch", "s3://box/m", tmp_path / "in")
-    assert result.stderr.splitlines()[-1] == "20 of 20 files, 200 B of 200 B"
+    assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 200 B of 200 B"
+    result = call("put", tmp_path / "in", "s3://box/n")
+    assert "read 20 of 20 files, 200 B of 200 B" in result.stderr.splitlines()
+    assert result.stderr.splitlines()[-1] == "put 20 of 20 files, 200 B of 200 B"
