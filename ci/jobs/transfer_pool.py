@@ -60,9 +60,8 @@ class Tally:
         """A line, where it is time for one."""
         if (now := self.clock()) - self._said >= LINE_EVERY_S:
             self._said = now
-            self.say(
-                f"{self.word} {self.done} of {self.files} files, {amount(self.moved)} of {amount(self.size)}"
-            )
+            amounts = f"{amount(self.moved)} of {amount(self.size)}"
+            self.say(f"{self.word} {self.done} of {self.files} files, {amounts}")
 
 
 def amount(size: int) -> str:
