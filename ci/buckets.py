@@ -137,7 +137,7 @@ class Bucket:
             CommandError: they cannot be listed.
         """
         cut = len(self._prefix) + 1 if self._prefix else 0
-        start = self._key(below)
+        start = self._key(below).strip("/")
         with self._told(below):
             pages = self._client.get_paginator("list_objects_v2")
             # With its slash: `model` is not told of what is below `model-2`.
