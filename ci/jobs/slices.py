@@ -31,7 +31,6 @@ NAME = re.compile(r"slice-(\d{4,6})\.json\.gz")
 MOST_BYTES = 1 << 30
 # Files of a run folder that are handed on as they are, by the schema each has.
 _AS_IT_IS = {"run": "run.json", "source": "source.json"}
-PODS_KIND, PODS_FILE = "job-pods", "job-pods.json"
 _REMEDY = "submit the job anew"
 
 
@@ -121,31 +120,6 @@ def _known(known: Durations, ids: Sequence[str], files: Collection[str]) -> dict
     return {
         name: {one: table[one] for one in wanted if one in table} for name, (table, wanted) in tables.items()
     }
-
-
-def note_pods(folder: Path, legs: Sequence[Leg]) -> None:
-    """Note in a run folder which shards are which pod's."""
-    write_json(folder / PODS_FILE, PODS_KIND, {"pods": [list(leg.shards) for leg in legs]})
-
-
-def shards_of_pods(folder: Path, reasons: Mapping[int, str]) -> dict[int, str]:
-    """What is said of pods, by the shards they were to run; nothing where nobody noted which those are.
-
-    Args:
-        folder: the run's.
-        reasons: by pod.
-
-    Raises:
-        BadFileError: the note is none.
-    """
-    path = folder / PODS_FILE
-    if not reasons or not path.is_file():
-        return {}
-    try:
-        pods = [[int(shard) for shard in one] for one in read_json(path, PODS_KIND)["pods"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _bad(f"a key is missing or of the wrong kind: {error}", path) from error
-    return {shard: why for pod, why in reasons.items() if 0 <= pod < len(pods) for shard in pods[pod]}
 
 
 def open_slice(inputs: Path, pod: int, into: Path, *, share: bool) -> Opened:
