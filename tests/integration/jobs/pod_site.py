@@ -30,10 +30,13 @@ RUN = "20260101-000000-cpu-some"
 # As the entrance does it, whichever verbs it knows by now.
 DRIVER = """
 import sys
+import os
+from ci.cli import job_pod
 from ci.cli.app import run
 from ci.cli.job_collect import collect
 from ci.cli.job_pod import pod
 from ci.jobs.cli import app
+job_pod.FLUSH_S = float(os.environ.get("POD_FLUSH_S", job_pod.FLUSH_S))
 known = {one.name or one.callback.__name__ for one in app.registered_commands}
 for verb in (pod, collect):
     if verb.__name__ not in known:

@@ -38,8 +38,8 @@ def here(folder: Path) -> dict[str, bytes]:
 
 def test_journals_and_logs_of_all_pods_and_attempts_are_brought(store: Path, tmp_path: Path) -> None:
     names = {
-        "control/journal/3-1.jsonl": 2, "journal/0-1.jsonl": 0, "journal/0-2.jsonl": 0, "journal/7-1.jsonl": 10,
-        "logs/3-1.log": 2, "logs/pod-2-1.log": 2,
+        "control/journal/3-1.jsonl": 2, "journal/0-1.jsonl": 0, "journal/0-2.jsonl": 0,
+        "journal/7-1.jsonl": 10, "logs/3-1.log": 2, "logs/pod-2-1.log": 2,
     }  # fmt: skip
     for name, pod in names.items():
         put(store, pod, name, name.encode())

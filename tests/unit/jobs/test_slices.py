@@ -75,8 +75,9 @@ def test_a_pod_has_its_shards_its_outcomes_and_its_seconds_and_no_more(run: Path
     durations = read_durations(into / "durations.json.gz")
     assert set(durations.tests) == set(plan.ids)
     assert (durations.files, durations.spread) == ({"a.py": 2.0}, {"a.py::1": 0.7})
-    for name, kind in (("run.json", "run"), ("source.json", "source")):
-        assert read_json(into / name, kind) == read_json(run / name, kind)
+    # What the planner's own torch is, is nothing a pod has to be like.
+    assert read_json(into / "run.json", "run") == read_json(run / "run.json", "run") | {"pytorch_version": ""}
+    assert read_json(into / "source.json", "source") == read_json(run / "source.json", "source") | {"sha": ""}
 
 
 def test_pods_that_share_have_the_whole_plan(run: Path, inputs: Path) -> None:
