@@ -13,7 +13,7 @@ import typer
 from ci.cli import options
 from ci.errors import MissingInputError, SettingsError
 from ci.jobs.gather import gather
-from ci.jobs.slices import shards_of_pods
+from ci.jobs.slices import read_pods
 from ci.jobs.untold import tell_untold
 from ci.live.github import defused
 from ci.report.identity import read_identity
@@ -102,7 +102,9 @@ def collect_job(
         )
     with run_lock(folder.path, alone=True):
         identity, plan = read_identity(folder.path), read_plan(folder.plan)
-        found = gather(where, identity.run, folder.path)
+        pods = read_pods(folder.path)
+        owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
+        found = gather(where, identity.run, folder.path, owners)
         if not found.files and not told.reasons:
             raise MissingInputError(
                 f"there is nothing of the pods of {identity.run}", where=where, remedy="name the job's store"
@@ -110,7 +112,7 @@ def collect_job(
         _say(context, f"gathered {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
         for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
             _say(context, f"gathered: {note}")
-        reasons = shards_of_pods(folder.path, told.reasons)
+        reasons = {shard: told.reasons[pod] for shard, pod in owners.items() if pod in told.reasons}
         untold = tell_untold(folder.path, plan, reasons, moment=identity.started_at)
         if untold:
             _say(context, f"no journal tells of {counted(len(untold), 'shard')}")

@@ -130,24 +130,19 @@ def note_pods(folder: Path, legs: Sequence[Leg]) -> None:
     write_json(folder / PODS_FILE, PODS_KIND, {"pods": [list(leg.shards) for leg in legs]})
 
 
-def shards_of_pods(folder: Path, reasons: Mapping[int, str]) -> dict[int, str]:
-    """What is said of pods, by the shards they were to run; nothing where nobody noted which those are.
-
-    Args:
-        folder: the run's.
-        reasons: by pod.
+def read_pods(folder: Path) -> list[list[int]]:
+    """What `note_pods` noted, by pod; nothing where nobody did.
 
     Raises:
         BadFileError: the note is none.
     """
     path = folder / PODS_FILE
-    if not reasons or not path.is_file():
-        return {}
+    if not path.is_file():
+        return []
     try:
-        pods = [[int(shard) for shard in one] for one in read_json(path, PODS_KIND)["pods"]]
+        return [[int(shard) for shard in one] for one in read_json(path, PODS_KIND)["pods"]]
     except (KeyError, TypeError, ValueError) as error:
         raise _bad(f"a key is missing or of the wrong kind: {error}", path) from error
-    return {shard: why for pod, why in reasons.items() if 0 <= pod < len(pods) for shard in pods[pod]}
 
 
 def open_slice(inputs: Path, pod: int, into: Path, *, share: bool) -> Opened:

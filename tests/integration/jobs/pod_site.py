@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.jobs.slices import make_slices
+from ci.jobs.slices import make_slices, note_pods
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import read_results
 from ci.report.verdict import Result, Verdict
@@ -114,6 +114,7 @@ class Site:
         self.write(self.run_dir)
         for name, data in make_slices(self.run_dir, LEGS).items():
             (self.inputs / name).write_bytes(data)
+        note_pods(self.run_dir, LEGS)
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
             "PYTHONPATH": str(ROOT),

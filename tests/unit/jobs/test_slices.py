@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.errors import BadFileError, MissingInputError
-from ci.jobs.slices import Opened, make_slices, note_pods, open_slice, shards_of_pods, slice_name
+from ci.jobs.slices import Opened, make_slices, note_pods, open_slice, read_pods, slice_name
 from test_selection.durations_file import Durations, read_durations, write_durations
 from test_selection.files import read_json, write_json
 from test_selection.legs import Leg
@@ -141,10 +141,10 @@ def test_what_unpacks_to_more_than_a_job_is_refused(inputs: Path, monkeypatch: p
         open_slice(inputs, 0, inputs / "pod", share=False)
 
 
-def test_what_is_said_of_pods_is_said_of_their_shards(tmp_path: Path) -> None:
-    assert shards_of_pods(tmp_path, {0: "gone"}) == {}
+def test_which_shards_are_whose_is_noted(tmp_path: Path) -> None:
+    assert read_pods(tmp_path) == []
     note_pods(tmp_path, LEGS)
-    assert shards_of_pods(tmp_path, {0: "gone", 9: "nobody"}) == {0: "gone", 3: "gone"}
+    assert read_pods(tmp_path) == [[0, 3], [1, 2]]
     write_json(tmp_path / "job-pods.json", "job-pods", {"pods": 4})
     with pytest.raises(BadFileError, match="of the wrong kind"):
-        shards_of_pods(tmp_path, {0: "gone"})
+        read_pods(tmp_path)
