@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from ci.addresses import without_credentials
 from ci.config.section import GIT_ADDRESS, Section
 
 # Kubernetes' rules: RFC 1123 labels and subdomains, label keys and values, and quantities.
@@ -33,6 +34,9 @@ ImageName = Annotated[
         pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$",
         max_length=512,
     ),
+]
+Repository = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+$", max_length=400)
 ]
 Bucket = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?$")]
 ARTIFACT_PATH = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
@@ -60,7 +64,15 @@ class GitImage(Section):
     containerfile: str = Field(
         default="Containerfile", pattern=ARTIFACT_PATH, description="path in the repository"
     )
-    to: ImageName = Field(description="registry, namespace and name it is pushed to, without a tag")
+    to: Repository = Field(description="registry, namespace and name it is pushed to, without a tag")
+
+    @field_validator("url")
+    @classmethod
+    def _open(cls, value: str) -> str:
+        # The value itself is not in the message.
+        if without_credentials(value) != value:
+            raise ValueError("holds a user or a password, which a saved spec would tell")
+        return value
 
 
 class UploadImage(Section):
@@ -68,7 +80,7 @@ class UploadImage(Section):
 
     folder: str = Field(min_length=1, description="relative to the spec's own folder")
     containerfile: str = Field(default="Containerfile", pattern=ARTIFACT_PATH, description="path in it")
-    to: ImageName = Field(description="registry, namespace and name it is pushed to, without a tag")
+    to: Repository = Field(description="registry, namespace and name it is pushed to, without a tag")
 
 
 class Image(Section):
