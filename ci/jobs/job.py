@@ -43,7 +43,9 @@ class Job:
         dirty: whether that had changes nobody committed.
         fingerprint: of the plan; empty for other kinds than tests.
         pods: completions: how many pods there are, by index from 0.
-        deadline_s: seconds after which the whole job is ended.
+        deadline_s: seconds after which the whole job is ended, waiting for cards and second tries with it.
+        pod_deadline_s: seconds after which a pod is ended; 0: with the job.
+        shards: of each pod, by index; empty for other kinds than tests.
         files: configs, or slices of the plan, by name; mounted read-only in `config_dir`.
         by_volume: the slices lie in the store, for they are too many for ConfigMaps.
     """
@@ -55,6 +57,8 @@ class Job:
     namespace: str
     pods: int
     deadline_s: int
+    pod_deadline_s: int = 0
+    shards: tuple[tuple[int, ...], ...] = ()
     commit: str = ""
     dirty: bool = False
     fingerprint: str = ""
@@ -119,11 +123,10 @@ def container_of(job: Job) -> Container:
     words = tuple(word.replace(CONFIGS_WORD, job.config_dir) for word in own or contract.command)
     if spec.load is not None:
         words = (*words, INPUTS, spec.load.to)
-    # serve and notebook are roles of the image's entry, which must stay in front.
-    role = own is None and contract.lasts
+    # The runtime image's entry has the roles, hands signals on and sees to orphans: it stays in front.
     return Container(
-        command=() if role else words,
-        args=words if role else (),
+        command=words if own else (),
+        args=() if own else words,
         environment=_environment(job),
         port=contract.port,
     )
