@@ -50,6 +50,8 @@ class Conditions:
         network: `none`, `host` or another of the engine's; bridges are not everywhere.
         ports: of the container, by those of this machine's loopback that lead to them.
         memory_bytes: it may take, swap with it; None: any.
+        shared_memory_bytes: size of its /dev/shm; None: the engine's default.
+        restricted: no capabilities, and none to be had.
         labels: besides the one that all have.
         interactive: its input stays open for whoever attaches; it is removed as soon as it ends.
         terminal: that input is one.
@@ -67,6 +69,8 @@ class Conditions:
     network: str = "none"
     ports: Mapping[int, int] = field(default_factory=dict)
     memory_bytes: int | None = None
+    shared_memory_bytes: int | None = None
+    restricted: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     interactive: bool = False
     terminal: bool = False
@@ -106,6 +110,8 @@ def create(
     options: dict[str, Any] = {}
     if conditions.memory_bytes is not None:
         options |= {"mem_limit": conditions.memory_bytes, "memswap_limit": conditions.memory_bytes}
+    if conditions.restricted:
+        options |= {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges", "label=disable"]}
     if conditions.entrypoint is not None:
         options["entrypoint"] = list(conditions.entrypoint)
     return client.containers.create(
@@ -130,6 +136,7 @@ def create(
         stdin_open=conditions.interactive,
         tty=conditions.terminal,
         auto_remove=conditions.interactive,
+        shm_size=conditions.shared_memory_bytes,
         **options,
     )
 

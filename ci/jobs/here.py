@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ci.config.explain import variable_of
 from ci.errors import DeviceError, SettingsError, UsageError
 from ci.image.container import LABEL, Conditions
-from ci.jobs.job import INDEX_VARIABLE, Job, container_of, fetches_of, mounts_of
-from ci.jobs.kinds import INPUTS, SCRATCH
+from ci.jobs.job import INDEX_VARIABLE, Fetch, Job, container_of, fetches_of, mounts_of
+from ci.jobs.kinds import SCRATCH
 from ci.jobs.parts import SecretRef
 from ci.live.github import defused
 from ci.report.text import plain
@@ -22,7 +22,11 @@ JOB_LABEL = f"{LABEL}.job"
 EMULATE = "SPYRE_CI_EMULATE"
 # As a cluster's pods run: a user that no image knows, with the group of root.
 ARBITRARY_USER = 1_000_800_000
-_GROUP = 0
+GROUP = 0
+# Of the volumes; others are read.
+WRITABLE = frozenset({"scratch", "results"})
+# A cluster's pods have as much as their memory; here it is taken as far as it is used.
+SHARED_MEMORY_BYTES = 8 << 30
 
 
 class MissingSecretError(SettingsError):
@@ -127,44 +131,54 @@ def environment_of(job: Job, index: int, here: Here) -> dict[str, str]:
         if not here.devices:
             found[EMULATE] = "1"
     given = container_of(job).environment
-    found |= {name: _text(value) for name, value in given.items() if not isinstance(value, SecretRef)}
+    found |= {name: value for name, value in given.items() if not isinstance(value, SecretRef)}
     return found | secrets_of(job, here.environ)
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def conditions_of(job: Job, index: int, here: Here, *, scratch: Path, configs: Path) -> Conditions:
-    """How a pod's containers run.
+    """How a pod's own container runs.
 
     Args:
         job: what is run.
         index: of the pod.
         here: this machine.
-        scratch: folder that is the pod's disk; `inputs` is in it.
+        scratch: folder that is the pod's disk.
         configs: folder with the job's files.
 
     Raises:
         MissingSecretError: see `secrets_of`.
     """
-    folders = {
-        "scratch": scratch,
-        "config": configs,
-        "results": here.results,
-        "model": scratch / Path(INPUTS).relative_to(SCRATCH),
-    }
+    folders = {"scratch": scratch, "config": configs, "results": here.results}
     mounts = mounts_of(job)
-    writable = {at: folders[name] for name, at in mounts.items() if name in {"scratch", "results"}}
-    readable = {at: folders[name] for name, at in mounts.items() if at not in writable}
+    if "model" in mounts:
+        folders["model"] = scratch / PurePosixPath(fetches_of(job)[0].at).relative_to(SCRATCH)
+    port = container_of(job).port
     return Conditions(
         environment=environment_of(job, index, here),
-        user=f"{here.user}:{_GROUP}",
-        mounts=writable,
-        read_only_mounts=readable,
+        entrypoint=container_of(job).command or None,
+        user=f"{here.user}:{GROUP}",
+        restricted=True,
+        mounts={at: folders[name] for name, at in mounts.items() if name in WRITABLE},
+        read_only_mounts={at: folders[name] for name, at in mounts.items() if name not in WRITABLE},
         devices=here.devices if job.spec.resources.cards else (),
         network=here.network,
+        # The host's network has the container's own port.
+        ports={here.port or port: port} if port is not None and here.network != "host" else {},
+        shared_memory_bytes=SHARED_MEMORY_BYTES,
         labels={JOB_LABEL: job.name},
+    )
+
+
+def fetching(conditions: Conditions, fetch: Fetch) -> Conditions:
+    """How a container runs that fetches something before: it has the pod's disk, and no cards and no port.
+
+    Args:
+        conditions: of the pod's own container.
+        fetch: what it fetches.
+    """
+    disk = {SCRATCH: conditions.mounts[SCRATCH]}
+    return replace(
+        conditions, entrypoint=fetch.command, mounts=disk, read_only_mounts={}, devices=(), ports={}
     )
 
 
@@ -174,15 +188,6 @@ def shown_line(line: str, index: int, secrets: Sequence[str]) -> str:
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         line = line.replace(secret, "***")
     return defused(f"[{index}] {plain(line)}")
-
-
-def main_of(job: Job, here: Here, conditions: Conditions) -> tuple[str, Sequence[str], Conditions]:
-    """Image, words and conditions of a job's own container."""
-    asked = container_of(job)
-    given = replace(conditions, entrypoint=asked.command or None)
-    if asked.port is not None and here.network != "host":
-        given = replace(given, ports={here.port or asked.port: asked.port})
-    return job.image, asked.args, given
 
 
 def images_of(job: Job) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,18 +24,18 @@ from ci.jobs.here import (
     Here,
     check_here,
     conditions_of,
+    fetching,
     images_of,
-    main_of,
     secrets_of,
     shown_line,
     url_of,
 )
-from ci.jobs.job import Job, fetches_of
-from ci.jobs.places import folders_of, scratch_in
+from ci.jobs.job import Job, container_of, fetches_of
+from ci.jobs.places import folders_of, pod_disk
 from ci.report.text import shell_line
 
-# A cluster gives a pod that has to go half a minute; somebody waits here.
-GRACE_S = 10.0
+# A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
+GRACE_S = 30.0
 _POLL_S = 0.2
 
 
@@ -117,21 +116,18 @@ class _Local:
 
     def _pod(self, client: docker.DockerClient, index: int, until: float) -> int:
         """Run a pod, what it fetches first; its exit code."""
-        prefix = f"{self.job.name}-{index}-"
-        with tempfile.TemporaryDirectory(
-            prefix=prefix, dir=self.here.work, ignore_cleanup_errors=True
-        ) as folder:
-            scratch = scratch_in(Path(folder), self.here.user)
-            conditions = conditions_of(self.job, index, self.here, scratch=scratch, configs=self.configs)
-            for fetched in fetches_of(self.job):
-                self.say(index, f"{fetched.name}: {shell_line(fetched.command)}")
-                image = self.job.spec.source_image or self.job.image
-                first = replace(conditions, entrypoint=fetched.command)
-                if code := self._run(client, index, (image, (), first), until):
-                    self.say(index, f"{fetched.name} ended with code {code}")
+        if self.job.pod_deadline_s:
+            until = min(until, self.clock() + self.job.pod_deadline_s)
+        with pod_disk(self.job, index, self.here) as scratch:
+            main = conditions_of(self.job, index, self.here, scratch=scratch, configs=self.configs)
+            fetcher = self.job.spec.source_image or self.job.image
+            for one in fetches_of(self.job):
+                self.say(index, f"{one.name}: {shell_line(one.command)}")
+                if code := self._run(client, index, (fetcher, (), fetching(main, one)), until):
+                    self.say(index, f"{one.name} ended with code {code}")
                     # A cluster takes no code of an init container for a verdict: the pod is tried again.
                     return EXIT_INCOMPLETE
-            return self._run(client, index, main_of(self.job, self.here, conditions), until)
+            return self._run(client, index, (self.job.image, container_of(self.job).args, main), until)
 
     def _run(
         self,
@@ -149,7 +145,7 @@ class _Local:
 
     def _code(self, index: int, ended: Ended) -> int:
         if ended.timed_out:
-            self.say(index, f"ended: the job's {self.job.deadline_s} s are over")
+            self.say(index, "ended: its time is over")
             return EXIT_INCOMPLETE
         if ended.out_of_memory:
             self.say(index, "ended: it ran out of memory")

@@ -6,11 +6,11 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ci.jobs.here import Here
-from ci.jobs.job import Job
-from ci.jobs.kinds import INPUTS, SCRATCH
+from ci.jobs.here import GROUP, Here
+from ci.jobs.job import Job, fetches_of
+from ci.jobs.kinds import SCRATCH
 
 
 @contextmanager
@@ -26,8 +26,10 @@ def put_files(files: Mapping[str, bytes], folder: Path) -> Path:
     """Write a job's files, for any user to read; gives their folder."""
     folder.mkdir(mode=0o755, parents=True)
     for name, content in files.items():
-        (folder / name).write_bytes(content)
-        (folder / name).chmod(0o644)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o644)
     return folder
 
 
@@ -40,12 +42,22 @@ def own_folder(path: Path, user: int) -> Path:
     """
     path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        os.chown(path, user, 0)
+        os.chown(path, user, GROUP)
     return path
 
 
-def scratch_in(folder: Path, user: int) -> Path:
-    """A pod's disk with the folder its inputs are put in."""
-    scratch = own_folder(folder / "scratch", user)
-    own_folder(scratch / Path(INPUTS).relative_to(SCRATCH), user)
+@contextmanager
+def pod_disk(job: Job, index: int, here: Here) -> Iterator[Path]:
+    """The disk of a pod, which ends with it."""
+    prefix = f"{job.name}-{index}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=here.work, ignore_cleanup_errors=True) as folder:
+        yield make_disk(job, Path(folder) / "scratch", here)
+
+
+def make_disk(job: Job, scratch: Path, here: Here) -> Path:
+    """A pod's disk, with the folders that are fetched to, of which one may be mounted as the model."""
+    own_folder(scratch, here.user)
+    for one in fetches_of(job):
+        for path in (one.to, one.at):
+            own_folder(scratch / PurePosixPath(path).relative_to(SCRATCH), here.user)
     return scratch
