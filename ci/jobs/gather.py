@@ -95,11 +95,11 @@ def gather(store: str, run: str, into: Path) -> Gathered:
             Bucket(store, where="--from"), f"{run}/{PODS}/", found.note
         ).files()
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            for number in pool.map(lambda one: _take(one, into, found.note), _unlike(files, found)):
+            for number in pool.map(lambda one: take(one, into, found.note), _unlike(files, found)):
                 found.new_bytes += number
     else:
         for held in _unlike(_folder_files(Path(store) / run / PODS, found.note), found):
-            found.new_bytes += _take(held, into, found.note)
+            found.new_bytes += take(held, into, found.note)
     return found
 
 
@@ -117,8 +117,17 @@ def _unlike(files: Iterator[Held], found: Gathered) -> Iterator[Held]:
             found.note(f"pod {held.pod} has a {held.file} as well, which is pod {first}'s; it is left there")
 
 
-def _take(held: Held, into: Path, note: Callable[[str], None]) -> int:
-    """Put what is new of a file behind what is here; how many bytes that were."""
+def take(held: Held, into: Path, note: Callable[[str], None]) -> int:
+    """Put what is new of a file behind what is here.
+
+    Args:
+        held: the file in the store.
+        into: the run folder it is put in.
+        note: told what is left in the store, and why.
+
+    Returns:
+        How many bytes were new.
+    """
     target = into / held.file
     have = target.stat().st_size if target.exists() else 0
     if have >= held.size:

@@ -14,7 +14,7 @@ INPUTS = "inputs"
 CLAIMS = "claims"
 # Folders of a run folder that are gathered, with what their files are called. Attempt 0 is nobody's.
 _JOURNAL = re.compile(r"(\d{1,6})-[1-9]\d{0,5}\.jsonl")
-_LOG = re.compile(r"(?:\d{1,6}-[1-9]\d{0,5}|pod-\d{1,6})\.log")
+_LOG = re.compile(r"(?:\d{1,6}-[1-9]\d{0,5}|pod-\d{1,6}-[1-9]\d{0,5})\.log")
 KINDS = {"journal": _JOURNAL, "logs": _LOG, "control/journal": _JOURNAL, "control/logs": _LOG}
 _POD = re.compile(r"0|[1-9]\d{0,5}")
 _OFFSET = re.compile(r"\d{12}")

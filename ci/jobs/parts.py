@@ -98,8 +98,8 @@ def _value(value: object) -> object:
     return _no_nul(value) if isinstance(value, str) else value
 
 
-Text = Annotated[str, AfterValidator(_no_nul)]
-Word = Annotated[Text, Field(min_length=1, max_length=4096)]
+NO_NUL = AfterValidator(_no_nul)
+Word = Annotated[str, Field(min_length=1, max_length=4096), NO_NUL]
 Value = Annotated[str | int | float | bool | SecretRef, BeforeValidator(_value)]
 
 

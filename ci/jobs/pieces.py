@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from ci.buckets import Bucket
-from ci.errors import MissingInputError
 from ci.jobs.layout import Piece, piece_name, piece_of
-
-# How often a file is listed anew whose pieces were put together while it was read.
-TRIES = 3
 
 
 class PiecedFile:
@@ -32,38 +28,23 @@ class PiecedFile:
             pieces: all of one file, in any order.
         """
         self.pod, self.file = pieces[0].pod, pieces[0].file
-        self._bucket, self._below, self._name = bucket, below, f"{below}{self.pod}/{self.file}"
+        self._bucket, self._name = bucket, f"{below}{self.pod}/{self.file}"
         self._chain, self.size, self.trouble = _chained(pieces)
 
     def read(self, start: int) -> Iterator[bytes]:
         """What it holds from a byte on, up to its end or the first hole.
 
-        Pieces are put together as a journal grows: one that is gone meanwhile is looked for in a larger one.
-
         Raises:
             CommandError: the bucket cannot be read.
-            MissingInputError: pieces vanish again and again.
+            MissingInputError: a piece was taken away meanwhile, which no pod does.
         """
         at = start
-        for tries in range(TRIES):
-            try:
-                for piece in self._chain:
-                    if piece.offset + piece.size > at:
-                        data = self._bucket.get(piece_name(self._name, piece.offset))
-                        new = data[at - piece.offset :]
-                        at += len(new)
-                        yield new
-            except MissingInputError:
-                if tries == TRIES - 1:
-                    raise
-                self._list()
-            else:
-                return
-
-    def _list(self) -> None:
-        start = len(self._below)
-        listed = (piece_of(name[start:], size) for name, size in self._bucket.names(f"{self._name}/"))
-        self._chain, self.size, self.trouble = _chained([piece for piece in listed if piece])
+        for piece in self._chain:
+            if piece.offset + piece.size > at:
+                # It may have grown since it was listed.
+                new = self._bucket.get(piece_name(self._name, piece.offset))[at - piece.offset :]
+                at += len(new)
+                yield new
 
 
 def _chained(pieces: Sequence[Piece]) -> tuple[list[Piece], int, str]:
@@ -93,17 +74,21 @@ class BucketFiles:
         """
         self._bucket, self._below, self._note = bucket, below, note
 
-    def files(self) -> Iterator[PiecedFile]:
+    def files(self, pod: int | None = None) -> Iterator[PiecedFile]:
         """Each file, in the order of names; the bucket is listed once, page by page.
+
+        Args:
+            pod: whose; None: all pods'.
 
         Raises:
             CommandError: it cannot be listed.
         """
-        for _, pieces in groupby(self._listed(), key=lambda piece: (piece.pod, piece.file)):
+        listed = self._listed(self._below if pod is None else f"{self._below}{pod}/")
+        for _, pieces in groupby(listed, key=lambda piece: (piece.pod, piece.file)):
             yield PiecedFile(self._bucket, self._below, list(pieces))
 
-    def _listed(self) -> Iterator[Piece]:
-        for name, size in self._bucket.names(self._below):
+    def _listed(self, below: str) -> Iterator[Piece]:
+        for name, size in self._bucket.names(below):
             piece = piece_of(name[len(self._below) :], size)
             if piece is not None:
                 yield piece

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -73,7 +75,7 @@ WHOLE = (Verdict.PASSED, Verdict.FAILED, Verdict.PASSED, Verdict.PASSED, Verdict
 LEGS = (Leg(shards=(0, 2), cards=1, expected_s=1), Leg(shards=(1,), cards=1, expected_s=1))
 
 
-def test_id(file: str, name: str) -> str:
+def id_of(file: str, name: str) -> str:
     return f"test_{file.lower()}.py::Test{file}::test_{name}"
 
 
@@ -82,7 +84,7 @@ def plan_of_three() -> Plan:
         Shard(
             index=index,
             expected_s=1,
-            groups=(Group(file=f"test_{file.lower()}.py", ids=tuple(test_id(file, name) for name in NAMES)),),
+            groups=(Group(file=f"test_{file.lower()}.py", ids=tuple(id_of(file, name) for name in NAMES)),),
         )
         for index, file in enumerate(FILES)
     )
@@ -90,12 +92,16 @@ def plan_of_three() -> Plan:
 
 
 class Site:
-    """A run that was planned here and runs in pods, which have nothing of it but their slices and the store."""
+    """A run that was planned here and runs in pods, which have their slices of it and the store."""
 
     def __init__(self, tree: Path, store: str = "", **environ: str) -> None:
         self.tree = tree
         self.home = tree.parent
-        self.run_dir, self.notes, self.inputs = self.home / "runs" / RUN, self.home / "notes", self.home / "inputs"
+        self.run_dir, self.notes, self.inputs = (
+            self.home / "runs" / RUN,
+            self.home / "notes",
+            self.home / "inputs",
+        )
         self.store = store or str(self.home / "store")
         for folder in (self.run_dir, self.notes, self.inputs):
             folder.mkdir(parents=True)
@@ -136,11 +142,20 @@ class Site:
     def start_pod(self, index: int, **environ: str) -> subprocess.Popen[str]:
         """A pod; each has its own disk."""
         told = {
-            "JOB_COMPLETION_INDEX": str(index), "SPYRE_CI_JOB_RUN": RUN, "SPYRE_CI_JOB_INPUT": str(self.inputs),
-            "SPYRE_CI_JOB_STORE": self.store, "SPYRE_CI__RUN__LEASES": str(self.home / f"leases-{index}"),
+            "JOB_COMPLETION_INDEX": str(index), "SPYRE_CI_JOB_RUN": RUN, "SPYRE_CI_JOB_STORE": self.store,
+            "SPYRE_CI_JOB_INPUT": str(self.inputs),
+            "SPYRE_CI__RUN__LEASES": str(self.home / f"leases-{index}"),
         }  # fmt: skip
         scratch = self.home / f"scratch-{index}-{time.monotonic_ns()}"
         return self.start("job", "pod", "--scratch", str(scratch), **told, **environ)
+
+    def folder_of(self, index: int, process: subprocess.Popen[str]) -> Path:
+        """The run folder of a pod that runs."""
+        if self.store.startswith("s3://"):
+            words = process.args
+            assert isinstance(words, list)
+            return Path(words[-1]) / RUN / "pods" / str(index)
+        return Path(self.store) / RUN / "pods" / str(index)
 
     def pod(self, index: int, **environ: str) -> tuple[int, str, str]:
         return end(self.start_pod(index, **environ))
@@ -174,7 +189,7 @@ class Site:
         assert sum(summary["verdicts"].values()) == summary["planned"] == len(self.plan.ids)
         for file in FILES:
             for name in NAMES:
-                one = found[test_id(file, name)]
+                one = found[id_of(file, name)]
                 marked = one.attempts > 1 or "may have run before" in one.message
                 assert self.ran(file, name) <= 1 or marked, one
         return found
@@ -200,7 +215,22 @@ def wait_for(true: Callable[[], bool]) -> None:
 
 
 def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
-    """End a pod as a node that is lost ends it: all of its processes at once, without a word."""
-    process.kill()
+    """End a pod as the kernel ends a container: all of its processes, without a word."""
+    for pid in [*children_of(process.pid), process.pid]:
+        os.kill(pid, signal.SIGKILL)
     process.communicate(timeout=TIMEOUT_S)
+    for stray in find_strays_of_run(run_dir):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stray, signal.SIGKILL)
     wait_for(lambda: not find_strays_of_run(run_dir))
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids, the pod's own child and those below it."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = path.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+            if int(words[1]) == pid:
+                found += [*children_of(int(path.parent.name)), int(path.parent.name)]
+    return found
