@@ -81,7 +81,7 @@ def run_here(
         for image in images_of(job):
             fetch(client, image)
         secrets = list(secrets_of(job, here.environ).values())
-        local = _Local(job=job, here=here, configs=configs, secrets=secrets, echo=echo, clock=clock)
+        local = Local(job=job, here=here, configs=configs, secrets=secrets, echo=echo, clock=clock)
         if (url := url_of(job, here)) is not None:
             echo(f"{url} leads to it once it listens; Ctrl-C ends it")
         ends = _all_of(local, range(job.pods), client, grace_s)
@@ -89,8 +89,19 @@ def run_here(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Local:
-    """A job that runs here; its methods are called by a thread for each pod."""
+class Local:
+    """A job that runs here; its methods are called by a thread for each pod.
+
+    Attributes:
+        job: what is run.
+        here: this machine.
+        configs: folder with the job's files.
+        secrets: values that are not to be shown.
+        echo: takes lines for people.
+        clock: seconds, monotonic.
+        stopping: no more containers are begun.
+        lock: held while a line is shown.
+    """
 
     job: Job
     here: Here
@@ -120,14 +131,20 @@ class _Local:
             until = min(until, self.clock() + self.job.pod_deadline_s)
         with pod_disk(self.job, index, self.here) as scratch:
             main = conditions_of(self.job, index, self.here, scratch=scratch, configs=self.configs)
-            fetcher = self.job.spec.source_image or self.job.image
-            for one in fetches_of(self.job):
-                self.say(index, f"{one.name}: {shell_line(one.command)}")
-                if code := self._run(client, index, (fetcher, (), fetching(main, one)), until):
-                    self.say(index, f"{one.name} ended with code {code}")
-                    # A cluster takes no code of an init container for a verdict: the pod is tried again.
-                    return EXIT_INCOMPLETE
+            # A cluster takes no code of an init container for a verdict: the pod is tried again.
+            if not self.fetch(client, index, main, until):
+                return EXIT_INCOMPLETE
             return self._run(client, index, (self.job.image, container_of(self.job).args, main), until)
+
+    def fetch(self, client: docker.DockerClient, index: int, main: Conditions, until: float) -> bool:
+        """Fetch what a pod's container finds when it begins; whether all of it could be had."""
+        fetcher = self.job.spec.source_image or self.job.image
+        for one in fetches_of(self.job):
+            self.say(index, f"{one.name}: {shell_line(one.command)}")
+            if code := self._run(client, index, (fetcher, (), fetching(main, one)), until):
+                self.say(index, f"{one.name} ended with code {code}")
+                return False
+        return True
 
     def _run(
         self,
@@ -163,7 +180,7 @@ def _patience(job: Job) -> int:
 
 
 def _all_of(
-    local: _Local, indexes: Sequence[int], client: docker.DockerClient, grace_s: float
+    local: Local, indexes: Sequence[int], client: docker.DockerClient, grace_s: float
 ) -> list[PodEnd]:
     """Run all indexes, so many at a time; where one cannot be run, or all is interrupted, none goes on."""
     until = local.clock() + local.job.deadline_s
