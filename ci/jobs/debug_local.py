@@ -15,7 +15,7 @@ from ci.errors import CommandError, UsageError
 from ci.image.container import Conditions, create
 from ci.image.engine import check_is_here, engine, fetch
 from ci.image.shell import find_client
-from ci.jobs.here import Here, check_here, conditions_of, images_of, secrets_of
+from ci.jobs.here import Here, conditions_of, images_of, made_ready, secrets_of
 from ci.jobs.job import Job
 from ci.jobs.kinds import NOTEBOOK_PORT
 from ci.jobs.local import Local
@@ -69,8 +69,7 @@ def open_here(
             f"there is no pod {look.index}", where="--index", remedy=f"give one of 0 to {job.pods - 1}"
         )
     words = find_client(here.environ, which)
-    check_here(job, here)
-    job = replace(job, by_volume=False)
+    job, here = made_ready(job, here)
     folder = here.work / f"{job.name}-debug"
     local = Local(
         job=job,

@@ -94,6 +94,17 @@ def check_here(job: Job, here: Here) -> None:
     secrets_of(job, here.environ)
 
 
+def made_ready(job: Job, here: Here) -> tuple[Job, Here]:
+    """A job as it runs here, where no ConfigMap limits its slices, and folders as an engine wants them.
+
+    Raises:
+        SpyreCiError: see `check_here`.
+    """
+    check_here(job, here)
+    there = replace(here, results=here.results.absolute(), work=here.work.absolute())
+    return replace(job, by_volume=False), there
+
+
 def secrets_of(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The values of the job's references to secrets: of the caller's variables of the same names.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from ci.jobs.endings import Next, decide, exit_code_of
 from ci.jobs.here import (
     JOB_LABEL,
     Here,
-    check_here,
     conditions_of,
     fetching,
     images_of,
+    made_ready,
     secrets_of,
     shown_line,
     url_of,
@@ -65,7 +65,7 @@ def run_here(
     """Run all pods of a job; how each index ended, and the exit code of it all.
 
     Args:
-        job: what is run; its slices are always mounted here, where no map of a cluster limits them.
+        job: what is run.
         here: this machine.
         echo: takes lines for people, of several pods at once.
         clock: seconds, monotonic.
@@ -74,8 +74,7 @@ def run_here(
     Raises:
         SpyreCiError: the engine refuses, there is no such image, or the job cannot run here.
     """
-    check_here(job, here)
-    job = replace(job, by_volume=False)
+    job, here = made_ready(job, here)
     with folders_of(job, here) as configs, engine(here.environ) as client:
         check_is_here(client)
         for image in images_of(job):

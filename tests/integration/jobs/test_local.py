@@ -23,6 +23,7 @@ from ci.jobs.here import Here, MissingSecretError, conditions_of, url_of
 from ci.jobs.job import Fetch, Job
 from ci.jobs.kinds import CONTRACTS
 from ci.jobs.local import PodEnd, run_here
+from ci.jobs.local_cli import local
 from ci.jobs.spec import Kind
 
 from .conftest import USER, MakeJob
@@ -113,6 +114,18 @@ def test_secrets_come_from_the_callers_environment_and_are_shown_nowhere(
 def test_what_a_pod_says_commands_nobody(make_job: MakeJob, here: Here) -> None:
     _, _, lines = ran(make_job(r"printf '\033[31m::error::no\033[0m\n##[error]no\n'"), here)
     assert lines == ["[0] ::error::no", "[0] # #[error]no"]
+
+
+def test_how_each_pod_ended_is_said_and_where_its_results_are(make_job: MakeJob, here: Here) -> None:
+    lines: list[str] = []
+    script = "[ $JOB_COMPLETION_INDEX = 0 ] || exit 3"
+    job = make_job(script, pods=2, spec={**STORE, "retries": 1})
+    assert local(job, here, echo=lines.append) == 3
+    assert lines[-3:] == [
+        "pod 0: done",
+        "pod 1: ended with code 3 after 2 pods",
+        f"what they left is in {here.results}",
+    ]
 
 
 def test_several_pods_run_at_a_time(make_job: MakeJob, here: Here) -> None:

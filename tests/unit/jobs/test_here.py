@@ -21,6 +21,7 @@ from ci.jobs.here import (
     environment_of,
     fetching,
     images_of,
+    made_ready,
     shown_line,
     url_of,
     user_of,
@@ -128,6 +129,13 @@ def test_what_cannot_be_had_here_is_refused(
 ) -> None:
     with pytest.raises(kind, match=said):
         check_here(job_of(resources={"cards": 2}), replace(HERE, **changed))
+
+
+def test_slices_are_mounted_however_many_they_are_and_folders_are_whole_paths() -> None:
+    given = replace(HERE, results=Path("results"), work=Path("work"))
+    job, here = made_ready(replace(job_of(files={"a": b""}), by_volume=True), given)
+    assert job.config_dir in conditions(job).read_only_mounts
+    assert (here.results.is_absolute(), here.work.is_absolute()) == (True, True)
 
 
 def test_root_runs_pods_as_a_user_no_image_knows_and_others_as_themselves() -> None:
