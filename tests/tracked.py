@@ -97,8 +97,9 @@ def told(uri: str, folder: Path) -> tuple[Any, dict[str, bytes]]:
 def check_told_from_begin_to_end(uri: str, folder: Path) -> None:
     """A server that is told of a job has all of it, once, whatever is done twice."""
     results = folder / "results"
-    (results / "output" / "deep").mkdir(parents=True)
-    (results / "output" / "deep" / "scores.json").write_text("{}")
+    deep = results / job_of().run / "output" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "scores.json").write_text("{}")
     tracked = Tracked(folder / "run")
     for _ in range(2):
         tracked.tracker.begin(job_of(), "jobs/eval.yaml", SPEC)
@@ -112,7 +113,7 @@ def check_told_from_begin_to_end(uri: str, folder: Path) -> None:
     assert run.data.tags["spyre-ci.image-tag"] == "1.2"
     assert files == {"job/spec.yaml": SPEC, "job/configs/conf/helm.conf": b"entries: []\n"}
     for _ in range(2):
-        tracked.tracker.end("FAILED", {"verdict.failed": 1.0, "seconds": 7.5}, results)
+        tracked.tracker.end("FAILED", {"verdict.failed": 1.0, "seconds": 7.5}, str(results))
     run, files = told(uri, folder / "ended")
     assert run.info.status == "FAILED"
     assert run.data.metrics == {"verdict.failed": 1.0, "seconds": 7.5}

@@ -253,5 +253,5 @@ class Tracking(Section):
 
     experiment: str = Field(min_length=1, max_length=200, description="which experiment the run is put in")
     output: InnerPath | None = Field(
-        default=None, description="folder below the store whose files become artifacts"
+        default=None, description="folder of the run's in the store, whose files become artifacts"
     )

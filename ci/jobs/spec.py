@@ -54,7 +54,9 @@ class Tests(Section):
 class Evaluation(Section):
     """A command of one's own with its configuration."""
 
-    command: Command = Field(description="words, no shell between; {configs} is where the files are")
+    command: Command = Field(
+        description="words, no shell between; {configs} is the files' folder, {results} the run's own"
+    )
     configs: Configs = Field(default_factory=list, description="files, relative to the spec's own folder")
 
 
@@ -67,7 +69,9 @@ class Load(Section):
 class Train(Section):
     """Train a model; the base model is `source`."""
 
-    command: Command = Field(description="words, no shell between; {configs} is where the files are")
+    command: Command = Field(
+        description="words, no shell between; {configs} is the files' folder, {results} the run's own"
+    )
     dataset: Source | None = Field(default=None, description="fetched to /scratch/dataset")
     configs: Configs = Field(default_factory=list, description="files, relative to the spec's own folder")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci.addresses import without_secrets
-from ci.buckets import Bucket
+from ci.buckets import SCHEME, Bucket
 from ci.jobs.job import Job
 from ci.jobs.tracking_client import Account, log_begin, log_end, log_files, open_client, run_of
 from ci.jobs.tracking_facts import Status, configs_of, params_of, tags_of
@@ -58,7 +58,7 @@ class Tracker:
             account = Account(
                 job=job.name,
                 experiment=job.spec.tracking.experiment,
-                output=job.spec.tracking.output or "",
+                output=f"{job.run}/{output}" if (output := job.spec.tracking.output) else "",
                 tags=tags_of(job, config_path, spec),
                 params=params_of(job),
                 begun_ms=self._now_ms(),
@@ -71,14 +71,14 @@ class Tracker:
             self._write(account)
             self._send(account, None)
 
-    def end(self, status: Status, metrics: Mapping[str, float], store: str | Path | None) -> None:
+    def end(self, status: Status, metrics: Mapping[str, float], store: str | None) -> None:
         """A job ended, or more of it is known: tell it, and what could not be told before.
 
         Args:
             status: how it ended.
             metrics: by name.
-            store: the run's place in the store, a folder here or s3://…; None: it is not reached from here,
-                and its output is not logged.
+            store: where pods put what they have, as seen from here: a folder or s3://…; None: it is not seen,
+                and no output is logged.
         """
         with self._said():
             account = self._read()
@@ -120,7 +120,7 @@ class Tracker:
                 " and told by the next `spyre-ci job collect`"
             )
 
-    def _send(self, account: Account, store: str | Path | None) -> None:
+    def _send(self, account: Account, store: str | None) -> None:
         due = {"begun"} | ({"ended"} if account.status else set())
         if due <= set(account.told):
             return
@@ -139,13 +139,13 @@ class Tracker:
             account.told = (*account.told, "ended")
             self._write(account)
 
-    def _log_output(self, client: MlflowClient, account: Account, store: str | Path) -> None:
-        if isinstance(store, Path):
-            log_files(client, account.run, store / account.output, "output")
+    def _log_output(self, client: MlflowClient, account: Account, store: str) -> None:
+        where = f"{store.rstrip('/')}/{account.output}"
+        if not where.startswith(SCHEME):
+            log_files(client, account.run, Path(where), "output")
             return
         with tempfile.TemporaryDirectory(dir=self._home, prefix="output-") as folder:
-            bucket = Bucket(f"{store.rstrip('/')}/{account.output}", where="store.bucket")
-            fetch(bucket, Path(folder), say=lambda _: None, clock=self.clock)
+            fetch(Bucket(where, where="store.bucket"), Path(folder), say=lambda _: None, clock=self.clock)
             log_files(client, account.run, Path(folder), "output")
 
 

@@ -37,7 +37,7 @@ class Account:
     Attributes:
         job: its name.
         experiment: that the run is put in.
-        output: folder below the run's place in the store whose files become artifacts; empty: none.
+        output: folder below the store whose files become artifacts, the run's id first; empty: none.
         tags: of the run.
         params: of the run.
         begun_ms: since the epoch.

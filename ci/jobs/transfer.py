@@ -45,7 +45,7 @@ def fetch(bucket: Bucket, folder: Path, *, say: Callable[[str], object], clock: 
     """
     files = _source(bucket)
     left = _begin(bucket.address(), folder, files)
-    tally = Tally(files=len(left), size=sum(file.size for file in left), say=say, clock=clock)
+    tally = Tally(word="fetched", files=len(left), size=sum(file.size for file in left), say=say, clock=clock)
     parts = folder / OWN / "parts"
     inside = folder.resolve()
 
@@ -97,9 +97,9 @@ def _begin(source: str, folder: Path, files: list[Wanted]) -> list[Wanted]:
     """Tell that the folder is not whole, and what of it is still to be fetched."""
     state = folder / OWN / "state.json"
     before: dict[str, Any] = read_json(state, _KIND) if state.is_file() else {}
-    if before and before["source"] != source:
+    if before and before.get("source") != source:
         raise BadFileError(
-            f"holds what was fetched from {before['source']}",
+            f"holds what was fetched from {before.get('source')}",
             where=folder,
             remedy="name another folder, or remove this one",
         )

@@ -36,8 +36,9 @@ class _StoppedError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What was moved so far, and lines that tell it."""
+    """What was moved so far, and lines that tell it; `word` is what is done to it."""
 
+    word: str
     files: int
     size: int
     say: Callable[[str], object]
@@ -59,7 +60,8 @@ class Tally:
         """A line, where it is time for one."""
         if (now := self.clock()) - self._said >= LINE_EVERY_S:
             self._said = now
-            self.say(f"{self.done} of {self.files} files, {amount(self.moved)} of {amount(self.size)}")
+            amounts = f"{amount(self.moved)} of {amount(self.size)}"
+            self.say(f"{self.word} {self.done} of {self.files} files, {amounts}")
 
 
 def amount(size: int) -> str:

@@ -6,13 +6,11 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from ci.buckets import PART_BYTES, Bucket, Held
+from ci.buckets import PART_BYTES, Bucket
 from ci.errors import BadFileError, MissingInputError
 from ci.jobs.transfer import check_fetched
-from ci.jobs.transfer_names import MANIFEST, OWN, Manifest, Sum, Wanted, check_names
+from ci.jobs.transfer_names import MANIFEST, OWN, Manifest, Sum, check_names
 from ci.jobs.transfer_pool import Moved, Tally, each
-
-_CHUNK = 1024 * 1024
 
 
 def put(folder: Path, bucket: Bucket, *, say: Callable[[str], object], clock: Callable[[], float]) -> Moved:
@@ -36,23 +34,24 @@ def put(folder: Path, bucket: Bucket, *, say: Callable[[str], object], clock: Ca
     """
     paths = files_of(folder)
     there = {one.name: one for one in bucket.objects()}
+    sizes = {name: path.stat().st_size for name, path in paths.items()}
     sums: dict[str, Sum] = {}
-    changed: list[Wanted] = []
+    etags: dict[str, str] = {}
+    tally = Tally(word="read", files=len(paths), size=sum(sizes.values()), say=say, clock=clock)
 
-    def look(name: str) -> None:
-        sums[name], etag = digests(paths[name], there.get(name))
-        if name not in there or there[name].etag != etag:
-            changed.append(Wanted(name=name, size=sums[name].size, etag=""))
+    def read(name: str) -> None:
+        sums[name], etags[name] = digests(paths[name], tally.seen)
 
-    each(look, sorted(paths), Tally(files=0, size=0, say=lambda _: None, clock=clock))
-    changed.sort(key=lambda one: one.name)
-    manifest = Manifest(whole=True, files=dict(sorted(sums.items())))
-    moved = Moved(files=len(sums), size=sum(one.size for one in sums.values()), moved=len(changed))
+    each(read, list(paths), tally)
+    changed = [name for name in paths if name not in there or there[name].etag != etags[name]]
+    manifest = Manifest(whole=True, files={name: sums[name] for name in paths})
+    moved = Moved(files=len(paths), size=tally.size, moved=len(changed))
     if not changed and MANIFEST in there and bucket.get(MANIFEST) == manifest.as_bytes():
         return moved
-    tally = Tally(files=len(changed), size=sum(one.size for one in changed), say=say, clock=clock)
+    size = sum(sizes[name] for name in changed)
+    tally = Tally(word="put", files=len(changed), size=size, say=say, clock=clock)
     bucket.put(MANIFEST, Manifest(whole=False, files={}).as_bytes(), kind="application/json")
-    each(lambda file: bucket.put(file.name, paths[file.name], seen=tally.seen), changed, tally)
+    each(lambda name: bucket.put(name, paths[name], seen=tally.seen), changed, tally)
     bucket.put(MANIFEST, manifest.as_bytes(), kind="application/json")
     return moved
 
@@ -88,31 +87,26 @@ def files_of(folder: Path) -> dict[str, Path]:
     return found
 
 
-def digests(path: Path, there: Held | None) -> tuple[Sum, str]:
-    """What a file holds, and the ETag it would have; that is empty where nothing there is of its size.
+def digests(path: Path, seen: Callable[[int], object]) -> tuple[Sum, str]:
+    """What a file holds, and the ETag it would have in a bucket.
 
     An ETag is the MD5 of the object or, where it came in parts, of the parts' MD5 sums. Where the bucket
-    makes it otherwise (as with keys of its own) it never fits, and the file is put again.
+    makes it otherwise (as where it encrypts with keys of a service) it never fits, and the file is put again.
+
+    Args:
+        path: of the file.
+        seen: told of so many more bytes that were read.
     """
-    size = path.stat().st_size
+    size = 0
     whole = hashlib.sha256()
-    parts: list[bytes] | None = [] if there is not None and there.size == size else None
+    parts = []
     with path.open("rb") as stream:
-        for start in range(0, max(size, 1), PART_BYTES):
-            part = hashlib.md5(usedforsecurity=False)
-            for _ in range(start, min(start + PART_BYTES, size), _CHUNK):
-                data = stream.read(_CHUNK)
-                whole.update(data)
-                if parts is not None:
-                    part.update(data)
-            if parts is not None:
-                parts.append(part.digest())
-    return Sum(size=size, sha256=whole.hexdigest()), _etag(parts or [], size)
-
-
-def _etag(parts: list[bytes], size: int) -> str:
-    if not parts:
-        return ""
-    if size < PART_BYTES:
-        return parts[0].hex()
-    return f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
+        while data := stream.read(PART_BYTES):
+            whole.update(data)
+            parts.append(hashlib.md5(data, usedforsecurity=False).digest())
+            size += len(data)
+            seen(len(data))
+    joined = hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+    alone = parts[0].hex() if parts else joined
+    etag = alone if size < PART_BYTES else f"{joined}-{len(parts)}"
+    return Sum(size=size, sha256=whole.hexdigest()), etag

@@ -115,11 +115,12 @@ def test_without_mlflow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_output_that_leads_out_of_the_store_is_not_logged(tmp_path: Path, api: MlflowApi) -> None:
     (tmp_path / "secret").write_text(SECRET)
-    (tmp_path / "store" / "output").mkdir(parents=True)
-    (tmp_path / "store" / "output" / "scores").symlink_to(tmp_path / "secret")
+    output = tmp_path / "store" / job_of().run / "output"
+    output.mkdir(parents=True)
+    (output / "scores").symlink_to(tmp_path / "secret")
     tracked = Tracked(tmp_path / "run")
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", METRICS, tmp_path / "store")
+    tracked.tracker.end("FINISHED", METRICS, str(tmp_path / "store"))
     assert "'scores' is no file of this folder" in tracked.lines[0]
     run, files = told(api.url, tmp_path / "told")
     # How it ended is told all the same.
@@ -140,10 +141,10 @@ def test_the_output_of_a_store_that_is_a_bucket_is_logged(
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://{host}:{port}")
         client = boto3.client("s3")
         client.create_bucket(Bucket="box")
-        client.put_object(Bucket="box", Key="jobs/run/output/a/b", Body=b"scores")
+        client.put_object(Bucket="box", Key=f"jobs/{job_of().run}/output/a/b", Body=b"scores")
         tracked = Tracked(tmp_path / "run")
         tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-        tracked.tracker.end("FINISHED", METRICS, "s3://box/jobs/run/")
+        tracked.tracker.end("FINISHED", METRICS, "s3://box/jobs/")
     finally:
         server.stop()
     assert tracked.lines == []

@@ -93,6 +93,17 @@ def test_a_folder_comes_with_all_below_it_and_nothing_of_its_neighbours(tmp_path
     assert json.loads((tmp_path / "inputs" / OWN / "state.json").read_text())["whole"] is True
 
 
+@pytest.mark.parametrize("below", ["runs/7", "runs/7/"])
+@pytest.mark.parametrize("prefix", ["", "top"])
+def test_what_is_below_a_name_is_listed_with_a_slash_at_its_end_or_without(
+    store: Any, prefix: str, below: str
+) -> None:
+    start = f"{prefix}/" if prefix else ""
+    fill(store, {f"{start}runs/7/a": b"1", f"{start}runs/70/b": b"2", f"{start}runs/7": b"3"})
+    bucket = buckets.Bucket(f"s3://box/{prefix}", where="--from")
+    assert list(bucket.names(below)) == [("runs/7/a", 1)]
+
+
 def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, store: Any) -> None:
     fill(store, {"m/a": b"one", "m/b": b"two", "m/gone": b"x", "m/was-file": b"f"})
     assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
@@ -369,4 +380,7 @@ def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pyte
     monkeypatch.setattr(transfer_pool, "LINE_EVERY_S", 0)
     fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})
     result = call("fetch", "s3://box/m", tmp_path / "in")
-    assert result.stderr.splitlines()[-1] == "20 of 20 files, 200 B of 200 B"
+    assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 200 B of 200 B"
+    result = call("put", tmp_path / "in", "s3://box/n")
+    assert "read 20 of 20 files, 200 B of 200 B" in result.stderr.splitlines()
+    assert result.stderr.splitlines()[-1] == "put 20 of 20 files, 200 B of 200 B"

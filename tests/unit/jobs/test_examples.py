@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from ci.jobs.fill import to_yaml
 from ci.jobs.job import Job
 from ci.jobs.kinds import check_contract
 from ci.jobs.render import render
 from ci.jobs.spec import KINDS, read_spec
+from tests.conftest import Golden
 from tests.job_specs import job_of
 from tests.manifests import broken_rules, check_strictly
 
@@ -59,6 +61,10 @@ def _of_gpu() -> tuple[dict[str, Any], dict[str, Any]]:
     config_map, made = render(job_from(EXAMPLES / "gpu-evaluation.yaml"))
     assert (config_map["kind"], made["kind"]) == ("ConfigMap", "Job")
     return config_map, made["spec"]["template"]["spec"]
+
+
+def test_the_evaluation_of_a_gpu_cluster_is_what_was_looked_at(golden: Golden) -> None:
+    golden("jobs/example-gpu-evaluation.yaml", to_yaml(render(job_from(EXAMPLES / "gpu-evaluation.yaml"))))
 
 
 def test_the_evaluation_of_a_gpu_cluster_asks_for_its_accelerator() -> None:

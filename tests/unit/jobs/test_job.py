@@ -32,6 +32,17 @@ def test_a_command_of_ones_own_finds_its_configuration() -> None:
     assert mounts_of(job)["config"] == f"/etc/spyre-ci/{job.name}"
 
 
+@pytest.mark.parametrize(
+    ("store", "place"),
+    [({"volume": "runs"}, f"/results/{RUN}"), ({"bucket": "s3://runs/a/"}, f"s3://runs/a/{RUN}")],
+)
+def test_a_command_of_ones_own_finds_the_runs_own_place_in_the_store(
+    store: dict[str, str], place: str
+) -> None:
+    spec = spec_of("evaluation", store=store, evaluation={"command": ["run", "--out={results}/a"]})
+    assert container_of(job_of(spec)).command == ("run", f"--out={place}/a")
+
+
 def test_a_server_may_have_a_command_of_its_own() -> None:
     container = container_of(job_of(spec_of("serve", serve={"command": ["vllm", "serve", "/model"]})))
     assert (container.command, container.args, container.port) == (("vllm", "serve", "/model"), (), 8080)

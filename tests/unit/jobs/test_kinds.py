@@ -41,6 +41,19 @@ def test_a_spec_of_every_kind_keeps_its_contract(kind: str) -> None:
             spec("tests", store={"bucket": "s3://runs"}, tests={"share": True}),
             "tests.share wants a volume that all pods write",
         ),
+        (
+            spec("serve", source=BUCKET, deadline_minutes=60),
+            "`deadline_minutes` has no meaning for kind serve, which lasts until it is cancelled",
+        ),
+        (spec("serve", source=BUCKET, retries=1), "`retries` has no meaning for kind serve"),
+        (
+            spec("evaluation", evaluation={"command": ["run", "--conf={configs}/a"]}),
+            r"the command names \{configs\}, and there are none",
+        ),
+        (
+            spec("serve", source=BUCKET, serve={"command": ["serve", "{results}"]}),
+            r"the command names \{results\}, and there is no `store`",
+        ),
         (spec("serve", source=ARTIFACT), "an artifact is fetched, and nothing says from where"),
         (
             spec(

@@ -185,6 +185,11 @@ def test_a_server_finds_its_model_in_what_was_fetched(source: dict[str, Any], pa
     assert mount == {"name": "scratch", "mountPath": "/model", "readOnly": True, "subPath": path}
 
 
+def test_a_servers_pods_have_no_deadline() -> None:
+    manifests = render(job_of(spec_of("serve"), pod_deadline_s=60))
+    assert broken_rules(manifests) == []
+
+
 def test_a_secret_is_named_and_never_written() -> None:
     spec = spec_of("serve", environment={"TOKEN": {"secret": "hub", "key": "token"}})
     (main,) = render(job_of(spec))[-1]["spec"]["template"]["spec"]["containers"]

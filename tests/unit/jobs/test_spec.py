@@ -46,8 +46,8 @@ def test_a_file_that_is_not_there_is_told_with_where_examples_are(tmp_path: Path
 
 
 def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(tmp_path: Path) -> None:
-    said = refused(tmp_path, resorces={"cards": 1})
-    assert "spec.yaml:5: unknown key 'resorces', did you mean 'resources'?" in said
+    said = refused(tmp_path, resource={"cards": 1})
+    assert "spec.yaml:5: unknown key 'resource', did you mean 'resources'?" in said
 
 
 @pytest.mark.parametrize(
