@@ -17,12 +17,12 @@ from ci.cli.job_prepare import Asked, prepare, save_spec
 from ci.cli.job_tracking import tracker_of
 from ci.errors import UsageError
 from ci.jobs.cluster_cli import InContext, Namespace, watched
+from ci.jobs.fill import to_yaml
 from ci.jobs.inputs import put_inputs
 from ci.jobs.job import Job
 from ci.jobs.labels import SPEC_ANNOTATION
 from ci.jobs.record import record_of, write_record
 from ci.jobs.render import render as manifests_of
-from ci.jobs.render import to_yaml
 from ci.jobs.token import secret_name, secret_of
 from ci.report.text import counted
 from ci.steps.context import Context
