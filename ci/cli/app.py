@@ -16,6 +16,7 @@ from ci.cli import (
     config,
     history,
     job_collect,
+    job_here,
     job_pod,
     job_submit,
     quarantine,
@@ -96,6 +97,8 @@ app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(webhooks_app, name="webhooks")
 job_app.command("render")(job_submit.render)
 job_app.command("submit")(job_submit.submit)
+job_app.command("local")(job_here.local)
+job_app.command("debug")(job_here.debug)
 job_app.command("collect")(job_collect.collect)
 job_app.command("pod")(job_pod.pod)
 app.add_typer(job_app, name="job")

@@ -20,8 +20,8 @@ from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
 
 Manifest = Mapping[str, Any]
-# What holds an owner until it may begin.
-HOLD = {"Job": "suspend", "Deployment": "paused"}
+# What holds an owner until it may begin; a pod waits for what it mounts by itself.
+HOLD = {"Job": "suspend", "Deployment": "paused", "Pod": None}
 # That it was let begin: who holds it afterwards means it.
 BEGUN = f"{ANNOTATION}begun"
 SHOWN_FILES = 5
@@ -46,7 +46,7 @@ class Submitted:
 
     Attributes:
         name: of the job.
-        kind: Job or Deployment.
+        kind: Job, Deployment or, to look into one, Pod.
         made: kinds and names of what was made now.
         there: those that were there already.
         begins: what starts it: this submit, an earlier one, or a queue.
@@ -153,13 +153,15 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
         return "its queue"
     if BEGUN in (made["metadata"].get("annotations") or {}):
         return "an earlier submit"
-    about = {"annotations": {BEGUN: "true"}}
-    cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {HOLD[owner["kind"]]: False}})
+    if (hold := HOLD[owner["kind"]]) is not None:
+        about = {"annotations": {BEGUN: "true"}}
+        cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {hold: False}})
     return "this submit"
 
 
 def _held(owner: Manifest) -> Manifest:
-    return {**owner, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
+    hold = HOLD[owner["kind"]]
+    return owner if hold is None else {**owner, "spec": {**owner["spec"], hold: True}}
 
 
 def _owned(body: Manifest, owner: Manifest) -> Manifest:
