@@ -49,7 +49,7 @@ class Submitted:
         kind: Job, Deployment or, to look into one, Pod.
         made: kinds and names of what was made now.
         there: those that were there already.
-        begins: what starts it: this submit, an earlier one, or a queue.
+        begins: what starts it: this submit, an earlier one, or a queue; empty after a dry run.
     """
 
     name: str
@@ -93,7 +93,7 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = F
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
-        dry_run: have it checked, and make nothing.
+        dry_run: whether to have it all checked, and make nothing.
 
     Raises:
         ConflictError: something else has a name of it, or the job is of another spec.
@@ -108,13 +108,13 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = F
     for one in manifests:
         if there[_word(one)] is None:
             cluster.create(_path(one), one, dry_run=True)
+    done.there = [word for word, found in there.items() if found is not None]
     if dry_run:
         return done
     made = there[_word(owner)] or _make(cluster, _held(owner), done)
     for one in others:
         if there[_word(one)] is None:
             _make(cluster, _owned(one, made), done)
-    done.there = [word for word, found in there.items() if found is not None]
     done.begins = _begin(cluster, owner, made)
     return done
 
