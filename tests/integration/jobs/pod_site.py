@@ -133,8 +133,8 @@ class Site:
         write_plan(folder / "plan.json", self.plan)
         write_selection(folder / "selection.json", Selection(stage=None, percent=100, ids=self.plan.ids))
         identity = RunIdentity(
-            run=RUN, run_id=1, run_attempt=1, device=self.device, pytorch_version="", pytorch_sha="", stage=None,
-            percent=100, started_at=time.time(),
+            run=RUN, run_id=1, run_attempt=1, device=self.device, pytorch_version="", pytorch_sha="",
+            stage=None, percent=100, started_at=time.time(),
         )  # fmt: skip
         write_identity(folder, identity)
         write_source(RunFolder(path=folder), where=str(self.tree), sha="")
