@@ -49,6 +49,8 @@ def pod(
     """
     context = options.make_context(ctx, {})
     place = place_of(os.environ)
+    if source is None and context.settings.origins.get("pytorch.source") == "environment":
+        source = context.settings.model.pytorch.source  # where the image has it, not where it was planned
     folder = place.folder(scratch)
     folder.mkdir(parents=True, exist_ok=True)
     wait_for_lock(folder, time.monotonic, time.sleep)

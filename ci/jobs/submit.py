@@ -87,12 +87,13 @@ def check_checkout(folder: Path, *, allow_dirty: bool) -> Checkout:
     return Checkout(commit=commit, dirty=bool(found))
 
 
-def submit(cluster: Cluster, manifests: Sequence[Manifest]) -> Submitted:
+def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = False) -> Submitted:
     """Make a job of its manifests, or what is missing of it.
 
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
+        dry_run: have it checked, and make nothing.
 
     Raises:
         ConflictError: something else has a name of it, or the job is of another spec.
@@ -107,6 +108,8 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest]) -> Submitted:
     for one in manifests:
         if there[_word(one)] is None:
             cluster.create(_path(one), one, dry_run=True)
+    if dry_run:
+        return done
     made = there[_word(owner)] or _make(cluster, _held(owner), done)
     for one in others:
         if there[_word(one)] is None:

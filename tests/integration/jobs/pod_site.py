@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import read_results
@@ -30,10 +31,13 @@ RUN = "20260101-000000-cpu-some"
 # As the entrance does it, whichever verbs it knows by now.
 DRIVER = """
 import sys
+import os
+from ci.cli import job_pod
 from ci.cli.app import run
 from ci.cli.job_collect import collect
 from ci.cli.job_pod import pod
 from ci.jobs.cli import app
+job_pod.FLUSH_S = float(os.environ.get("POD_FLUSH_S", job_pod.FLUSH_S))
 known = {one.name or one.callback.__name__ for one in app.registered_commands}
 for verb in (pod, collect):
     if verb.__name__ not in known:
@@ -111,6 +115,11 @@ class Site:
         self.write(self.run_dir)
         for name, data in make_slices(self.run_dir, LEGS).items():
             (self.inputs / name).write_bytes(data)
+        record = JobRecord(
+            name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=RUN, image="", commit="",
+            fingerprint=self.plan.fingerprint, store="", shards=tuple(leg.shards for leg in LEGS),
+        )  # fmt: skip
+        write_record(self.run_dir, record)
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
             "PYTHONPATH": str(ROOT),
