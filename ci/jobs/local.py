@@ -184,8 +184,9 @@ def _all_of(
     """Run all indexes, so many at a time; where one cannot be run, or all is interrupted, none goes on."""
     until = local.clock() + local.job.deadline_s
     pool = ThreadPoolExecutor(max_workers=local.here.parallel, thread_name_prefix="pod")
-    running = [pool.submit(local.index, index, until) for index in indexes]
+    running: list[Future[PodEnd]] = []
     try:
+        running.extend(pool.submit(local.index, index, until) for index in indexes)
         done, _ = wait_for(running, return_when="FIRST_EXCEPTION")
         for one in done:
             one.result()
