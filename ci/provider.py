@@ -11,7 +11,8 @@ from typing import Any
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LINE_END = re.compile(r"[\r\n]")
-_BY_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+# An image by what it holds, and not by a tag that moves.
+BY_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
     # What a workflow had its job's container made of, or what the pod that is the runner says of itself.
     told = environ.get("SPYRE_CI_CONTAINER") or environ.get("SPYRE_CI_IMAGE", "")
     # Of a tag nobody knows tomorrow which image it was.
-    image = told if _BY_DIGEST.fullmatch(told) else ""
+    image = told if BY_DIGEST.fullmatch(told) else ""
     return replace(_detected(environ, epoch_s), image=image)
 
 

@@ -10,7 +10,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -31,11 +31,15 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What is answered; bytes and text go out as they are, anything else as JSON."""
+    """What is answered; bytes and text go out as they are, pieces as they come, anything else as JSON."""
 
     status: int = 200
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class BreakOffError(Exception):
+    """Raised among the pieces of an answer: the connection is reset there."""
 
 
 @dataclass(kw_only=True)
@@ -170,6 +174,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _write(self, answer: Answer, seen: Seen) -> None:
+        if isinstance(answer.body, Iterator):
+            self._write_pieces(answer, answer.body)
+            return
         data = _content(answer.body)
         headers = {**self.server.api.usual(data), **answer.headers}
         # What the asker has already is not sent again.
@@ -182,6 +189,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
+
+    def _write_pieces(self, answer: Answer, pieces: Iterator[bytes]) -> None:
+        """In chunks of HTTP/1.1, each sent at once."""
+        self.send_response(answer.status)
+        for name, value in {**self.server.api.usual(b""), **answer.headers}.items():
+            if name != "content-length":
+                self.send_header(name, value)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        try:
+            for piece in filter(None, pieces):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.flush()
+        except BreakOffError:
+            # What was sent before still arrives, and no end of it.
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.wfile.write(b"0\r\n\r\n")
 
     def _break_off(self, *, begun: bool) -> None:
         if begun:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +10,9 @@ import typer
 
 from ci.cli import options
 from ci.cli.matrix import Target, legs_of, worded
-from ci.cli.pipeline_plan import outputs_of
+from ci.cli.pipeline_plan import context_in_force, outputs_of
 from ci.config.model import SettingsModel
 from ci.errors import EXIT_TEST_FAILED, SpyreCiError
-from ci.pipeline.event import read_event
-from ci.pipeline.in_force import settings_in_force
 from ci.pipeline.telling import hand_on, say
 from ci.steps.ci_plan import Planned
 from ci.steps.folder import RunFolder
@@ -49,9 +46,8 @@ def legs(
 
     Example: spyre-ci pipeline legs --for github --run-dir runs/ci --out runs/legs.json
     """
-    context = options.make_context(ctx, {})
-    model = settings_in_force(context.settings, read_event(os.environ), os.environ, Path.cwd()).model
-    context = replace(context, settings=replace(context.settings, model=model))
+    context = context_in_force(ctx, {})
+    model = context.settings.model
     share = share_of(context, stage=stage, percent=percent, files=(), keyword=None, ids=())
     if share.percent == 0:
         say(f"{share.label} is 0 %: no PyTorch tests run")

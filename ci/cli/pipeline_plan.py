@@ -19,6 +19,7 @@ from ci.pipeline.in_force import settings_in_force
 from ci.pipeline.telling import hand_on
 from ci.steps.ci_plan import Planned, plan_for_jobs
 from ci.steps.collecting import resolve_source
+from ci.steps.context import Context
 from ci.steps.marking import check_quarantine
 from ci.steps.share import share_of
 
@@ -47,10 +48,8 @@ def plan(
 
     Example: spyre-ci pipeline plan --for github --files 'test_view_ops.py' --percent 5
     """
-    context = options.make_context(ctx, {"device.name": device})
-    # What is due, where, and for how long is for the branch to say that a pull request goes into.
-    model = settings_in_force(context.settings, read_event(os.environ), os.environ, Path.cwd()).model
-    context = replace(context, settings=replace(context.settings, model=model))
+    context = context_in_force(ctx, {"device.name": device})
+    model = context.settings.model
     share = share_of(
         context, stage=stage, percent=percent, files=options.split_files(files), keyword=keyword, ids=(),
         lane=lane,
@@ -69,6 +68,20 @@ def plan(
     if not planned.identity:
         context.say(f"results will not be used again: not known {unknown(planned.parts)}")
     hand_on(outputs_of(model, planned, content, legs=len(dealt)), os.environ, out=out, kind=KIND)
+
+
+def context_in_force(ctx: typer.Context, flags: Mapping[str, Any]) -> Context:
+    """The context of a verb, with the settings that the event's change is held to.
+
+    What is due, where, and for how long is for the branch to say that a pull request goes into.
+
+    Args:
+        ctx: the verb's context.
+        flags: dotted setting to value; None for a flag that was not given.
+    """
+    context = options.make_context(ctx, flags)
+    model = settings_in_force(context.settings, read_event(os.environ), os.environ, Path.cwd()).model
+    return replace(context, settings=replace(context.settings, model=model))
 
 
 def outputs_of(

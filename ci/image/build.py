@@ -14,7 +14,7 @@ from typing import Any
 import docker
 
 from ci.addresses import without_secrets
-from ci.errors import CommandError
+from ci.errors import EXIT_TEST_FAILED, CommandError
 from ci.image.context import CONTAINERFILE, write_context, write_folder
 from ci.image.engine import NO_SPACE, engine_error, is_no_space
 from ci.image.pantry import ARGUMENT, pantry
@@ -36,7 +36,7 @@ _EXIT = re.compile(r"exit status (\d+)")
 class BuildStepError(CommandError):
     """A step of an image's build failed."""
 
-    exit_code = 1
+    exit_code = EXIT_TEST_FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ _KINDS = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
+WHOLE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _QUOTED = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -78,7 +79,7 @@ def digest_in_registry(image: str) -> str | None:
     if answer.status_code == requests.codes.not_found:
         return None
     digest = answer.headers.get("Docker-Content-Digest", "")
-    if answer.status_code != requests.codes.ok or not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+    if answer.status_code != requests.codes.ok or not WHOLE_DIGEST.fullmatch(digest):
         raise CommandError(
             f"the registry {registry} answers {answer.status_code} and no digest for {image}", where=registry
         )

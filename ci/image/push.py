@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import docker
 
-from ci.errors import CommandError, UsageError
+from ci.errors import EXIT_TEST_FAILED, CommandError, UsageError
+from ci.image.manifests import WHOLE_DIGEST
 from ci.image.registry import find_digest, registry_error
 
 _VERSION = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
-_WHOLE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DIGEST = re.compile(r"\bdigest: (sha256:[0-9a-f]{64})")
 # What is found by these was built from what their hash says; nothing else may stand there.
 _OURS = ("stack-", "untested-", "wheel-", "cache-")
@@ -21,7 +21,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 class OtherImageError(CommandError):
     """What the registry has is not the image that was tested."""
 
-    exit_code = 1
+    exit_code = EXIT_TEST_FAILED
 
 
 def check_expected(name: str, there: str | None, expected: str) -> None:
@@ -37,7 +37,7 @@ def check_expected(name: str, there: str | None, expected: str) -> None:
         OtherImageError: it is another image, or would be a new one.
     """
     digest = expected.rpartition("@")[2]
-    if not _WHOLE_DIGEST.fullmatch(digest):
+    if not WHOLE_DIGEST.fullmatch(digest):
         raise UsageError(
             f"{expected!r:.200} names no digest", where="--expect", remedy="give NAME@sha256:… or sha256:…"
         )

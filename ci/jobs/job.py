@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from ci.jobs.kinds import (
     BITS_VARIABLE,
@@ -43,8 +44,10 @@ class Job:
         dirty: whether that had changes nobody committed.
         fingerprint: of the plan; empty for other kinds than tests.
         pods: completions: how many pods there are, by index from 0.
-        deadline_s: seconds after which the whole job is ended.
-        files: configs, or slices of the plan, by name; mounted read-only in `config_dir`.
+        deadline_s: seconds after which the whole job is ended, waiting for cards and second tries with it.
+        pod_deadline_s: seconds after which a pod is ended; 0: with the job.
+        shards: of each pod, by index; empty for other kinds than tests.
+        files: configs by the path the spec gives, or slices of the plan; mounted read-only in `config_dir`.
         by_volume: the slices lie in the store, for they are too many for ConfigMaps.
     """
 
@@ -55,6 +58,8 @@ class Job:
     namespace: str
     pods: int
     deadline_s: int
+    pod_deadline_s: int = 0
+    shards: tuple[tuple[int, ...], ...] = ()
     commit: str = ""
     dirty: bool = False
     fingerprint: str = ""
@@ -71,7 +76,7 @@ class Job:
         """Where pods put what they have, as they see it: a folder or s3://…; empty where there is none."""
         if self.spec.store is None:
             return ""
-        return self.spec.store.bucket or RESULTS
+        return (self.spec.store.bucket or RESULTS).rstrip("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,31 +86,45 @@ class Container:
     Attributes:
         command: words; empty: the image's own entry with `args`.
         args: words behind the image's entry.
-        environment: values and references to secrets, by name.
+        environment: texts and references to secrets, by name.
         port: it listens at; None: none.
     """
 
     command: tuple[str, ...]
     args: tuple[str, ...]
-    environment: Mapping[str, Value]
+    environment: Mapping[str, str | SecretRef]
     port: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """What an init container fetches before the job's own begins."""
+    """What an init container fetches before the job's own begins.
+
+    Attributes:
+        name: of the init container.
+        source: an artifact or a bucket.
+        to: folder of the scratch disk that takes it.
+    """
 
     name: str
     source: Source
     to: str
 
     @property
+    def at(self) -> str:
+        """Where it is found then: MLflow puts an artifact into the folder under the last part of its path."""
+        if self.source.artifact is None:
+            return self.to
+        return f"{self.to}/{PurePosixPath(self.source.artifact.path).name}"
+
+    @property
     def command(self) -> tuple[str, ...]:
         """Words, no shell between: MLflow's own for an artifact, ours for a bucket."""
         if self.source.artifact is not None:
             one = self.source.artifact
-            words = ("mlflow", "artifacts", "download", "--run-id", one.run)
-            return (*words, "--artifact-path", one.path, "--dst-path", self.to)
+            # By its URI: with --run-id, MLflow 2 makes all folders of the path, MLflow 3 the last alone.
+            address = f"runs:/{one.run}/{PurePosixPath(one.path)}"
+            return ("mlflow", "artifacts", "download", "--artifact-uri", address, "--dst-path", self.to)
         assert self.source.bucket is not None  # noqa: S101  # the spec has exactly one
         return ("spyre-ci", "job", "fetch", self.source.bucket, self.to)
 
@@ -118,18 +137,17 @@ def container_of(job: Job) -> Container:
     own = getattr(section, "command", None)
     words = tuple(word.replace(CONFIGS_WORD, job.config_dir) for word in own or contract.command)
     if spec.load is not None:
-        words = (*words, INPUTS, spec.load.to)
-    # serve and notebook are roles of the image's entry, which must stay in front.
-    role = own is None and contract.lasts
+        words = (*words, fetches_of(job)[0].at, spec.load.to)
+    # The runtime image's entry has the roles, hands signals on and sees to orphans: it stays in front.
     return Container(
-        command=() if role else words,
-        args=words if role else (),
+        command=words if own else (),
+        args=() if own else words,
         environment=_environment(job),
         port=contract.port,
     )
 
 
-def _environment(job: Job) -> dict[str, Value]:
+def _environment(job: Job) -> dict[str, str | SecretRef]:
     spec = job.spec
     found: dict[str, Value] = dict(spec.environment)
     found |= {f"{PARAMETER_PREFIX}{name}": value for name, value in spec.parameters.items()}
@@ -146,7 +164,16 @@ def _environment(job: Job) -> dict[str, Value]:
         found[BITS_VARIABLE] = spec.serve.quantization_bits
     if spec.notebook is not None and spec.notebook.token is not None:
         found["JUPYTER_TOKEN"] = SecretRef(secret=spec.notebook.token, key="token")
-    return dict(sorted(found.items()))
+    # Whoever it runs as may have no home that can be written, and frameworks keep what they fetch there.
+    found.setdefault("HOME", SCRATCH)
+    return {name: _text(found[name]) for name in sorted(found)}
+
+
+def _text(value: Value) -> str | SecretRef:
+    """A value as a process gets it; true and false as YAML and JSON write them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, SecretRef) else str(value)
 
 
 def fetches_of(job: Job) -> list[Fetch]:
@@ -163,7 +190,7 @@ def fetches_of(job: Job) -> list[Fetch]:
 def mounts_of(job: Job) -> dict[str, str]:
     """Where the container finds what, by the volume's name: scratch, config, results, and the model.
 
-    The model of a server is the folder of the scratch disk that `source` was fetched to.
+    The model of a server is the folder of the scratch disk that `source` is found at: `Fetch.at`.
     """
     found = {"scratch": SCRATCH}
     if job.files and not job.by_volume:

@@ -25,6 +25,7 @@ SERVE_PORT = 8080
 NOTEBOOK_PORT = 8888
 PARAMETER_PREFIX = "PARAM_"
 BITS_VARIABLE = "QUANTIZATION_BITS"
+TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
 CONFIGS_WORD = "{configs}"
 
 
@@ -83,8 +84,14 @@ def check_contract(spec: Spec, where: object) -> None:
         )
     if spec.tests is not None and spec.tests.share and (spec.store is None or spec.store.volume is None):
         raise _bad(where, "tests.share wants a volume that all pods write", "give store.volume")
-    if spec.kind == "tests" and not spec.resources.cards and spec.resources.tier is not None:
-        raise _bad(where, "a tier is of cards", "give resources.cards")
+    sources = [spec.source, spec.train.dataset if spec.train else None]
+    if any(one and one.artifact for one in sources) and TRACKING_VARIABLE not in spec.environment:
+        # Without it MLflow would look for the run in a folder of the container.
+        raise _bad(
+            where,
+            "an artifact is fetched, and nothing says from where",
+            f"give environment.{TRACKING_VARIABLE}",
+        )
 
 
 def _bad(where: object, what: str, remedy: str) -> SettingsError:

@@ -6,13 +6,22 @@ import re
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from ci.config.section import GIT_ADDRESS, Section
 
 # Kubernetes' rules: RFC 1123 labels and subdomains, label keys and values, and quantities.
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 DnsName = Annotated[str, StringConstraints(pattern=rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$", max_length=253)]
+# What a label's value is made of, a LocalQueue's name among them: a DNS label.
+DnsLabel = Annotated[str, StringConstraints(pattern=rf"^{_DNS_LABEL}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
 LabelKey = Annotated[
     str,
@@ -27,16 +36,42 @@ Quantity = Annotated[
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._A-Za-z0-9]{1,253}$")]
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+_REPOSITORY = r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*"
 ImageName = Annotated[
     str,
     StringConstraints(
-        pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$",
+        pattern=rf"^{_REPOSITORY}(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(@sha256:[0-9a-f]{{64}})?$",
         max_length=512,
     ),
 ]
-Bucket = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?$")]
-ARTIFACT_PATH = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+# A first part alone with a port would be a name with a tag.
+ImageRepository = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[a-z0-9][a-z0-9.-]*((:[0-9]+)?(/[a-z0-9._-]+)+)?$",
+        max_length=384,
+    ),
+]
+Bucket = Annotated[
+    str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#\x00-\x1f\x7f]*)?$")
+]
 EXAMPLE_SPYRE = "ibm.com/spyre_pf"
+
+
+def leads_out(path: str) -> bool:
+    """Whether a relative path names something outside its folder."""
+    return path.startswith("/") or ".." in PurePosixPath(path).parts or bool(re.match(r"[A-Za-z]:", path))
+
+
+def _stays_inside(path: str) -> str:
+    if leads_out(path):
+        raise ValueError("leads out of its folder")
+    return path
+
+
+InnerPath = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"), AfterValidator(_stays_inside)
+]
 
 
 class SecretRef(Section):
@@ -46,8 +81,25 @@ class SecretRef(Section):
     key: SecretKey = Field(description="which of its keys")
 
 
-Scalar = str | int | float | bool
-Value = Scalar | SecretRef
+def _no_nul(value: str) -> str:
+    # No process takes NUL in a word or a variable, and half a surrogate pair is in no encoding.
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError("holds a NUL, or half a pair of surrogates")
+    return value
+
+
+def _value(value: object) -> object:
+    """One message, where each type there is would have its own."""
+    if isinstance(value, dict):
+        return SecretRef.model_validate(value)
+    if not isinstance(value, str | int | float | SecretRef):
+        raise ValueError("is no text, number, true or false, nor secret and key: quote it")  # noqa: TRY004  # pydantic's
+    return _no_nul(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, AfterValidator(_no_nul)]
+Word = Annotated[Text, Field(min_length=1, max_length=4096)]
+Value = Annotated[str | int | float | bool | SecretRef, BeforeValidator(_value)]
 
 
 class GitImage(Section):
@@ -57,18 +109,16 @@ class GitImage(Section):
         description="address of the repository"
     )
     ref: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$", description="branch, tag or commit")
-    containerfile: str = Field(
-        default="Containerfile", pattern=ARTIFACT_PATH, description="path in the repository"
-    )
-    to: ImageName = Field(description="registry, namespace and name it is pushed to, without a tag")
+    containerfile: InnerPath = Field(default="Containerfile", description="path in the repository")
+    to: ImageRepository = Field(description="registry, namespace and name it is pushed to, without a tag")
 
 
 class UploadImage(Section):
     """An image that is built of a folder here."""
 
     folder: str = Field(min_length=1, description="relative to the spec's own folder")
-    containerfile: str = Field(default="Containerfile", pattern=ARTIFACT_PATH, description="path in it")
-    to: ImageName = Field(description="registry, namespace and name it is pushed to, without a tag")
+    containerfile: InnerPath = Field(default="Containerfile", description="path in it")
+    to: ImageRepository = Field(description="registry, namespace and name it is pushed to, without a tag")
 
 
 class Image(Section):
@@ -158,14 +208,7 @@ class Artifact(Section):
     """An artifact of a tracked run, in MLflow."""
 
     run: str = Field(pattern=r"^[0-9a-f]{32}$", description="the run's id")
-    path: str = Field(pattern=ARTIFACT_PATH, description="of the artifact in the run")
-
-    @field_validator("path")
-    @classmethod
-    def _stays_inside(cls, value: str) -> str:
-        if ".." in PurePosixPath(value).parts:
-            raise ValueError("leads out of the run")
-        return value
+    path: InnerPath = Field(description="of the artifact in the run")
 
 
 class Source(Section):
@@ -200,11 +243,6 @@ class Tracking(Section):
     """What MLflow is told; its address is the environment's MLFLOW_TRACKING_URI."""
 
     experiment: str = Field(min_length=1, max_length=200, description="which experiment the run is put in")
-    output: str | None = Field(
-        default=None, pattern=ARTIFACT_PATH, description="folder below the store whose files become artifacts"
+    output: InnerPath | None = Field(
+        default=None, description="folder below the store whose files become artifacts"
     )
-
-
-def leads_out(path: str) -> bool:
-    """Whether a relative path names something outside its folder."""
-    return path.startswith("/") or ".." in PurePosixPath(path).parts or bool(re.match(r"[A-Za-z]:", path))

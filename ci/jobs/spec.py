@@ -12,27 +12,30 @@ from ci.config.section import Section
 from ci.errors import MissingInputError
 from ci.jobs.parts import (
     Bucket,
+    DnsLabel,
     DnsName,
     Image,
+    ImageName,
     LabelKey,
     LabelValue,
     ParameterName,
     Resources,
     Source,
     Store,
+    Text,
     Toleration,
     Tracking,
     Value,
     VariableName,
+    Word,
     leads_out,
 )
 from test_selection.yaml_lines import load_document
 
 Kind = Literal["tests", "evaluation", "load", "train", "serve", "notebook"]
 KINDS: tuple[Kind, ...] = ("tests", "evaluation", "load", "train", "serve", "notebook")
-Command = Annotated[list[Annotated[str, Field(min_length=1, max_length=4096)]], Field(min_length=1)]
-Configs = list[Annotated[str, Field(min_length=1, max_length=512)]]
-# How a card's container is told whether to emulate; see ci.device.environment.
+Command = Annotated[list[Word], Field(min_length=1)]
+Configs = list[Annotated[Text, Field(min_length=1, max_length=512)]]
 DAY_MINUTES = 24 * 60
 
 
@@ -105,7 +108,7 @@ class Spec(Section):
     service_account: DnsName | None = Field(default=None, description="whom pods run as; none: the default")
     tolerations: list[Toleration] = Field(default_factory=list, description="taints of nodes they may run on")
     priority: DnsName | None = Field(default=None, description="priority class; none: the default")
-    queue: DnsName | None = Field(default=None, description="Kueue's LocalQueue; none: started at once")
+    queue: DnsLabel | None = Field(default=None, description="Kueue's LocalQueue; none: started at once")
     deadline_minutes: int | None = Field(
         default=None, ge=1, le=30 * DAY_MINUTES, description="until it is ended; none: by its plan, or a day"
     )
@@ -119,12 +122,12 @@ class Spec(Section):
     environment: dict[VariableName, Value] = Field(
         default_factory=dict, description="other variables; values, or secret and key"
     )
-    tags: dict[LabelKey, Annotated[str, Field(max_length=500)]] = Field(
+    tags: dict[LabelKey, Annotated[Text, Field(max_length=500)]] = Field(
         default_factory=dict, description="of the tracked run, and annotations of the job"
     )
     source: Source | None = Field(default=None, description="model or data fetched before it begins")
-    source_image: str | None = Field(
-        default=None, min_length=1, description="what fetches `source`; none: the image of the pods"
+    source_image: ImageName | None = Field(
+        default=None, description="what fetches `source`; none: the image of the pods"
     )
     store: Store | None = Field(default=None, description="where journals and output go")
     tracking: Tracking | None = Field(default=None, description="MLflow; none: nobody is told")
@@ -139,8 +142,16 @@ class Spec(Section):
     @classmethod
     def _not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name in value:
-            if name.startswith(("PARAM_", "SPYRE_CI_JOB_", "JOB_COMPLETION_")):
+            if name.startswith(("PARAM_", "SPYRE_CI_JOB_", "JOB_COMPLETION_")) or name == "SPYRE_CI_IMAGE":
                 raise ValueError(f"{name} is what the job itself sets; give `parameters` for PARAM_")
+        return value
+
+    @field_validator("tags")
+    @classmethod
+    def _not_our_tags(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if name.startswith("spyre-ci.io/"):
+                raise ValueError(f"{name} is what the job itself is tagged with; name it otherwise")
         return value
 
     @model_validator(mode="after")

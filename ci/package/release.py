@@ -7,7 +7,6 @@ stand the SBOM, SHA256SUMS and the in-toto statement.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,12 +27,11 @@ from ci.package.evidence import records_in, run_from_json, run_to_json
 from ci.package.records import BUILD, VERIFY, Record
 from ci.package.statement import envelope_of, statement_of
 from ci.package.wiring import Bench, read_named
-from ci.provider import detect
+from ci.provider import BY_DIGEST, detect
 from test_selection.files import read_json, write_json, write_text
 
 KIND, FILE = "release", "release.json"
 SIGNING_KEY = "SPYRE_CI_SIGNING_KEY"
-_BY_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,7 @@ def write_release(bench: Bench, proof: Proof, gate: Gate, *, at: datetime) -> Pa
         UsageError: the image is not named by digest, or an override answers for nothing.
         SettingsError: the signing key cannot be used.
     """
-    if proof.image and not _BY_DIGEST.fullmatch(proof.image):
+    if proof.image and not BY_DIGEST.fullmatch(proof.image):
         raise UsageError(
             f"{proof.image!r} names no image by its digest",
             where="--image",

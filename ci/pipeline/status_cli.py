@@ -22,8 +22,8 @@ MAX_CONTEXT = 255
 # Of one context; what is older than so many is older than a build that runs.
 MOST_STATUSES = 100
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-# As Jenkins has it: the job's page, and below it the build's number.
-# No build has more digits, and Python reads no number of thousands of them.
+# As Jenkins has it: the job's page, and below it the build's number. No build has more digits, and Python
+# reads no number of thousands of them.
 _BUILD = re.compile(r"(https?://\S+/)([0-9]{1,18})/")
 
 

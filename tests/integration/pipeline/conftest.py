@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,13 @@ import pytest
 from ci.cli.app import run
 from tests.github_api import TOKEN, GitHubApi, Repository, pull
 
+from .repository import Repository as Checkout
+
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
+Call = Callable[..., tuple[int, dict[str, Any], str]]
+# Outputs that are words; all others are JSON.
+WORDS = {"kind", "run", "fingerprint", "identity", "environment", "device_tested"}
 
 
 @pytest.fixture
@@ -63,3 +69,34 @@ def event(tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch) -> Event: 
 def spyre(job: Path) -> Spyre:  # noqa: ARG001  # in a job
     """Calls a verb of `spyre-ci pipeline`."""
     return lambda *words: run(["pipeline", *words])
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """A verb of `spyre-ci pipeline` in a checkout, for an event; its code, outputs and what it said."""
+    for name in [name for name in os.environ if name.startswith(("GITHUB_", "JENKINS", "CHANGE_"))]:
+        monkeypatch.delenv(name)
+
+    def call(checkout: Checkout, name: str, payload: Any, *words: str) -> tuple[int, dict[str, Any], str]:
+        event, outputs = tmp_path / "event.json", tmp_path / "outputs"
+        event.write_text(payload if isinstance(payload, str) else json.dumps(payload), encoding="utf-8")
+        outputs.unlink(missing_ok=True)
+        monkeypatch.chdir(checkout.folder)
+        settings = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": name,
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_OUTPUT": str(outputs),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        }
+        for key, text in settings.items():
+            monkeypatch.setenv(key, text)
+        # Where no verb is named, it is this one.
+        code = run(["pipeline", *(() if words and not words[0].startswith("-") else ("changes",)), *words])
+        said = capsys.readouterr()
+        lines = outputs.read_text(encoding="utf-8").splitlines() if outputs.exists() else []
+        pairs = [(key, value) for key, _, value in (line.partition("=") for line in lines)]
+        found = {key: value if key in WORDS else json.loads(value) for key, value in pairs}
+        return code, found, said.out + said.err
+
+    return call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from ci.cli.app import run
 from ci.pipeline.diff import touched
 from ci.pipeline.event import Event
 
+from .conftest import Call
 from .repository import Repository
 
 pytestmark = pytest.mark.integration
 SETTINGS = "stage: 1\npackage: {tests: {emulated: true}}\n"
 DOCS_ONLY = {"lint": True, "unit": False, "emulated": False, "package": False, "device": False}
-Call = Callable[..., tuple[int, dict[str, Any], str]]
 
 
 @pytest.fixture
@@ -29,36 +29,6 @@ def origin(tmp_path: Path) -> Repository:
     made.git("init", "--quiet", "--initial-branch=main")
     made.commit({"a.py": "1\n", "old.py": "x = 1\n" * 30, "README.md": "# it\n", "spyre-ci.yaml": SETTINGS})
     return made
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """`spyre-ci pipeline changes` in a checkout, for an event; its code, outputs and what it said."""
-    for name in [name for name in os.environ if name.startswith(("GITHUB_", "JENKINS", "CHANGE_"))]:
-        monkeypatch.delenv(name)
-
-    def call(checkout: Repository, name: str, payload: Any, *words: str) -> tuple[int, dict[str, Any], str]:
-        event, outputs = tmp_path / "event.json", tmp_path / "outputs"
-        event.write_text(payload if isinstance(payload, str) else json.dumps(payload), encoding="utf-8")
-        outputs.unlink(missing_ok=True)
-        monkeypatch.chdir(checkout.folder)
-        monkeypatch.setenv("GITHUB_ACTIONS", "true")
-        monkeypatch.setenv("GITHUB_EVENT_NAME", name)
-        monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
-        monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
-        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-        code = run(["pipeline", "changes", *words])
-        said = capsys.readouterr()
-        lines = outputs.read_text(encoding="utf-8").splitlines() if outputs.exists() else []
-        found = {key: as_json(value) for key, _, value in (line.partition("=") for line in lines)}
-        return code, found, said.out + said.err
-
-    return call
-
-
-def as_json(output: str) -> Any:
-    """What an output says; words, such as where legs run, are no JSON."""
-    return output if output.isalpha() and output not in {"true", "false"} else json.loads(output)
 
 
 def request(head: str, base: str, *labels: str) -> dict[str, Any]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci.cli.app import run
 from ci.config import load_settings
 from ci.pipeline.event import Event
 from ci.pipeline.in_force import settings_in_force
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
+from .conftest import Call
 from .repository import Repository
 
 pytestmark = pytest.mark.integration
@@ -34,7 +31,6 @@ pipeline: {docs: ["**"], forks: run, pull_request_stage: 0, runner: [theirs], ti
 matrix: {labels: [theirs], runner_cards: [1]}
 report: {endpoint: none}
 """
-Call = Callable[..., tuple[int, dict[str, Any], str]]
 
 
 @pytest.fixture
@@ -44,37 +40,6 @@ def origin(tmp_path: Path) -> Repository:
     made.git("init", "--quiet", "--initial-branch=main")
     made.commit({"a.c": "1\n", "spyre-ci.yaml": BASE, ".gitignore": "runs/\n.spyre-ci/\n"})
     return made
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """A verb of `spyre-ci pipeline` in a checkout, for an event; its code, outputs and what it said."""
-    for name in [name for name in os.environ if name.startswith(("GITHUB_", "JENKINS", "CHANGE_"))]:
-        monkeypatch.delenv(name)
-
-    def call(checkout: Repository, name: str, payload: Any, *words: str) -> tuple[int, dict[str, Any], str]:
-        event, outputs = tmp_path / "event.json", tmp_path / "outputs"
-        event.write_text(json.dumps(payload), encoding="utf-8")
-        outputs.unlink(missing_ok=True)
-        monkeypatch.chdir(checkout.folder)
-        settings = {
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_EVENT_NAME": name,
-            "GITHUB_EVENT_PATH": str(event),
-            "GITHUB_OUTPUT": str(outputs),
-            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
-        }
-        for key, text in settings.items():
-            monkeypatch.setenv(key, text)
-        code = run(["pipeline", *(words or ["changes"])])
-        said = capsys.readouterr()
-        lines = outputs.read_text(encoding="utf-8").splitlines() if outputs.exists() else []
-        words_of = {"kind", "run", "fingerprint", "identity", "environment", "device_tested"}
-        pairs = [(key, value) for key, _, value in (line.partition("=") for line in lines)]
-        found = {key: value if key in words_of else json.loads(value) for key, value in pairs}
-        return code, found, said.out + said.err
-
-    return call
 
 
 def request(head: str, base: str, *, fork: bool = False) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""Labels and annotations of what is made in a cluster: how all of a job is found, and what it was made of."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from ci.errors import SettingsError
+from ci.jobs.job import Job
+
+MANAGED_BY = "spyre-ci"
+NAME_LABEL = "app.kubernetes.io/name"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+RUN_LABEL = "spyre-ci.io/run"
+# Kueue starts what has it when there is room for all of it, https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+ANNOTATION = "spyre-ci.io/"
+SPEC_ANNOTATION = f"{ANNOTATION}spec"
+# All keys and values of an object, by the API's TotalAnnotationSizeLimitB; the spec's digest is added later.
+MAX_ANNOTATIONS = 256 * 1024 - 128
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def labels_of(job: Job) -> dict[str, str]:
+    """What every object of a job is labelled with, its pods too."""
+    return {
+        MANAGED_BY_LABEL: MANAGED_BY,
+        NAME_LABEL: job.name,
+        COMPONENT_LABEL: job.spec.kind,
+        RUN_LABEL: label_value(job.run),
+    }
+
+
+def found_by(name: str) -> dict[str, str]:
+    """The labels that are a job's alone, as a Service and a Deployment choose their pods."""
+    return {NAME_LABEL: name, MANAGED_BY_LABEL: MANAGED_BY}
+
+
+def selector(name: str) -> str:
+    """The same as the API is asked: all that is of a job."""
+    return ",".join(f"{key}={value}" for key, value in found_by(name).items())
+
+
+def label_value(text: str) -> str:
+    """A text as a label's value: itself where it is one, else what can stand of it and a digest."""
+    if _VALUE.fullmatch(text):
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    kept = re.sub(r"[^A-Za-z0-9_.]+", "-", text)[:54]
+    return f"{kept}-{digest}".lstrip("-_.")
+
+
+def origin_of(job: Job) -> dict[str, str]:
+    """What a job was made of, as annotations; of pods too."""
+    found = {
+        "commit": job.commit,
+        "dirty": str(job.dirty).lower() if job.commit else "",
+        "fingerprint": job.fingerprint,
+        "run-id": job.run,
+    }
+    return {f"{ANNOTATION}{name}": value for name, value in found.items() if value}
+
+
+def annotations_of(job: Job) -> dict[str, str]:
+    """The spec's tags and what the job was made of.
+
+    Raises:
+        SettingsError: the tags are more than annotations may hold.
+    """
+    found = {**job.spec.tags, **origin_of(job)}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in found.items())
+    if size > MAX_ANNOTATIONS:
+        raise SettingsError(
+            f"the tags hold {size:,} bytes, and annotations {MAX_ANNOTATIONS:,} at most",
+            where="tags",
+            remedy="put what is long into a config file",
+        )
+    return found

@@ -1,0 +1,95 @@
+"""`job.json` of a run folder: which job a run became, so that watching and collecting find it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ci.errors import BadFileError
+from ci.jobs.job import Job
+from test_selection.files import read_json, write_json
+
+KIND = "job"
+FILE = "job.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A job that was submitted.
+
+    Attributes:
+        name: of the job.
+        namespace: it is in.
+        kind: of the spec.
+        run: the readable run id.
+        image: its pods run in.
+        commit: of the checkout; empty where there is none.
+        fingerprint: of the plan; empty for other kinds than tests.
+        store: where pods put what they have, as they see it: a folder or s3://…; empty where there is none.
+        shards: of each pod, by index; empty for other kinds than tests.
+    """
+
+    name: str
+    namespace: str
+    kind: str
+    run: str
+    image: str
+    commit: str
+    fingerprint: str
+    store: str
+    shards: tuple[tuple[int, ...], ...]
+
+
+def record_of(job: Job) -> JobRecord:
+    """What is noted of a job."""
+    return JobRecord(
+        name=job.name,
+        namespace=job.namespace,
+        kind=job.spec.kind,
+        run=job.run,
+        image=job.image,
+        commit=job.commit,
+        fingerprint=job.fingerprint,
+        store=job.store,
+        shards=job.shards,
+    )
+
+
+def write_record(folder: Path, record: JobRecord) -> None:
+    """Write `job.json` into a run folder."""
+    write_json(folder / FILE, KIND, asdict(record))
+
+
+def read_record(folder: Path) -> JobRecord:
+    """Read `job.json` of a run folder.
+
+    Raises:
+        MissingInputError: the run was never submitted as a job.
+        BadFileError: a key is missing or of the wrong kind.
+    """
+    path = folder / FILE
+    content = read_json(path, KIND)
+    try:
+        shards = tuple(tuple(_whole(index) for index in one) for one in content["shards"])
+        return JobRecord(shards=shards, **{key: _text(content, key) for key in _TEXTS})
+    except (KeyError, TypeError) as error:
+        raise BadFileError(
+            f"a key is missing or of the wrong kind: {error}", where=path, remedy="submit the run again"
+        ) from error
+
+
+_TEXTS = ("name", "namespace", "kind", "run", "image", "commit", "fingerprint", "store")
+
+
+def _text(content: dict[str, Any], key: str) -> str:
+    value = content[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is {value!r}, not text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no shard")
+    return value

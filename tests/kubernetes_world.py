@@ -1,0 +1,242 @@
+"""What becomes of a stand-in cluster's jobs: their controller, and pods that do as a test says.
+
+The controller follows kubernetes.io, "Indexed Job", "Pod failure policy" and "Backoff limit per index".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from test_selection.ranges import format_ranges
+from tests.kubernetes_pods import Pod
+from tests.kubernetes_store import Object, Store, now
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+ENDS = {"Complete", "Failed"}
+
+
+@dataclass(kw_only=True)
+class Counted:
+    """What the controller knows of a job besides its pods."""
+
+    succeeded: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    failures: dict[int, int] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    lost: int = 0
+
+
+class World:
+    """The jobs' controller, and a handle on each pod.
+
+    Attributes:
+        logs: lines with their times, by pod and container.
+        cut_log_after: so many lines into the next log the connection is cut.
+        refuse_pods: why no pod can be made, such as a quota; empty: they can.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.logs: dict[tuple[str, str], list[tuple[float, bytes]]] = {}
+        self.cut_log_after: int | None = None
+        self.refuse_pods = ""
+        self._counted: dict[str, Counted] = {}
+        self._paused = False
+
+    def pod(self, index: int, job: str = "") -> Pod:
+        """The newest pod of an index."""
+        with self.store.changed:
+            found = [
+                one
+                for one in self.store.of("pods")
+                if one["metadata"].get("annotations", {}).get(INDEX) == str(index)
+                and job in {"", one["metadata"]["labels"]["batch.kubernetes.io/job-name"]}
+            ]
+        assert found, f"there is no pod of index {index}"
+        return Pod(self, max(found, key=lambda one: int(one["metadata"]["uid"][-12:])))
+
+    def pods(self) -> list[Pod]:
+        """All pods, in the order of their names."""
+        with self.store.changed:
+            return [Pod(self, one) for one in self.store.of("pods")]
+
+    def job(self, name: str = "") -> Object:
+        """The job, as it is now."""
+        with self.store.changed:
+            return next(one for one in self.store.of("jobs") if name in {"", one["metadata"]["name"]})
+
+    def pass_deadline(self, name: str = "") -> None:
+        """The job has run for longer than it may."""
+        job = self.job(name)
+        with self.store.changed:
+            self._end(job, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within, the controller waits: many pods are moved at the price of one."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            with self.store.changed:
+                self.sync()
+
+    def sync(self) -> None:
+        """Do what a controller would do now; whoever calls it holds the store."""
+        if self._paused:
+            return
+        for job in self.store.of("jobs"):
+            if "deletionTimestamp" not in job["metadata"] and not ended(job):
+                self._sync(job)
+        for one in self.store.of("deployments"):
+            if one["spec"].get("paused") is not True and "status" not in one:
+                one["status"] = {"replicas": 1, "unavailableReplicas": 1}
+                self.store.tell("MODIFIED", "deployments", one)
+
+    def _sync(self, job: Object) -> None:
+        counted = self._counted.setdefault(job["metadata"]["uid"], Counted())
+        pods = [one for kind, one in self.store.owned(job) if kind == "pods"]
+        if job["spec"].get("suspend"):
+            for one in pods:
+                self.store.remove("pods", one)
+            self._write(job, {"conditions": [_condition("Suspended", "JobSuspended", "Job suspended")]})
+            return
+        for one in pods:
+            self._count(job, one, counted)
+        pods = [one for kind, one in self.store.owned(job) if kind == "pods"]
+        busy = {index_of(one): one for one in pods if one["status"].get("phase") in {"Pending", "Running"}}
+        wanted = range(job["spec"].get("completions", 1))
+        settled = counted.succeeded | counted.failed
+        for index in wanted:
+            free = index not in settled and index not in busy and len(busy) < job["spec"]["parallelism"]
+            if free and not self._refuse(job):
+                busy[index] = self.store.add("pods", self._pod_of(job, index))
+        settled_all = len(settled) == len(wanted)
+        if settled_all and counted.failed:
+            self._status(job, counted, busy)
+            self._end(job, "Failed", "FailedIndexes", "Job has failed indexes")
+        elif settled_all:
+            self._status(job, counted, busy)
+            self._end(job, "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+        else:
+            self._status(job, counted, busy)
+
+    def _refuse(self, job: Object) -> bool:
+        about = {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
+        if self.refuse_pods and not self.store.of("events"):
+            told = {
+                "metadata": {"name": f"{about['name']}.1", "namespace": job["metadata"]["namespace"]},
+                "involvedObject": about, "reason": "FailedCreate", "message": self.refuse_pods,
+                "type": "Warning", "count": 1, "lastTimestamp": now(),
+            }  # fmt: skip
+            self.store.add("events", told)
+        return bool(self.refuse_pods)
+
+    def _count(self, job: Object, pod: Object, counted: Counted) -> None:
+        """Take account of a pod that has ended, once."""
+        uid, index, phase = pod["metadata"]["uid"], index_of(pod), pod["status"].get("phase")
+        if phase not in {"Succeeded", "Failed"} or uid in counted.seen:
+            return
+        counted.seen.add(uid)
+        if phase == "Succeeded":
+            counted.succeeded.add(index)
+        else:
+            action = _action(job, pod)
+            counted.lost += 1
+            counted.failures[index] = counted.failures.get(index, 0) + (action == "Count")
+            beyond = counted.failures[index] > job["spec"].get("backoffLimitPerIndex", 6)
+            if action == "FailIndex" or beyond:
+                counted.failed.add(index)
+        if "deletionTimestamp" in pod["metadata"]:
+            self.store.remove("pods", pod)
+
+    def _pod_of(self, job: Object, index: int) -> Object:
+        about, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
+        tail = hashlib.sha256(f"{about['uid']} {index} {self.store.version}".encode()).hexdigest()[:5]
+        metadata = template.get("metadata", {})
+        labels = {
+            "batch.kubernetes.io/job-name": about["name"], INDEX: str(index),
+            "batch.kubernetes.io/controller-uid": about["uid"],
+        }  # fmt: skip
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": about["name"], "uid": about["uid"]}
+        return {
+            "metadata": {
+                "name": f"{about['name']}-{index}-{tail}",
+                "generateName": f"{about['name']}-{index}-",
+                "namespace": about["namespace"],
+                "labels": metadata.get("labels", {}) | labels,
+                "annotations": metadata.get("annotations", {}) | {INDEX: str(index)},
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": template["spec"],
+            "status": {"phase": "Pending", "startTime": now()},
+        }
+
+    def _status(self, job: Object, counted: Counted, busy: dict[int, Object]) -> None:
+        ready = [one for one in busy.values() if one["status"]["phase"] == "Running"]
+        made = {
+            "active": len(busy), "ready": len(ready), "terminating": 0, "startTime": now(),
+            "succeeded": len(counted.succeeded), "failed": counted.lost,
+            "completedIndexes": format_ranges(counted.succeeded),
+            "failedIndexes": format_ranges(counted.failed), "uncountedTerminatedPods": {},
+        }  # fmt: skip
+        made["startTime"] = job.get("status", {}).get("startTime", made["startTime"])
+        self._write(job, {name: value for name, value in made.items() if value != ""})
+
+    def _write(self, job: Object, status: dict[str, Any]) -> None:
+        if job.get("status") != status:
+            job["status"] = status
+            self.store.tell("MODIFIED", "jobs", job)
+
+    def _end(self, job: Object, kind: str, reason: str, message: str) -> None:
+        for plural, one in self.store.owned(job):
+            if plural == "pods" and one["status"].get("phase") in {"Pending", "Running"}:
+                self.store.remove("pods", one)
+        first = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
+        both = [_condition(one, reason, message) for one in (first, kind)]
+        done = {"completionTime": now()} if kind == "Complete" else {}
+        kept = {**job.get("status", {}), **done, "conditions": both, "active": 0, "ready": 0}
+        self._write(job, kept)
+
+    def log(self, pod: str, container: str, line: str, age_s: float = 0) -> None:
+        """A line of a container's log, written so many seconds ago."""
+        made = line.encode("utf-8", "surrogateescape")
+        self.logs.setdefault((pod, container), []).append((time.time() - age_s, made))
+
+
+def ended(job: Object) -> bool:
+    return any(one["type"] in ENDS for one in job.get("status", {}).get("conditions", ()))
+
+
+def index_of(pod: Object) -> int:
+    return int(pod["metadata"]["annotations"][INDEX])
+
+
+def _condition(kind: str, reason: str, message: str) -> dict[str, Any]:
+    return {
+        "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now(),
+    }  # fmt: skip
+
+
+def _action(job: Object, pod: Object) -> str:
+    """What the job's pod failure policy makes of a pod that failed."""
+    codes = [
+        one["state"]["terminated"]["exitCode"]
+        for one in pod["status"].get("containerStatuses", ())
+        if "terminated" in one.get("state", {})
+    ]
+    conditions = {one["type"] for one in pod["status"].get("conditions", ()) if one["status"] == "True"}
+    for rule in job["spec"].get("podFailurePolicy", {}).get("rules", ()):
+        if any(one["type"] in conditions for one in rule.get("onPodConditions", ())):
+            return str(rule["action"])
+        about = rule.get("onExitCodes")
+        if about and any((code in about["values"]) == (about["operator"] == "In") for code in codes if code):
+            return str(rule["action"])
+    return "Count"
