@@ -15,8 +15,8 @@ import typer
 from ci.cli import options
 from ci.device.environment import device_environment
 from ci.errors import EXIT_INCOMPLETE, UsageError
-from ci.resources import available_cores
-from ci.runner.cards import Card
+from ci.runner.back_end import EMULATED, back_end
+from ci.runner.cards import EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real, present
 from ci.runner.preflight import Finding, check, until_free
 from ci.steps.context import Context
@@ -39,10 +39,11 @@ def preflight(
     limit_s = timeout if timeout is not None else context.settings.model.run.preflight_timeout_s
     if not 0 < limit_s <= MOST_S:
         raise UsageError(f"--timeout is {limit_s:g}", remedy=f"give seconds above 0, {MOST_S:,g} at most")
-    cards = present(
-        context.environ, device=context.settings.model.device.name, wanted=0, cores=available_cores()
-    )
-    emulated = not is_real(cards)
+    name = context.settings.model.device.name
+    # Emulated cards are one device, however many it stands for.
+    cards = present(context.environ, device=name, wanted=0, cores=1)
+    # With cards and without their package, what is checked would be the emulated device in their name.
+    emulated = not is_real(cards) or (name == EMULATED_DEVICE and back_end(context.environ) == EMULATED)
     all_ok = True
     with tempfile.TemporaryDirectory(prefix="spyre-ci-preflight-") as folder:
         # One after another: what tells a process its card is this process's environment.

@@ -46,12 +46,12 @@ class Asked:
 
     @property
     def pods(self) -> int:
-        """Pods of a job on all cards of the stage, where its spec says how many cards each has."""
-        if self.spec is None or not self.spec.resources.cards:
+        """Pods of such a job: of tests as many as take all cards of the stage, of other kinds one."""
+        if self.spec is None or self.spec.kind != "tests" or not self.spec.resources.cards:
             return 1
-        most = self.spec.tests.pods if self.spec.tests else None
         wanted = math.ceil(self.cards / self.spec.resources.cards)
-        return min(wanted, most) if most else wanted
+        most = self.spec.tests.pods if self.spec.tests else None
+        return min(wanted, most or wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,7 +111,8 @@ def queue(facts: Facts, asked: Asked) -> Iterator[Checked]:
         "queue",
         seen,
         holds=active and held == "None" and covers and (room is None or room >= wants),
-        remedy=f"see oc describe clusterqueue: it must let in {wants:,} of {asked.spec.resources.card_resource}",
+        remedy="see oc describe clusterqueue: it must let in "
+        f"{wants:,} of {asked.spec.resources.card_resource}",
     )
 
 

@@ -131,9 +131,10 @@ def _cleaned_up(cluster: Cluster, namespace: str, name: str) -> Iterator[None]:
     finally:
         for kind in ("Job", "Pod"):
             path = path_of(kind, namespace)
-            rows, _ = cluster.items(path, labels=selector(name))
-            for one in rows:
-                cluster.delete(f"{path}/{name_of(one)}")
+            for one in cluster.items(path, labels=selector(name))[0]:
+                # What a job made goes with it.
+                if not one["metadata"].get("ownerReferences"):
+                    cluster.delete(f"{path}/{name_of(one)}")
 
 
 def _said(error: ClusterError) -> str:
