@@ -27,11 +27,13 @@ __all__ = [
     "EXIT_USAGE",
     "BackEndError",
     "BadFileError",
+    "BucketAwayError",
     "CommandError",
     "DeviceError",
     "DiskFullError",
     "FileSystemError",
     "MissingInputError",
+    "NotWholeError",
     "NothingToRunError",
     "PlanMismatchError",
     "PortInUseError",
@@ -48,6 +50,18 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 class CommandError(SpyreCiError):
     """A command we called failed, timed out or is not installed."""
+
+
+class BucketAwayError(CommandError):
+    """A bucket that is not reached, or too busy: another time may do."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class NotWholeError(SpyreCiError):
+    """A folder, here or in a bucket, that holds a part of what it is to hold."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class DeviceError(SpyreCiError):

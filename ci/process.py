@@ -42,7 +42,7 @@ def run_command(
     """
     words = [str(word) for word in argv]
     quoted = shlex.join(words)
-    process = _start(words, cwd=cwd, env=env, remedy=remedy)
+    process = start_command(words, cwd=cwd, env=env, remedy=remedy)
     try:
         ended = _finish(process, timeout_s)
     except subprocess.TimeoutExpired as error:
@@ -88,7 +88,7 @@ def finish_command(
         CommandError: it is not installed, cannot be started, or took too long.
     """
     words = [str(word) for word in argv]
-    process = _start(words, cwd=cwd, env=env)
+    process = start_command(words, cwd=cwd, env=env)
     try:
         return _finish(process, timeout_s)
     except subprocess.TimeoutExpired as error:
@@ -121,7 +121,7 @@ def stream_command(
     """
     words = [str(word) for word in argv]
     end = clock() + timeout_s
-    process = _start(words, cwd=cwd, env=env, stderr=subprocess.STDOUT)
+    process = start_command(words, cwd=cwd, env=env, joined=True)
     assert process.stdout is not None  # noqa: S101  # a pipe was asked for
     os.set_blocking(process.stdout.fileno(), False)
     try:
@@ -136,15 +136,26 @@ def stream_command(
         process.wait()
 
 
-def _start(
+def start_command(
     words: Sequence[str],
     *,
     cwd: Path | None,
     env: Mapping[str, str] | None,
-    stderr: int = subprocess.PIPE,
+    joined: bool = False,
     remedy: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a command as the leader of a process group of its own, with nothing to read."""
+    """Start a command as the leader of a process group of its own, with nothing to read.
+
+    Args:
+        words: program and arguments.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        joined: both its outputs are one.
+        remedy: what the user does when it cannot be started.
+
+    Raises:
+        CommandError: it is not installed, or cannot be started.
+    """
     try:
         return subprocess.Popen(
             words,
@@ -152,7 +163,7 @@ def _start(
             env=None if env is None else dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=stderr,
+            stderr=subprocess.STDOUT if joined else subprocess.PIPE,
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError) as error:

@@ -4,66 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from test_selection.collector import collector_paused
 from test_selection.errors import BadFileError
 from test_selection.files import read_json, write_json
+from test_selection.plan_rows import Group, Shard, seconds_of, shard_row, shards_of, text_of
+
+__all__ = [
+    "KIND",
+    "Group",
+    "Plan",
+    "Shard",
+    "digest_of",
+    "fingerprint",
+    "plan_from_json",
+    "plan_to_json",
+    "read_plan",
+    "slice_size",
+    "write_plan",
+]
 
 KIND = "plan"
-# Far beyond any sum of seconds that were measured, and sums of it are finite.
-MAX_S = 1e100
-Made = TypeVar("Made")
+# Beyond any plan; a slice that says it is one of more would be padded for ever.
+MOST_SHARDS = 1 << 16
+_WHOLE = ("fingerprint", "bound_s", "makespan_s", "binds")
 _REMEDY = "the file was changed by hand or cut; plan again with `spyre-ci plan`"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Tests of one file that one worker runs after setting the file up once.
-
-    Attributes:
-        file: the test file.
-        ids: canonical ids in the order of running.
-        alone: the group wants a fresh process and pays the set-up whatever ran before it.
-        chains: tests that run in this order with nothing between them: the place of the first in `ids`, and
-            how many.
-        timeout_s: what the file's history says a test of it may take at most, where it is known.
-    """
-
-    file: str
-    ids: tuple[str, ...]
-    alone: bool = False
-    chains: tuple[tuple[int, int], ...] = ()
-    timeout_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """What one worker does; `expected_s` counts its tests and the set-up of every file it touches (law 3).
-
-    Attributes:
-        index: from 0.
-        expected_s: seconds on the shard's card or cards, their speed reckoned in.
-        groups: what it runs, in order.
-        cards: how many cards the worker holds all the while.
-        speed: the factor of the slowest of them; 1 takes the expected seconds, 0.5 twice as long.
-    """
-
-    index: int
-    expected_s: float
-    groups: tuple[Group, ...]
-    cards: int = 1
-    speed: float = 1.0
-
-    @property
-    def ids(self) -> list[str]:
-        """Every canonical id of the shard, in the order of running."""
-        return [one for group in self.groups for one in group.ids]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,161 +68,131 @@ def fingerprint(shards: Sequence[Shard]) -> str:
     return digest.hexdigest()
 
 
-def write_plan(path: Path, plan: Plan) -> None:
-    """Write `plan.json`; the same plan gives the same bytes."""
-    content = {
+def plan_to_json(plan: Plan, indexes: Iterable[int] | None = None) -> dict[str, Any]:
+    """What a plan's file holds; of a slice, no more than its own shards.
+
+    Args:
+        plan: whole.
+        indexes: of the slice's shards; None: all, and no slice.
+    """
+    wanted = range(len(plan.shards)) if indexes is None else sorted(indexes)
+    content: dict[str, Any] = {
         "fingerprint": plan.fingerprint,
         "bound_s": round(plan.bound_s, 3),
         "makespan_s": round(plan.makespan_s, 3),
         "binds": plan.binds,
-        "shards": [_shard_row(shard) for shard in plan.shards],
+        "shards": [shard_row(plan.shards[index]) for index in wanted],
     }
-    write_json(path, KIND, content)
+    if indexes is not None:
+        content["slice"] = {"of": len(plan.shards), "digest": digest_of(content, len(plan.shards))}
+    return content
+
+
+def digest_of(content: Mapping[str, Any], of: int) -> str:
+    """SHA-256 (hex) over a slice: its rows as they stand, and what it is a slice of."""
+    said = [of, *(content[key] for key in _WHOLE), content["shards"]]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write `plan.json`; the same plan gives the same bytes."""
+    write_json(path, KIND, plan_to_json(plan))
 
 
 def read_plan(path: Path) -> Plan:
-    """Read `plan.json` and check that it is whole.
+    """Read `plan.json` and check that it is whole, or a whole slice.
 
     Raises:
         MissingInputError: there is no such file.
-        BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice, or
-            shards are not numbered from 0, or the fingerprint is not that of the shards.
+        BadFileError: of `plan_from_json`.
     """
-    content = read_json(path, KIND)
+    return plan_from_json(read_json(path, KIND), path)
+
+
+def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
+    """The plan of a file's content. The shards that a slice leaves out are there, and empty.
+
+    A slice has the whole plan's fingerprint, so that its journals are of the whole plan.
+
+    Args:
+        content: as it was read.
+        where: what errors name.
+
+    Raises:
+        BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice,
+            shards are not numbered from 0, or fingerprint or digest are not those of the shards.
+    """
     try:
         plan = Plan(
-            fingerprint=_text(content, "fingerprint"),
-            bound_s=_seconds(content, "bound_s"),
-            makespan_s=_seconds(content, "makespan_s"),
-            binds=_text(content, "binds"),
-            shards=_read_shards(content),
+            fingerprint=text_of(content, "fingerprint"),
+            bound_s=seconds_of(content, "bound_s"),
+            makespan_s=seconds_of(content, "makespan_s"),
+            binds=text_of(content, "binds"),
+            shards=shards_of(content),
         )
     except (KeyError, TypeError) as error:
-        raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}", where=path, remedy=_REMEDY
-        ) from error
-    _check(plan, path)
-    return plan
+        raise _bad(f"a key is missing or of the wrong kind: {error}", where) from error
+    _check_ids(plan, where)
+    if "slice" in content:
+        return _padded(plan, slice_size(content, where), where)
+    return _checked(plan, where)
 
 
-def _shard_row(shard: Shard) -> dict[str, Any]:
-    row: dict[str, Any] = {"index": shard.index, "expected_s": round(shard.expected_s, 3)}
-    if shard.cards != 1:
-        row["cards"] = shard.cards
-    if shard.speed != 1:
-        row["speed"] = shard.speed
-    row["groups"] = [_group_row(group) for group in shard.groups]
-    return row
+def slice_size(content: Mapping[str, Any], where: Path | str) -> int:
+    """Of how many shards a slice is one.
 
+    Args:
+        content: as it was read.
+        where: what errors name.
 
-def _group_row(group: Group) -> dict[str, Any]:
-    row: dict[str, Any] = {"file": group.file}
-    if group.alone:
-        row["alone"] = True
-    if group.chains:
-        row["chains"] = group.chains
-    if group.timeout_s is not None:
-        row["timeout_s"] = group.timeout_s
-    row["ids"] = group.ids
-    return row
-
-
-def _read_shards(content: dict[str, Any]) -> tuple[Shard, ...]:
-    with collector_paused():
-        return tuple(
-            _at(f"shards[{number}]", _shard, row) for number, row in enumerate(_rows(content, "shards"))
-        )
-
-
-def _shard(row: dict[str, Any]) -> Shard:
-    if type(row["index"]) is not int:
-        raise TypeError(f"index is {row['index']!r}, not a whole number")
-    groups = _rows(row, "groups")
-    return Shard(
-        index=row["index"],
-        expected_s=_seconds(row, "expected_s"),
-        groups=tuple(_at(f"groups[{number}]", _group, one) for number, one in enumerate(groups)),
-        cards=_positive(row, "cards", 1, int),
-        speed=_positive(row, "speed", 1.0, int, float),
-    )
-
-
-def _group(row: dict[str, Any]) -> Group:
-    alone = row.get("alone", False)
-    if not isinstance(alone, bool):
-        raise TypeError(f"alone is {alone!r}, neither true nor false")
-    ids = _rows(row, "ids")
-    if not set(map(type, ids)) <= {str}:
-        raise TypeError("ids holds something else than text")
-    timeout_s = _positive(row, "timeout_s", 1.0, int, float) if row.get("timeout_s") is not None else None
-    chains = _chains(row, len(ids))
-    return Group(file=_text(row, "file"), ids=tuple(ids), alone=alone, chains=chains, timeout_s=timeout_s)
-
-
-def _chains(row: dict[str, Any], tests: int) -> tuple[tuple[int, int], ...]:
-    """Runs of places, ascending and apart, within so many tests."""
-    found: list[tuple[int, int]] = []
-    free = 0
-    for one in _rows(row, "chains") if "chains" in row else ():
-        match one:
-            case [int(first), int(count)] if free <= first and count > 1 and first + count <= tests:
-                found.append((first, count))
-                free = first + count
-            case _:
-                raise TypeError(
-                    f"chains holds {one!r}, not the first place, from {free} on, and the length of a chain"
-                )
-    return tuple(found)
-
-
-def _at(where: str, make: Callable[[dict[str, Any]], Made], row: object) -> Made:
-    """`make(row)`; what it does not like is told with its place."""
+    Raises:
+        BadFileError: it is no slice, or was changed.
+    """
     try:
+        row = content["slice"]
         if not isinstance(row, dict):
-            raise TypeError(f"is {type(row).__name__}, not a table")
-        return make(row)
+            raise TypeError(f"slice is {type(row).__name__}, not a table")
+        of: Any = row["of"]
+        if type(of) is not int or not 0 < of <= MOST_SHARDS:
+            raise TypeError(f"slice.of is {of!r}, not a number of shards")
+        digest, found = text_of(row, "digest"), digest_of(content, of)
     except (KeyError, TypeError) as error:
-        raise TypeError(f"{where}: {error}") from error
+        raise _bad(f"a key is missing or of the wrong kind: {error}", where) from error
+    if found != digest:
+        raise _bad(f"the slice's digest {digest!r} is of other shards than these, whose is {found!r}", where)
+    return of
 
 
-def _rows(row: dict[str, Any], key: str) -> list[Any]:
-    value: Any = row[key]
-    if not isinstance(value, list):
-        raise TypeError(f"{key} is {type(value).__name__}, not a list")
-    return value
+def _padded(plan: Plan, of: int, where: Path | str) -> Plan:
+    """The plan with an empty shard wherever the slice has none."""
+    indexes = [shard.index for shard in plan.shards]
+    if indexes != sorted(set(indexes)) or not set(indexes) <= set(range(of)):
+        raise _bad(f"shard indices do not count up within 0 to {of - 1}", where)
+    own = {shard.index: shard for shard in plan.shards}
+    shards = tuple(own.get(index) or Shard(index=index, expected_s=0.0, groups=()) for index in range(of))
+    return replace(plan, shards=shards)
 
 
-def _text(row: dict[str, Any], key: str) -> str:
-    value: Any = row[key]
-    if not isinstance(value, str):
-        raise TypeError(f"{key} is {value!r}, not text")
-    return value
-
-
-def _seconds(row: dict[str, Any], key: str) -> float:
-    value: Any = row[key]
-    if type(value) not in (int, float) or not 0 <= value <= MAX_S:
-        raise TypeError(f"{key} is {value!r}, not seconds of 0 or more")
-    return float(value)
-
-
-def _positive(row: dict[str, Any], key: str, default: Any, *kinds: type) -> Any:
-    value: Any = row.get(key, default)
-    if type(value) not in kinds or not 0 < value < math.inf:
-        raise TypeError(f"{key} is {value!r}, not a number above 0")
-    return value
-
-
-def _check(plan: Plan, path: Path) -> None:
+def _check_ids(plan: Plan, where: Path | str) -> None:
     ids = plan.ids
     if len(set(ids)) != len(ids):
         twice = next(one for one, count in Counter(ids).items() if count > 1)
-        raise BadFileError(f"the id {twice!r} is planned twice", where=path, remedy=_REMEDY)
+        raise _bad(f"the id {twice!r} is planned twice", where)
+
+
+def _checked(plan: Plan, where: Path | str) -> Plan:
     if [shard.index for shard in plan.shards] != list(range(len(plan.shards))):
-        raise BadFileError("shard indices do not count up from 0", where=path, remedy=_REMEDY)
+        raise _bad("shard indices do not count up from 0", where)
     if (found := fingerprint(plan.shards)) != plan.fingerprint:
-        raise BadFileError(
-            f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}",
-            where=path,
-            remedy=_REMEDY,
+        raise _bad(
+            f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}", where
         )
+    return plan
+
+
+def _bad(what: str, where: Path | str) -> BadFileError:
+    return BadFileError(
+        what,
+        where=where,
+        remedy="the file was changed by hand or cut; plan again with `spyre-ci plan`",
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from ci.jobs.job import Job
 from ci.jobs.kinds import TRACKING_VARIABLE, check_contract
 from ci.jobs.names import job_name
-from ci.jobs.spec import Spec
+from ci.jobs.spec import DAY_MINUTES, Spec
 
 RUN = "2026-11-23-nightly-main-0042"
 IMAGE = f"registry.example.com/spyre/runtime@sha256:{'4b' * 32}"
@@ -46,7 +46,7 @@ def job_of(spec: Spec, **more: Any) -> Job:
         "image": spec.image.name or IMAGE,
         "namespace": "spyre-ci",
         "pods": 1,
-        "deadline_s": 86_400,
+        "deadline_s": (spec.deadline_minutes or DAY_MINUTES) * 60,
         "commit": COMMIT,
         "files": {path: f"# {path}\n".encode() for path in spec.configs},
     }

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.kubernetes_checks import Resource, refused, status
@@ -102,7 +103,7 @@ def _log_pieces(
                     world.cut_log_after = None
                     raise BreakOffError
                 sent += 1
-                shown = time.strftime("%Y-%m-%dT%H:%M:%S.000000000Z ", time.gmtime(when))
+                shown = datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z ")
                 yield (shown.encode() if query.get("timestamps") == "true" else b"") + line + b"\n"
             at += 1
         over = pod["status"].get("phase") in {"Succeeded", "Failed"}

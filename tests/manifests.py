@@ -57,8 +57,9 @@ def _broken(one: Manifest) -> Iterator[str]:
     if one["kind"] == "Job":
         yield from _broken_job(one["spec"])
     if one["kind"] == "Deployment":
-        if one["spec"]["template"]["spec"]["restartPolicy"] != "Always":
-            yield "restartPolicy of a Deployment"
+        pod = one["spec"]["template"]["spec"]
+        if pod["restartPolicy"] != "Always" or "activeDeadlineSeconds" in pod:
+            yield "a Deployment whose pods end"
         chosen, has = one["spec"]["selector"]["matchLabels"], one["spec"]["template"]["metadata"]["labels"]
         if chosen.items() - has.items():
             yield "the selector does not choose its own pods"

@@ -7,7 +7,7 @@ One request by itself is in `ci.jobs.wire`, second tries in `ci.jobs.asking`, wh
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from ci.jobs.access import configuration_of
@@ -114,7 +114,7 @@ class Cluster:
 
     def watch(
         self, path: str, *, labels: str, resource_version: str, timeout_s: int
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Generator[dict[str, Any], None, None]:
         """What happens to a kind's objects from a version on, bookmarks included, until the server ends it.
 
         It ends as well where the connection is cut: whoever watches goes on from the last version seen.

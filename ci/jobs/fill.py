@@ -54,11 +54,12 @@ def _environment() -> Environment:
     )
 
 
-# Ten times as fast where libyaml is there, for ConfigMaps of some megabytes.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Many times as fast where libyaml is there, for ConfigMaps of some megabytes.
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(_DUMPER):  # type: ignore[misc,valid-type]  # whichever is there
     """Texts quoted but for plain words, lines as lines, and nothing by reference."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # the method it stands for

@@ -15,6 +15,7 @@ from ci.jobs.kinds import (
     INPUTS,
     PARAMETER_PREFIX,
     RESULTS,
+    RESULTS_WORD,
     SCRATCH,
 )
 from ci.jobs.parts import SecretRef, Source, Value
@@ -135,7 +136,10 @@ def container_of(job: Job) -> Container:
     contract = CONTRACTS[spec.kind]
     section = getattr(spec, spec.kind)
     own = getattr(section, "command", None)
-    words = tuple(word.replace(CONFIGS_WORD, job.config_dir) for word in own or contract.command)
+    words = tuple(
+        word.replace(CONFIGS_WORD, job.config_dir).replace(RESULTS_WORD, f"{job.store}/{job.run}")
+        for word in own or contract.command
+    )
     if spec.load is not None:
         words = (*words, fetches_of(job)[0].at, spec.load.to)
     # The runtime image's entry has the roles, hands signals on and sees to orphans: it stays in front.

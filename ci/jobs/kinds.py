@@ -6,7 +6,7 @@ read it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ci.errors import SettingsError
@@ -26,7 +26,9 @@ NOTEBOOK_PORT = 8888
 PARAMETER_PREFIX = "PARAM_"
 BITS_VARIABLE = "QUANTIZATION_BITS"
 TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
+# In the words of a command: where the configuration is, and the run's own folder in the store.
 CONFIGS_WORD = "{configs}"
+RESULTS_WORD = "{results}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,6 @@ class Contract:
         store: whether a store is wanted.
         port: it listens at; None: none.
         command: words where the spec gives none.
-        lasts: it runs until it is ended, as a server does.
     """
 
     source: str
@@ -47,9 +48,10 @@ class Contract:
     store: bool = False
     port: int | None = None
     command: tuple[str, ...] = ()
-    lasts: bool = False
 
 
+# What is said of jobs that come to an end.
+_ENDS = {"deadline_minutes", "retries", "ttl_minutes"}
 WANTED, MAY, NONE = "wanted", "may be given", "has no meaning"
 
 CONTRACTS: Mapping[Kind, Contract] = {
@@ -58,8 +60,8 @@ CONTRACTS: Mapping[Kind, Contract] = {
     "load": Contract(source=WANTED, command=("spyre-ci", "job", "put")),
     "train": Contract(source=WANTED, store=True),
     # The words of an image's entry: its roles.
-    "serve": Contract(source=WANTED, source_at=MODEL, port=SERVE_PORT, command=("serve",), lasts=True),
-    "notebook": Contract(source=MAY, port=NOTEBOOK_PORT, command=("notebook",), lasts=True),
+    "serve": Contract(source=WANTED, source_at=MODEL, port=SERVE_PORT, command=("serve",)),
+    "notebook": Contract(source=MAY, port=NOTEBOOK_PORT, command=("notebook",)),
 }
 
 
@@ -73,26 +75,34 @@ def check_contract(spec: Spec, where: object) -> None:
     Raises:
         SettingsError: what is missing, or has no meaning for this kind.
     """
-    contract = CONTRACTS[spec.kind]
+    for what, remedy in _misfits(spec):
+        raise SettingsError(what, where=str(where), remedy=remedy)
+
+
+def _misfits(spec: Spec) -> Iterator[tuple[str, str]]:
+    """What does not fit, each with what to do about it."""
+    kind, store = spec.kind, spec.store
+    contract = CONTRACTS[kind]
     if contract.source == WANTED and spec.source is None:
-        raise _bad(where, f"kind {spec.kind} wants a `source`", "give source.artifact or source.bucket")
+        yield f"kind {kind} wants a `source`", "give source.artifact or source.bucket"
     if contract.source == NONE and spec.source is not None:
-        raise _bad(where, f"`source` has no meaning for kind {spec.kind}", "leave it out")
-    if contract.store and spec.store is None:
-        raise _bad(
-            where, f"kind {spec.kind} wants a `store`", "give store.volume (ReadWriteMany) or store.bucket"
+        yield f"`source` has no meaning for kind {kind}", "leave it out"
+    if contract.store and store is None:
+        yield f"kind {kind} wants a `store`", "give store.volume (ReadWriteMany) or store.bucket"
+    if kind == "serve":
+        for name in sorted(_ENDS & spec.model_fields_set):
+            yield f"`{name}` has no meaning for kind serve, which lasts until it is cancelled", "leave it out"
+    if spec.tests is not None and spec.tests.share and (store is None or store.volume is None):
+        yield "tests.share wants a volume that all pods write", "give store.volume"
+    words = " ".join(getattr(getattr(spec, kind), "command", None) or ())
+    if CONFIGS_WORD in words and not spec.configs:
+        yield f"the command names {CONFIGS_WORD}, and there are none", f"give {kind}.configs"
+    if RESULTS_WORD in words and store is None:
+        yield (
+            f"the command names {RESULTS_WORD}, and there is no `store`",
+            "give store.volume or store.bucket",
         )
-    if spec.tests is not None and spec.tests.share and (spec.store is None or spec.store.volume is None):
-        raise _bad(where, "tests.share wants a volume that all pods write", "give store.volume")
     sources = [spec.source, spec.train.dataset if spec.train else None]
     if any(one and one.artifact for one in sources) and TRACKING_VARIABLE not in spec.environment:
         # Without it MLflow would look for the run in a folder of the container.
-        raise _bad(
-            where,
-            "an artifact is fetched, and nothing says from where",
-            f"give environment.{TRACKING_VARIABLE}",
-        )
-
-
-def _bad(where: object, what: str, remedy: str) -> SettingsError:
-    return SettingsError(what, where=str(where), remedy=remedy)
+        yield "an artifact is fetched, and nothing says from where", f"give environment.{TRACKING_VARIABLE}"

@@ -97,8 +97,8 @@ def _value(value: object) -> object:
     return _no_nul(value) if isinstance(value, str) else value
 
 
-Text = Annotated[str, AfterValidator(_no_nul)]
-Word = Annotated[Text, Field(min_length=1, max_length=4096)]
+NO_NUL = AfterValidator(_no_nul)
+Word = Annotated[str, Field(min_length=1, max_length=4096), NO_NUL]
 Value = Annotated[str | int | float | bool | SecretRef, BeforeValidator(_value)]
 
 
@@ -244,5 +244,5 @@ class Tracking(Section):
 
     experiment: str = Field(min_length=1, max_length=200, description="which experiment the run is put in")
     output: InnerPath | None = Field(
-        default=None, description="folder below the store whose files become artifacts"
+        default=None, description="folder of the run's in the store, whose files become artifacts"
     )

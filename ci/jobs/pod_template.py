@@ -33,7 +33,8 @@ def pod_of(job: Job, packed: Sequence[Parcel]) -> dict[str, Any]:
         # Without the tags, which may be long, and pods many.
         annotations=origin_of(job),
         restart="Always" if spec.kind == "serve" else "Never",
-        deadline_s=job.pod_deadline_s,
+        # A Deployment's pods may have none.
+        deadline_s=0 if spec.kind == "serve" else job.pod_deadline_s,
         pull_secrets=[{"name": name} for name in spec.image.pull_secrets],
         tolerations=[_toleration(one) for one in spec.tolerations],
         environment=_environment(container_of(job).environment),

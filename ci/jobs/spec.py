@@ -11,6 +11,7 @@ from ci.config.explain import explain
 from ci.config.section import Section
 from ci.errors import MissingInputError
 from ci.jobs.parts import (
+    NO_NUL,
     Bucket,
     DnsLabel,
     DnsName,
@@ -22,7 +23,6 @@ from ci.jobs.parts import (
     Resources,
     Source,
     Store,
-    Text,
     Toleration,
     Tracking,
     Value,
@@ -35,7 +35,7 @@ from test_selection.yaml_lines import load_document
 Kind = Literal["tests", "evaluation", "load", "train", "serve", "notebook"]
 KINDS: tuple[Kind, ...] = ("tests", "evaluation", "load", "train", "serve", "notebook")
 Command = Annotated[list[Word], Field(min_length=1)]
-Configs = list[Annotated[Text, Field(min_length=1, max_length=512)]]
+Configs = list[Annotated[str, Field(min_length=1, max_length=512), NO_NUL]]
 DAY_MINUTES = 24 * 60
 
 
@@ -54,7 +54,9 @@ class Tests(Section):
 class Evaluation(Section):
     """A command of one's own with its configuration."""
 
-    command: Command = Field(description="words, no shell between; {configs} is where the files are")
+    command: Command = Field(
+        description="words, no shell between; {configs} is the files' folder, {results} the run's own"
+    )
     configs: Configs = Field(default_factory=list, description="files, relative to the spec's own folder")
 
 
@@ -67,7 +69,9 @@ class Load(Section):
 class Train(Section):
     """Train a model; the base model is `source`."""
 
-    command: Command = Field(description="words, no shell between; {configs} is where the files are")
+    command: Command = Field(
+        description="words, no shell between; {configs} is the files' folder, {results} the run's own"
+    )
     dataset: Source | None = Field(default=None, description="fetched to /scratch/dataset")
     configs: Configs = Field(default_factory=list, description="files, relative to the spec's own folder")
 
@@ -122,7 +126,7 @@ class Spec(Section):
     environment: dict[VariableName, Value] = Field(
         default_factory=dict, description="other variables; values, or secret and key"
     )
-    tags: dict[LabelKey, Annotated[Text, Field(max_length=500)]] = Field(
+    tags: dict[LabelKey, Annotated[str, Field(max_length=500), NO_NUL]] = Field(
         default_factory=dict, description="of the tracked run, and annotations of the job"
     )
     source: Source | None = Field(default=None, description="model or data fetched before it begins")

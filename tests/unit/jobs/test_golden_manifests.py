@@ -70,7 +70,10 @@ def test_manifests_are_what_was_looked_at_and_fit_every_release(name: str, golde
 
 def test_files_of_several_config_maps_are_mounted_as_one_folder(golden: Golden) -> None:
     files = {f"slice-{pod}.json.gz": b"\x1f\x8b" + bytes(BOUND // 2) for pod in range(3)}
-    manifests = render(job_of(spec_of("tests"), files=files))
+    spec = spec_of(
+        "tests", queue="cards", store={"bucket": "s3://runs/nightly"}, resources={"cards": 4, "tier": 1}
+    )
+    manifests = render(job_of(spec, files=files))
     check_strictly(manifests)
     assert broken_rules(manifests) == []
     assert [sorted(one.get("binaryData", {})) for one in manifests] == [

@@ -1,0 +1,147 @@
+"""What is known of a job's pods while it runs; an event costs the same however many there are. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ci.jobs.fate import ENDED_BADLY, Fate, Phase, fate_of, index_of
+from ci.jobs.standing import Standing
+
+UNBORN = "no pod of it was made yet"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Try:
+    """One of the pods of an index."""
+
+    made: str
+    fate: Fate
+
+
+class Board:
+    """The pods of a job, by index.
+
+    Attributes:
+        pods: how many there are to be.
+        counts: indexes by phase.
+        reasons: why indexes are pending, with how many for each.
+        badly: pods that ended badly, by phase; others may have taken up what they did.
+        standing: what the job's controller says.
+    """
+
+    def __init__(self, standing: Standing, now: float) -> None:
+        """A board that knows of no pod yet, at `now` in monotonic seconds."""
+        self.pods = standing.pods
+        self.standing = standing
+        self.counts: Counter[Phase] = Counter({Phase.PENDING: self.pods})
+        self.reasons: Counter[str] = Counter({UNBORN: self.pods})
+        self.badly: Counter[Phase] = Counter()
+        self._tries: dict[int, dict[str, _Try]] = {}
+        self._shown: dict[int, Fate] = {}
+        self._stalled_at: float | None = now
+        self._show_all(standing.done | standing.failed, now)
+
+    def take(self, kind: str, pod: Mapping[str, Any], now: float) -> Fate | None:
+        """One event of a watch; the pod's fate where it has just ended badly.
+
+        Args:
+            kind: ADDED, MODIFIED or DELETED.
+            pod: as it is now, or was last.
+            now: monotonic seconds.
+        """
+        about = pod.get("metadata", {})
+        index, name = index_of(pod), str(about.get("uid", ""))
+        if not 0 <= index < self.pods:
+            return None
+        tries = self._tries.setdefault(index, {})
+        known = tries.get(name)
+        fate = fate_of(pod)
+        if kind == "DELETED" and _lives(fate):
+            fate = Fate(index=index, phase=Phase.LOST, why="somebody or something deleted it")
+        tries[name] = _Try(made=str(about.get("creationTimestamp", "")), fate=fate)
+        self._show(index, now)
+        worse = fate.phase in ENDED_BADLY and (known is None or known.fate.phase not in ENDED_BADLY)
+        self.badly[fate.phase] += worse
+        return fate if worse else None
+
+    def relist(self, pods: Iterable[Mapping[str, Any]], now: float) -> list[Fate]:
+        """All pods there are, after versions were missed; those not among them are gone."""
+        news, seen = [], set()
+        for pod in pods:
+            seen.add(str(pod.get("metadata", {}).get("uid", "")))
+            if (fate := self.take("MODIFIED", pod, now)) is not None:
+                news.append(fate)
+        for index, tries in self._tries.items():
+            for name, one in tries.items():
+                if name not in seen and _lives(one.fate):
+                    one.fate = Fate(index=index, phase=Phase.LOST, why="it is gone")
+                    self.badly[Phase.LOST] += 1
+                    news.append(one.fate)
+            self._show(index, now)
+        return news
+
+    def look(self, standing: Standing, now: float) -> None:
+        """What the job's controller says now; of pods that are gone it is all that tells."""
+        changed = (standing.done ^ self.standing.done) | (standing.failed ^ self.standing.failed)
+        self.standing = standing
+        self._show_all(changed, now)
+
+    def fate(self, index: int) -> Fate:
+        """What is known of an index: of its newest pod, or of the one that did its work."""
+        return self._shown.get(index) or Fate(index=index, phase=Phase.PENDING, why=UNBORN)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no pod is pending or at work; the controller may still replace some."""
+        return not self.counts[Phase.PENDING] and not self.counts[Phase.RUNNING]
+
+    def stalled_s(self, now: float) -> float:
+        """For how many seconds nothing has run, while pods are pending; 0: something does."""
+        return 0.0 if self._stalled_at is None else now - self._stalled_at
+
+    def _show_all(self, indexes: Iterable[int], now: float) -> None:
+        for index in indexes:
+            if index < self.pods:
+                self._show(index, now)
+
+    def _show(self, index: int, now: float) -> None:
+        was, is_ = self.fate(index), self._current(index)
+        self._shown[index] = is_
+        if was == is_:
+            return
+        self.counts[was.phase] -= 1
+        self.counts[is_.phase] += 1
+        if was.phase is Phase.PENDING:
+            self.reasons[was.why] -= 1
+            # Reasons come and go, and each kept one would be looked at for every line.
+            if not self.reasons[was.why]:
+                del self.reasons[was.why]
+        if is_.phase is Phase.PENDING:
+            self.reasons[is_.why] += 1
+        busy = self.counts[Phase.RUNNING] or not self.counts[Phase.PENDING]
+        if busy:
+            self._stalled_at = None
+        elif self._stalled_at is None or is_.phase is Phase.DONE:
+            self._stalled_at = now
+
+    def _current(self, index: int) -> Fate:
+        tries = self._tries.get(index, {}).values()
+        done = next((one.fate for one in tries if one.fate.phase is Phase.DONE), None)
+        if done is not None:
+            return done
+        if index in self.standing.done:
+            return Fate(index=index, phase=Phase.DONE)
+        if tries:
+            # Two may be of the same second; what is still under way is the one that counts.
+            newest = max(enumerate(tries), key=lambda one: (_lives(one[1].fate), one[1].made, one[0]))
+            return newest[1].fate
+        if index in self.standing.failed:
+            return Fate(index=index, phase=Phase.FAILED, why="its pods are gone")
+        return Fate(index=index, phase=Phase.PENDING, why=UNBORN)
+
+
+def _lives(fate: Fate) -> bool:
+    return fate.phase in {Phase.PENDING, Phase.RUNNING}

@@ -1,0 +1,88 @@
+"""What an earlier pod of the same index left in a bucket, brought to the pod that goes on from there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from ci.buckets import Bucket
+from ci.errors import MissingInputError
+from ci.jobs.gather import take
+from ci.jobs.layout import PODS
+from ci.jobs.pieces import BucketFiles
+from ci.jobs.pod import Place
+from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journals
+from test_selection.plan import Plan
+
+# An object of a pod whose every line is in the bucket, as of one that was evicted.
+WHOLE = "whole"
+CUT_OFF = "an earlier pod was lost with up to a second of its journals"
+
+
+def fetch_earlier(
+    bucket: Bucket, place: Place, folder: Path, note: Callable[[str], None]
+) -> tuple[set[str], bool]:
+    """Bring what earlier pods of an index left.
+
+    Args:
+        bucket: the store.
+        place: the pod's.
+        folder: its run folder.
+        note: told what is left in the store, and why.
+
+    Returns:
+        The files that are there, and whether their ends may be missing.
+
+    Raises:
+        CommandError: the bucket cannot be read.
+    """
+    brought = set()
+    for held in BucketFiles(bucket, f"{place.run}/{PODS}/", note).files(place.index):
+        if held.trouble:
+            note(f"{held.file}: {held.trouble}")
+        take(held, folder, note)
+        brought.add(held.file)
+    name = f"{place.below}/{WHOLE}"
+    try:
+        bucket.get(name)
+    except MissingInputError:
+        return brought, bool(brought)
+    bucket.delete([name])  # from here on it may be lost, too
+    return brought, False
+
+
+def mark_doubts(
+    folder: Path, plan: Plan, shards: Collection[int], *, boot: str, host: str, clock: Callable[[], float]
+) -> int:
+    """Note in journals of their own which tests may have run without a word that reached the bucket.
+
+    That is every test that no journal tells of: none runs twice without a mark.
+
+    Args:
+        folder: the pod's run folder.
+        plan: of its slice.
+        shards: its own.
+        boot: of this machine.
+        host: its name.
+        clock: seconds since the epoch.
+
+    Returns:
+        How many tests those are.
+    """
+    journals = read_journals(folder) if (folder / "journal").is_dir() else []
+    told = {event.get("id") for journal in journals for event in journal.events}
+    count = 0
+    for index in shards:
+        ids = [name for name in plan.shards[index].ids if name not in told]
+        if not ids:
+            continue
+        count += len(ids)
+        attempt = next_attempt(folder, index)
+        with contextlib.closing(JournalWriter(journal_path(folder, index, attempt), clock)) as journal:
+            journal.write(
+                "shard_start", shard=index, attempt=attempt, planned=0, fingerprint=plan.fingerprint,
+                host=host, boot=boot,
+            )  # fmt: skip
+            journal.write("resumed", ids=ids, message=CUT_OFF)
+    return count

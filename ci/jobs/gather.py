@@ -1,0 +1,214 @@
+"""Gathering what pods left in a store, their journals and logs, into a run folder.
+
+What is there already stays, and what is new is put behind it, so that gathering again is cheap and gathering
+while pods run is of use. What a store holds is data: names are checked, links are not followed, and a file
+whose middle is missing ends where the hole begins.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ci.buckets import SCHEME, Bucket
+from ci.jobs.layout import KINDS, MOST_BYTES, PODS, is_file, is_pod
+from ci.jobs.pieces import BucketFiles
+
+CHUNK_BYTES = 1 << 20
+# By so much of its beginning a journal is known again: its first line has a time in it.
+HEAD_BYTES = 160
+MOST_NOTES = 20
+SIDE_BY_SIDE = 8
+
+
+class Held(Protocol):
+    """A file in a store."""
+
+    @property
+    def pod(self) -> int:
+        """The pod's index."""
+
+    @property
+    def file(self) -> str:
+        """Its name in the pod's run folder."""
+
+    @property
+    def size(self) -> int:
+        """Bytes there are of it, as far as nothing of it is missing."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with it; empty where nothing is."""
+
+    def read(self, start: int) -> Iterator[bytes]:
+        """What it holds from a byte on.
+
+        Raises:
+            SpyreCiError, OSError: it cannot be read.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
+class Gathered:
+    """What came of it.
+
+    Attributes:
+        files: journals and logs of pods that there are.
+        new_bytes: that were not here before.
+        notes: what could not be taken, a sentence each, no more than people read.
+        more: how many such sentences are left out.
+    """
+
+    files: int = 0
+    new_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
+    more: int = 0
+
+    def note(self, what: str) -> None:
+        """Take a note."""
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(what)
+        else:
+            self.more += 1
+
+
+def gather(store: str, run: str, into: Path) -> Gathered:
+    """Copy what is new of pods' journals and logs into a run folder.
+
+    Args:
+        store: a folder, or s3://….
+        run: the readable run id.
+        into: the run folder.
+
+    Raises:
+        SettingsError: it is no bucket, or what reads buckets is not installed.
+        CommandError: the bucket cannot be read.
+    """
+    found = Gathered()
+    if store.startswith(SCHEME):
+        files: Iterator[Held] = BucketFiles(
+            Bucket(store, where="--from"), f"{run}/{PODS}/", found.note
+        ).files()
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            for number in pool.map(lambda one: take(one, into, found.note), _unlike(files, found)):
+                found.new_bytes += number
+    else:
+        for held in _unlike(_folder_files(Path(store) / run / PODS, found.note), found):
+            found.new_bytes += take(held, into, found.note)
+    return found
+
+
+def _unlike(files: Iterator[Held], found: Gathered) -> Iterator[Held]:
+    """Files no two of which have the same name: a shard is one pod's."""
+    whose: dict[str, int] = {}
+    for held in files:
+        found.files += 1
+        if held.trouble:
+            found.note(f"pod {held.pod}: {held.file}: {held.trouble}")
+        first = whose.setdefault(held.file, held.pod)
+        if first == held.pod:
+            yield held
+        else:
+            found.note(f"pod {held.pod} has a {held.file} as well, which is pod {first}'s; it is left there")
+
+
+def take(held: Held, into: Path, note: Callable[[str], None]) -> int:
+    """Put what is new of a file behind what is here.
+
+    Args:
+        held: the file in the store.
+        into: the run folder it is put in.
+        note: told what is left in the store, and why.
+
+    Returns:
+        How many bytes were new.
+    """
+    target = into / held.file
+    have = target.stat().st_size if target.exists() else 0
+    if have >= held.size:
+        if have > held.size:
+            note(f"pod {held.pod}: {held.file} is shorter in the store than here; it is left as it is here")
+        return 0
+    if have and not _alike(_head(target), next(held.read(0), b"")):
+        note(f"pod {held.pod}: {held.file} is another one in the store than here; it is left there")
+        return 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = 0
+    with target.open("ab") as stream:
+        for data in held.read(have):
+            written += stream.write(data)
+    return written
+
+
+def _alike(here: bytes, there: bytes) -> bool:
+    length = min(len(here), len(there))
+    return here[:length] == there[:length]
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(HEAD_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file of a folder."""
+
+    pod: int
+    file: str
+    path: Path
+    size: int
+    trouble: str = ""
+
+    def read(self, start: int) -> Iterator[bytes]:
+        # What is no file any more is not waited for, and no link is followed.
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return
+            stream.seek(start)
+            left = self.size - start
+            while left > 0 and (data := stream.read(min(CHUNK_BYTES, left))):
+                left -= len(data)
+                yield data
+
+
+def _folder_files(pods: Path, note: Callable[[str], None]) -> Iterator[Held]:
+    """The files of every pod, by pod and name."""
+    for index in sorted(int(entry.name) for entry in _folders(pods) if is_pod(entry.name)):
+        for kind in KINDS:
+            folder = pods / str(index)
+            for part in kind.split("/"):
+                folder = next((Path(one.path) for one in _folders(folder) if one.name == part), Path())
+                if not folder.name:
+                    break
+            else:
+                yield from _files(index, kind, folder, note)
+
+
+def _folders(path: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _files(pod: int, kind: str, folder: Path, note: Callable[[str], None]) -> Iterator[Held]:
+    with os.scandir(folder) as entries:
+        found = sorted(
+            (entry for entry in entries if is_file(kind, entry.name)), key=lambda entry: entry.name
+        )
+    for entry in found:
+        name = f"{kind}/{entry.name}"
+        if not entry.is_file(follow_symlinks=False):
+            note(f"pod {pod}: {name} is no file, and left there")
+            continue
+        size = entry.stat(follow_symlinks=False).st_size
+        trouble = f"is larger than {MOST_BYTES:,} bytes, and cut there" if size > MOST_BYTES else ""
+        yield _File(pod=pod, file=name, path=folder / entry.name, size=min(size, MOST_BYTES), trouble=trouble)

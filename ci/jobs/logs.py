@@ -1,0 +1,195 @@
+"""Logs of a job's pods, as they come: nothing is held whole."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ci.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
+from ci.jobs.cluster import Cluster
+from ci.jobs.errors import CutError, MissingError, RefusedError
+from ci.jobs.fate import index_of
+from ci.jobs.labels import selector
+from ci.jobs.log_lines import shown_line, split_lines, without_time
+from ci.jobs.paths import path_of
+from ci.report.text import counted, one_line
+from test_selection.ranges import format_ranges
+
+MAIN = "main"
+# Each log that is followed is a connection of its own.
+MOST_FOLLOWED = 32
+# How often a followed log that was cut is taken up again without a line between.
+RESUMES = 5
+# Clocks of nodes differ, and lines that were seen are passed over.
+OVERLAP_S = 30
+Write = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which part of logs is asked for.
+
+    Attributes:
+        container: of the pods.
+        since_s: the last so many seconds; None: all.
+        follow: whether to wait for more until the pods end.
+        previous: of the container before its last restart.
+    """
+
+    container: str = MAIN
+    since_s: int | None = None
+    follow: bool = False
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A pod whose log is asked for.
+
+    Attributes:
+        index: of the job's pods.
+        name: of the pod.
+        prefix: of its lines.
+    """
+
+    index: int
+    name: str
+    prefix: str
+
+
+def sources_of(pods: list[dict[str, Any]], index: int | None) -> list[Source]:
+    """The pods of a job, or of one index, in order; a prefix tells those of one index apart; pure."""
+    told = sorted((index_of(one), str(one["metadata"].get("creationTimestamp")), _name(one)) for one in pods)
+    wanted = [(number, name) for number, _, name in told if index in {None, number}]
+    several = Counter(number for number, _ in wanted)
+    return [
+        Source(
+            index=number,
+            name=name,
+            prefix=f"[{number}] " if several[number] == 1 else f"[{number} {name.rpartition('-')[2]}] ",
+        )
+        for number, name in wanted
+    ]
+
+
+def find_sources(cluster: Cluster, name: str, *, index: int | None, follow: bool) -> list[Source]:
+    """The pods of a job that are there.
+
+    Raises:
+        UsageError: they are too many to be followed.
+        ClusterError: the cluster does not say.
+    """
+    pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
+    sources = sources_of(pods, index)
+    if follow and len(sources) > MOST_FOLLOWED:
+        raise UsageError(
+            f"{counted(len(sources), 'pod')} are more than the {MOST_FOLLOWED} that are followed at once",
+            remedy="give --index, or read what is there without --follow",
+        )
+    return sources
+
+
+def missing(sources: list[Source], pods: int, index: int | None) -> str:
+    """The pods whose logs nobody has any more, or not yet; empty where there are none; pure."""
+    there = {one.index for one in sources}
+    gone = [number for number in (range(pods) if index is None else [index]) if number not in there]
+    return f"no log of pods {format_ranges(gone)}: they are gone, or were not made yet" if gone else ""
+
+
+def write_logs(
+    cluster: Cluster,
+    sources: list[Source],
+    wanted: Wanted,
+    into: Callable[[Source], AbstractContextManager[Write]],
+    say: Write,
+) -> int:
+    """Write the logs of pods, one after another, or as they come where they are followed.
+
+    Args:
+        cluster: they are on.
+        sources: the pods.
+        wanted: of their logs.
+        into: what takes a pod's lines.
+        say: takes what is to be said of logs that cannot be had.
+
+    Returns:
+        The exit code: 3 where none could be had, or one was cut.
+    """
+    lock = threading.Lock()
+
+    ends: list[bool] = []
+
+    def one(source: Source) -> None:
+        try:
+            with into(source) as write:
+                ends.append(_write(cluster, source, wanted, told(write), told(say)))
+        except (MissingError, RefusedError) as error:
+            told(say)(f"no log of pod {source.index} ({source.name}): {error.said}")
+
+    def told(write: Write) -> Write:
+        def locked(line: str) -> None:
+            with lock:
+                write(line)
+
+        return locked
+
+    if wanted.follow:
+        _side_by_side([partial(one, source) for source in sources])
+    else:
+        for source in sources:
+            one(source)
+    return EXIT_OK if True in ends and False not in ends else EXIT_INCOMPLETE
+
+
+def _write(cluster: Cluster, source: Source, wanted: Wanted, write: Write, say: Write) -> bool:
+    """Write a pod's log; whether it came to its end."""
+    try:
+        for line in _lines(cluster, source.name, wanted):
+            write(shown_line(line, source.prefix))
+    except CutError as error:
+        # What came of it is worth keeping.
+        say(f"the log of pod {source.index} ({source.name}) is cut: {error.what}")
+        return False
+    return True
+
+
+def _side_by_side(calls: list[Callable[[], None]]) -> None:
+    # As daemons, which do not keep whoever ends this by Ctrl-C.
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _lines(cluster: Cluster, pod: str, wanted: Wanted) -> Iterator[bytes]:
+    log = partial(cluster.log, pod, container=wanted.container, previous=wanted.previous)
+    if not wanted.follow:
+        yield from split_lines(log(since_s=wanted.since_s))
+        return
+    last, since_s, cuts = b"", wanted.since_s, 0
+    while True:
+        began = cluster.effects.monotonic()
+        pieces = log(since_s=since_s, follow=True, timestamps=True)
+        try:
+            for line in split_lines(pieces):
+                time, text = without_time(line)
+                if time > last:
+                    last, cuts = time, 0
+                    yield text
+        except CutError:
+            cuts += 1
+            if cuts > RESUMES:
+                raise
+            since_s = int(cluster.effects.monotonic() - began) + OVERLAP_S if last else wanted.since_s
+        else:
+            return
+
+
+def _name(pod: Mapping[str, Any]) -> str:
+    return one_line(str(pod["metadata"].get("name", "")))

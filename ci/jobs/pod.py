@@ -1,0 +1,133 @@
+"""What a pod of kind tests is told, and how it runs its shards. Pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.buckets import SCHEME
+from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, SettingsError, SpyreCiError
+from ci.jobs.job import INDEX_VARIABLE, INPUT_VARIABLE, RUN_VARIABLE, SHARE_VARIABLE, STORE_VARIABLE
+from ci.jobs.slices import Opened
+from test_selection.ranges import format_ranges
+
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_INDEX = re.compile(r"\d{1,6}")
+# The run's own words; any other end is no account of it.
+_TOLD = frozenset({0, 1, 2, 3})
+TERMINATED = 128 + signal.SIGTERM
+# Keys of the store are the pod's; what tests print or leave behind is not to hold them (law 9).
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+class StoreError(SpyreCiError):
+    """A store cannot be read or written now; another pod takes the shards up."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which pod of which run this is, and where its things are.
+
+    Attributes:
+        index: from 0.
+        run: the readable run id.
+        inputs: the folder of slices, or s3://….
+        store: a folder or s3://….
+        share: whether pods take over each other's work.
+    """
+
+    index: int
+    run: str
+    inputs: str
+    store: str
+    share: bool
+
+    @property
+    def below(self) -> str:
+        """The pod's folder below the store."""
+        return f"{self.run}/pods/{self.index}"
+
+    @property
+    def by_bucket(self) -> bool:
+        """Whether the store is a bucket."""
+        return self.store.startswith(SCHEME)
+
+    def folder(self, scratch: Path) -> Path:
+        """The pod's run folder: in the store, or on its own disk where that is a bucket."""
+        return (scratch if self.by_bucket else Path(self.store)) / self.below
+
+
+def place_of(environ: Mapping[str, str]) -> Place:
+    """What the environment says.
+
+    Raises:
+        SettingsError: a variable is not there, or has a value it cannot have.
+    """
+    index, run = _given(environ, INDEX_VARIABLE), _given(environ, RUN_VARIABLE)
+    for variable, value, form in ((INDEX_VARIABLE, index, _INDEX), (RUN_VARIABLE, run, _RUN)):
+        if not form.fullmatch(value):
+            raise _bad(f"is {value!r:.80}", variable)
+    found = Place(
+        index=int(index),
+        run=run,
+        inputs=_given(environ, INPUT_VARIABLE),
+        store=_given(environ, STORE_VARIABLE).rstrip("/"),
+        share=bool(environ.get(SHARE_VARIABLE)),
+    )
+    if found.share and found.by_bucket:
+        raise _bad("pods that share want a volume, not a bucket", SHARE_VARIABLE)
+    return found
+
+
+def _given(environ: Mapping[str, str], variable: str) -> str:
+    if value := environ.get(variable, "").strip():
+        return value
+    raise _bad("is not set", variable)
+
+
+def _bad(what: str, variable: str) -> SettingsError:
+    return SettingsError(
+        what, where=variable, remedy="this verb is what the pods of a job run; submit one with spyre-ci job"
+    )
+
+
+def command_of(opened: Opened, folder: Path, *, resumes: bool, source: str | None = None) -> Sequence[str]:
+    """The command line that runs a pod's shards.
+
+    Args:
+        opened: what the pod is to do.
+        folder: its run folder.
+        resumes: an earlier pod of the same index has begun.
+        source: where the tests are here; None: where the run's are.
+    """
+    words = [sys.executable, "-m", "ci.cli", "run", "--resume" if resumes else "--run-dir", str(folder)]
+    words += ["--shard", format_ranges(opened.shards), "--cards", str(opened.cards)]
+    return words if source is None else [*words, "--pytorch-src", source]
+
+
+def environment_of(environ: Mapping[str, str], place: Place) -> dict[str, str]:
+    """The environment of that command: the pod's without its store's keys, and where pods share.
+
+    HUD is told of the whole run where it is collected, never of a part of it.
+    """
+    found = {name: value for name, value in environ.items() if not (place.by_bucket and name in _KEYS)}
+    found["SPYRE_CI__REPORT__ENDPOINT"] = "none"
+    if place.share:
+        found["SPYRE_CI__RUN__SHARE"] = f"{place.store}/{place.run}/claims"
+    return found
+
+
+def exit_code_of(code: int, interrupts: Sequence[int]) -> int:
+    """What a pod ends with: the run's word, or by which signal it was told to end.
+
+    A run that gave no word was lost, as by the kernel when memory ran out: another pod takes it up.
+    """
+    if interrupts and code not in _TOLD:
+        return TERMINATED if signal.SIGTERM in interrupts else EXIT_INTERRUPTED
+    return code if code in _TOLD else EXIT_INCOMPLETE

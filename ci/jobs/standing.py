@@ -1,0 +1,111 @@
+"""How a job stands as a whole, by what its controller says of it; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ci.errors import UsageError
+from ci.jobs.labels import QUEUE_LABEL
+from ci.report.text import one_line
+from test_selection.ranges import parse_ranges
+
+# More than a cluster makes of one job, so that a hostile range is never spelled out.
+MOST_PODS = 100_000
+
+
+class End(StrEnum):
+    """How a job ended; a server that answers has come to where it was to."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    SERVES = "serves"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a job stands.
+
+    Attributes:
+        pods: how many there are to be.
+        done: indexes that succeeded.
+        failed: indexes that failed for good.
+        active: pods that are there and have not ended.
+        end: how it ended; None: it goes on.
+        reason: the cluster's word for why it failed.
+        waits: why nothing of it has begun; empty: it has.
+    """
+
+    pods: int
+    done: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    active: int = 0
+    end: End | None = None
+    reason: str = ""
+    waits: str = ""
+
+
+def standing_of(job: Mapping[str, Any]) -> Standing:
+    """How a Job or Deployment stands."""
+    if job.get("kind") == "Deployment":
+        return _of_server(job)
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    pods = int(spec.get("completions") or 1)
+    end, reason = _end(status)
+    done = _indexes(status.get("completedIndexes"))
+    if end is End.COMPLETE:
+        done = frozenset(range(pods))
+    return Standing(
+        pods=pods,
+        done=done,
+        failed=_indexes(status.get("failedIndexes")),
+        active=int(status.get("active") or 0),
+        end=end,
+        reason=reason,
+        waits=_waits(job),
+    )
+
+
+def _end(status: Mapping[str, Any]) -> tuple[End | None, str]:
+    for one in status.get("conditions") or ():
+        if one.get("status") == "True" and one.get("type") in {"Complete", "Failed"}:
+            said = ": ".join(str(part) for part in (one.get("reason"), one.get("message")) if part)
+            return End(one["type"].lower()), one_line(said)
+    return None, ""
+
+
+def _waits(job: Mapping[str, Any]) -> str:
+    if not (job.get("spec") or {}).get("suspend"):
+        return ""
+    queue = (job.get("metadata", {}).get("labels") or {}).get(QUEUE_LABEL)
+    return f"waits in the queue {one_line(str(queue))}" if queue else "is suspended"
+
+
+def _of_server(job: Mapping[str, Any]) -> Standing:
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    stuck = next(
+        (
+            one_line(str(one.get("message") or one.get("reason")))
+            for one in status.get("conditions") or ()
+            if one.get("type") == "Progressing" and one.get("status") == "False"
+        ),
+        "",
+    )
+    serves = bool(status.get("availableReplicas"))
+    return Standing(
+        pods=int(spec.get("replicas") or 1),
+        active=int(status.get("replicas") or 0),
+        end=End.SERVES if serves else End.FAILED if stuck else None,
+        reason=stuck,
+        waits="is paused" if spec.get("paused") else "",
+    )
+
+
+def _indexes(text: object) -> frozenset[int]:
+    """`0-7,12`, as a Job's status has it; what is none is taken for none."""
+    try:
+        return frozenset(parse_ranges([str(text)], MOST_PODS)) if text else frozenset()
+    except UsageError:
+        return frozenset()

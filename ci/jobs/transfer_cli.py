@@ -1,0 +1,44 @@
+"""`spyre-ci job fetch` and `put`: a model or data between a bucket and a folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.buckets import Bucket
+from ci.jobs.transfer import fetch
+from ci.jobs.transfer_pool import Moved, amount
+from ci.jobs.transfer_put import put
+
+
+def fetch_verb(
+    source: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="SOURCE")],
+    folder: Annotated[Path, typer.Argument(help="that is filled; made where it is not there")],
+) -> None:
+    """Fetch all that is below an address of a bucket into a folder; what is there is not fetched again."""
+    bucket = Bucket(source, where="SOURCE")
+    _tell("fetched", fetch(bucket, folder, say=_say, clock=time.monotonic))
+
+
+def put_verb(
+    folder: Annotated[Path, typer.Argument(help="whose files are put")],
+    to: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="TO")],
+) -> None:
+    """Put a folder below an address of a bucket; what is there is left, and a manifest is put last."""
+    bucket = Bucket(to, where="TO")
+    _tell("put", put(folder, bucket, say=_say, clock=time.monotonic))
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _tell(word: str, moved: Moved) -> None:
+    typer.echo(
+        f"{word} {moved.moved} of {moved.files} files ({amount(moved.size)}); the others were there already"
+        if moved.moved < moved.files
+        else f"{word} {moved.files} files ({amount(moved.size)})"
+    )

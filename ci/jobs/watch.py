@@ -1,0 +1,157 @@
+"""Watching a job until it ends: list, watch, go on from where a watch ended."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.jobs.board import Board
+from ci.jobs.cluster import Cluster
+from ci.jobs.errors import ForbiddenError, GoneError
+from ci.jobs.fate import Phase
+from ci.jobs.labels import selector
+from ci.jobs.paths import path_of
+from ci.jobs.standing import End, standing_of
+from ci.jobs.watcher import Watcher
+from ci.report.text import one_line, span
+from test_selection.ranges import format_ranges
+
+# A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.
+WINDOW_S = 15
+SETTLED_WINDOW_S = 1
+# A server that ends each watch at once is not asked more often than this.
+SHORTEST_S = 1.0
+# Which codes of a pod beat which, worst first; others are infrastructure's.
+_WORST = (EXIT_INCOMPLETE, EXIT_USAGE, EXIT_TEST_FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a watch ended.
+
+    Attributes:
+        exit_code: 0 all done, 1 tests failed, 2 pods ended for wrong usage, 3 something is missing.
+        why: on one line; empty where all is done.
+    """
+
+    exit_code: int
+    why: str = ""
+
+
+def find_job(cluster: Cluster, name: str) -> tuple[str, dict[str, Any]]:
+    """The path and content of a job: a Job or, of a server, a Deployment.
+
+    Raises:
+        MissingInputError: there is none of this name.
+        ClusterError: the cluster does not say.
+    """
+    for kind in ("Job", "Deployment"):
+        path = path_of(kind, cluster.namespace, name)
+        if (found := cluster.get(path)) is not None:
+            return path, found
+    raise MissingInputError(
+        f"there is no job {one_line(name)} in the namespace {cluster.namespace}",
+        remedy="see `spyre-ci job list`; a job that has ended is removed after its ttl_minutes",
+    )
+
+
+def watch_job(
+    cluster: Cluster, name: str, watcher: Watcher, *, path: str, pending_limit_s: float | None = None
+) -> Ending:
+    """Watch a job's pods until it ends, or until nothing can come any more.
+
+    Args:
+        cluster: it is on.
+        name: of the job.
+        watcher: takes what happens.
+        path: of the job, as `find_job` has it.
+        pending_limit_s: seconds after which a job whose pods all wait is given up; None: never.
+
+    Raises:
+        ClusterError: the cluster went away for longer than a call is tried; the job goes on.
+    """
+    clock, version = cluster.effects.monotonic, ""
+    while True:
+        began = clock()
+        job = cluster.get(path)
+        if job is None:
+            return Ending(exit_code=EXIT_INCOMPLETE, why="the job is gone: somebody removed it")
+        watcher.look(standing_of(job))
+        over = watcher.board.standing.end is not None
+        if over or not version:
+            pods, version = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
+            watcher.relist(pods)
+        if over:
+            return ending_of(watcher.board)
+        if pending_limit_s is not None and watcher.stalled_s() >= pending_limit_s:
+            return _given_up(cluster, name, watcher.board, pending_limit_s)
+        version = _window(cluster, name, watcher, version)
+        if (rest_s := SHORTEST_S - (clock() - began)) > 0:
+            cluster.effects.sleep(rest_s)
+
+
+def ending_of(board: Board) -> Ending:
+    """How a job ended whose controller says that it did; pure."""
+    standing = board.standing
+    if standing.end is not End.FAILED:
+        return Ending(exit_code=EXIT_OK)
+    bad = [index for index in range(board.pods) if board.fate(index).phase is not Phase.DONE]
+    if not standing.reason.startswith("FailedIndexes"):
+        return Ending(exit_code=EXIT_INCOMPLETE, why=f"{standing.reason}; without an end: {_pods(bad)}")
+    found = {board.fate(index).exit_code for index in bad}
+    known = {code if code in _WORST else EXIT_INCOMPLETE for code in found}
+    code = next((one for one in _WORST if one in known), EXIT_INCOMPLETE)
+    return Ending(exit_code=code, why=f"failed for good: {_pods(bad)}")
+
+
+def _pods(indexes: list[int]) -> str:
+    return f"pods {format_ranges(indexes)}" if indexes else "none"
+
+
+def _window(cluster: Cluster, name: str, watcher: Watcher, version: str) -> str:
+    """Take what one watch tells; the version the next goes on from, empty where one has to list again."""
+    watched = cluster.watch(
+        path_of("Pod", cluster.namespace),
+        labels=selector(name),
+        resource_version=version,
+        # Where nothing is left to happen, the controller is about to say so.
+        timeout_s=SETTLED_WINDOW_S if watcher.board.settled else WINDOW_S,
+    )
+    with contextlib.closing(watched) as events:
+        try:
+            for event in events:
+                pod = event["object"]
+                version = str(pod.get("metadata", {}).get("resourceVersion") or version)
+                if event["type"] != "BOOKMARK":
+                    watcher.take(event["type"], pod)
+                    if watcher.board.settled:
+                        break  # the job itself says whether that is all
+        except GoneError:
+            return ""
+    return version
+
+
+def _given_up(cluster: Cluster, name: str, board: Board, limit_s: float) -> Ending:
+    why = board.standing.waits or _refused_pods(cluster, name) or worst_reason(board)
+    said = f"nothing has run for {span(limit_s)}, and the job is left as it is: {why}"
+    return Ending(exit_code=EXIT_INCOMPLETE, why=said)
+
+
+def _refused_pods(cluster: Cluster, name: str) -> str:
+    """Why the job's controller can make no pods, such as a quota; empty where it can, or nobody may ask."""
+    fields = f"involvedObject.kind=Job,involvedObject.name={name}"
+    try:
+        events, _ = cluster.items(path_of("Event", cluster.namespace), fields=fields)
+    except ForbiddenError:
+        return ""
+    failed = [one for one in events if one.get("reason") == "FailedCreate"]
+    newest = max(failed, key=lambda one: str(one.get("lastTimestamp") or ""), default=None)
+    return "" if newest is None else f"no pod can be made: {one_line(str(newest.get('message')))}"
+
+
+def worst_reason(board: Board) -> str:
+    """Why most of what is pending is."""
+    (why, number), *_ = board.reasons.most_common(1) or [("nobody says why", 0)]
+    return f"{number} x {why}" if number else why

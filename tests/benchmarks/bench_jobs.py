@@ -1,0 +1,103 @@
+"""A job over 2,048 pods on paper: its slices, and what they left gathered, told of and reported.
+
+`python tests/benchmarks/bench_jobs.py` prints seconds and memory; `--json` gives them to the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from ci.jobs.slices import make_slices
+from test_selection.legs import Leg
+from test_selection.plan import Plan
+from tests.many_pods import RUN, make_folder, make_plan, make_store
+
+ROOT = Path(__file__).parent.parent.parent
+TIMEOUT_S = 1800
+# What the verb took, and the most memory it had at once, in a process of its own.
+COLLECT = """
+import json, resource, sys, time
+from ci.cli.app import run
+from ci.cli.job_collect import collect
+from ci.jobs.cli import app
+if "collect" not in {one.name or one.callback.__name__ for one in app.registered_commands}:
+    app.command()(collect)
+began = time.perf_counter()
+code = run(sys.argv[2:])
+took = time.perf_counter() - began
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+with open(sys.argv[1], "w") as stream:
+    json.dump({"code": code, "seconds": took, "cpu_s": time.process_time(), "mib": peak}, stream)
+"""
+
+
+def collect(runs: Path, store: str, out: Path, **environ: str) -> dict[str, Any]:
+    """Exit code, seconds and peak memory in MiB of gathering and reporting a run."""
+    words = ["job", "collect", str(runs / RUN), "--from", store]
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECT, str(out), *words],
+        cwd=runs.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SPYRE_CI__REPORT__ENDPOINT": "none", **environ},
+        timeout=TIMEOUT_S, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"it broke:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return found | {"said": done.stdout}
+
+
+def slices(folder: Path, plan: Plan) -> dict[str, Any]:
+    """Seconds, and bytes in all and at most, of a slice for each shard."""
+    legs = [Leg(shards=(shard.index,), cards=1, expected_s=shard.expected_s) for shard in plan.shards]
+    began = time.perf_counter()
+    sizes = [len(data) for data in make_slices(folder, legs).values()]
+    return {"seconds": time.perf_counter() - began, "bytes": sum(sizes), "largest": max(sizes)}
+
+
+def measure(shards: int, tests: int) -> dict[str, Any]:
+    """Everything, in a folder that is removed."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        plan = make_plan(shards, tests)
+        make_folder(home / "runs" / RUN, plan)
+        made = make_store(home / "store", plan)
+        found = {"slices": slices(home / "runs" / RUN, plan)}
+        found["collect"] = collect(home / "runs", str(home / "store"), home / "first.json")
+        found["again"] = collect(home / "runs", str(home / "store"), home / "second.json")
+        return found | {"counts": made.counts, "pods": shards, "tests": tests}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=2048)
+    parser.add_argument("--tests", type=int, default=200_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = measure(options.pods, options.tests)
+    if options.json:
+        print(json.dumps(found))
+        return
+    cut = found["slices"]
+    print(f"{found['pods']:,} pods, {found['tests']:,} tests")
+    print(f"  slices: {cut['seconds']:.1f} s, {cut['bytes']:,} bytes, the largest {cut['largest']:,}")
+    for what in ("collect", "again"):
+        row = found[what]
+        took = f"{row['seconds']:.1f} s, {row['cpu_s']:.1f} s of them CPU"
+        print(f"  {what}: {took}, {row['mib']:.0f} MiB, exit code {row['code']}")
+    print(f"  this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""2,048 pods with 200,000 results: gathered and reported in bounded memory, each result by its id."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from ci.jobs.slices import make_slices
+from ci.report.results import read_results, read_summary
+from test_selection.legs import Leg
+from tests.benchmarks.bench_jobs import collect
+from tests.many_pods import RUN, ManyPods, make_folder, make_plan, make_store
+
+PODS, TESTS = 2048, 200_000
+MOST_MIB = 1024
+# It takes half a minute of a CPU; a machine that is busy takes longer.
+MOST_S = 300
+MOST_CPU_S = 60
+
+
+def check(folder: Path, made: ManyPods) -> None:
+    """Every planned test has the verdict its journal gives it, once (law 1)."""
+    found = {one.id: one.verdict.value for one in read_results(folder / "results.jsonl.gz")}
+    assert found == made.verdicts
+    summary = read_summary(folder / "summary.json")
+    assert {verdict: count for verdict, count in summary.verdicts.items() if count} == Counter(made.counts)
+    assert summary.planned == len(made.verdicts)
+
+
+def test_2048_pods_with_200000_results_are_collected_in_a_gibibyte(tmp_path: Path) -> None:
+    plan = make_plan(PODS, TESTS)
+    folder = tmp_path / "runs" / RUN
+    make_folder(folder, plan)
+    made = make_store(tmp_path / "store", plan)
+    assert len(made.absent) > 1
+    assert {"passed", "failed", "skipped", "xfailed", "infrastructure", "not_run"} == set(made.counts)
+    took = collect(tmp_path / "runs", str(tmp_path / "store"), tmp_path / "out.json")
+    print(took["seconds"], took["cpu_s"], took["mib"])  # noqa: T201  # for whoever runs it with -s
+    assert took["code"] == 3
+    check(folder, made)
+    assert took["mib"] < MOST_MIB
+    assert took["cpu_s"] < MOST_CPU_S
+    assert took["seconds"] < MOST_S
+
+
+def test_slices_for_2048_pods_are_made_once_and_each_is_small(tmp_path: Path) -> None:
+    plan = make_plan(PODS, TESTS)
+    make_folder(tmp_path / RUN, plan)
+    legs = [Leg(shards=(shard.index,), cards=1, expected_s=1) for shard in plan.shards]
+    made = make_slices(tmp_path / RUN, legs)
+    assert len(made) == PODS
+    # Five ConfigMaps hold them all.
+    assert sum(map(len, made.values())) < 5 << 20
+    assert max(map(len, made.values())) < 4 << 10
+    assert make_slices(tmp_path / RUN, legs) == made
+
+
+def test_pods_of_a_bucket_are_collected_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boto3 = pytest.importorskip("boto3")
+    plan = make_plan(200, 6_000)
+    folder = tmp_path / "runs" / RUN
+    make_folder(folder, plan)
+    made = make_store(tmp_path / "store", plan, seed=3)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        keys = {
+            "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing",
+        }  # fmt: skip
+        for variable, value in keys.items():
+            monkeypatch.setenv(variable, value)
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="results")
+        for path in sorted((tmp_path / "store").glob(f"{RUN}/pods/*/journal/*")):
+            data, name = path.read_bytes(), path.relative_to(tmp_path / "store")
+            cut = data.index(b"\n", len(data) // 2) + 1
+            for offset, part in ((0, data[:cut]), (cut, data[cut:])):
+                client.put_object(Bucket="results", Key=f"some/{name}/{offset:012}", Body=part)
+        took = collect(tmp_path / "runs", "s3://results/some", tmp_path / "out.json")
+        assert took["code"] == 3
+        check(folder, made)
+    finally:
+        server.stop()

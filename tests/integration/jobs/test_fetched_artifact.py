@@ -1,0 +1,36 @@
+"""What an init container fetches of MLflow lies where the job looks for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.jobs.job import Fetch
+from ci.jobs.parts import Source
+from ci.process import run_command
+
+pytestmark = pytest.mark.integration
+
+LOG = """
+import sys, mlflow
+with mlflow.start_run() as run:
+    mlflow.log_artifacts(sys.argv[1], "models/base")
+print(run.info.run_id)
+"""
+
+
+def test_mlflow_puts_an_artifact_where_the_job_finds_it(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}", encoding="utf-8")
+    tracking = {"MLFLOW_TRACKING_URI": (tmp_path / "runs").as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    env = {**os.environ, **tracking, "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
+    run = run_command([sys.executable, "-c", LOG, model], timeout_s=120, env=env, cwd=tmp_path).split()[-1]
+    source = Source.model_validate({"artifact": {"run": run, "path": "models/base"}})
+    fetch = Fetch(name="fetch-source", source=source, to=str(tmp_path / "inputs"))
+    mlflow, *words = fetch.command
+    run_command([Path(sys.executable).with_name(mlflow), *words], timeout_s=120, env=env, cwd=tmp_path)
+    assert [one.name for one in Path(fetch.at).iterdir()] == ["config.json"]

@@ -1,0 +1,136 @@
+"""Pods of a job as they run: each with its slice, into a store that outlives it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from ci.report.verdict import Verdict
+
+from .pod_site import FILES, NAMES, WHOLE, Site, end, id_of, kill, wait_for
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["volume", "bucket"])
+def site(tree: Path, request: pytest.FixtureRequest) -> Site:
+    if request.param == "volume":
+        return Site(tree)
+    boto3 = pytest.importorskip("boto3")
+    url = request.getfixturevalue("endpoint")
+    keys = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    bucket = f"results-{time.time_ns()}"
+    client = boto3.client(
+        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )  # fmt: skip
+    client.create_bucket(Bucket=bucket)
+    return Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=url, **keys)
+
+
+def waiting(site: Site, index: int, file: str) -> subprocess.Popen[str]:
+    """A pod whose third test waits."""
+    process = site.start_pod(index)
+    wait_for(lambda: site.ran(file, "c_waits") > 0 or process.poll() is not None)
+    return process
+
+
+def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
+    site.release()
+    for index in (0, 1):
+        code, out, err = site.pod(index)
+        assert (code, err) == (1, ""), out
+    code, out, err = site.collect()
+    assert (code, err) == (1, ""), out
+    found = {name: (one.verdict, one.attempts) for name, one in site.results.items()}
+    before = {path.name: path.read_bytes() for path in (site.run_dir / "journal").iterdir()}
+    assert sorted(before) == ["0-1.jsonl", "1-1.jsonl", "2-1.jsonl"]
+    assert all(site.ran(file, name) == 1 for file in FILES for name in NAMES[:4])
+    code, out, _ = site.collect()
+    assert code == 1
+    assert " of pods, 0 bytes new" in out
+    assert {path.name: path.read_bytes() for path in (site.run_dir / "journal").iterdir()} == before
+    assert found == site.plain()
+
+
+def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_goes_on(site: Site) -> None:
+    process = waiting(site, 0, "One")
+    time.sleep(2)  # a store is at most a second behind
+    kill(process, site.folder_of(0, process))
+    code, out, _ = site.collect()
+    assert code == 3
+    lost = site.results
+    assert [lost[id_of("One", name)].verdict for name in NAMES] == [
+        Verdict.PASSED, Verdict.FAILED, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN, Verdict.NOT_RUN,
+    ]  # fmt: skip
+    assert {lost[id_of("Two", name)].verdict for name in NAMES} == {Verdict.NOT_RUN}
+    assert "no journal tells of 2 shards" in out
+    site.release()
+    code, out, err = site.pod(0)
+    assert (code, err) == (1, ""), out
+    assert "going on with an earlier pod's work" in out
+    assert site.pod(1)[0] == 1
+    code, out, err = site.collect()
+    assert (code, err) == (1, ""), out
+    found = site.results
+    for file in FILES:
+        assert tuple(found[id_of(file, name)].verdict for name in NAMES) == WHOLE
+    assert site.ran("One", "a_passes") == 1
+    assert site.ran("One", "c_waits") == 2
+    assert found[id_of("One", "c_waits")].attempts == 2
+    assert not list((site.run_dir / "journal").glob("*-0.jsonl"))
+
+
+def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:
+    process = waiting(site, 0, "One")
+    process.send_signal(signal.SIGTERM)
+    code, out, err = end(process)
+    assert (code, err) == (128 + signal.SIGTERM, ""), out
+    assert site.collect()[0] == 130
+    found = site.results
+    assert [found[id_of("One", name)].verdict for name in NAMES] == [
+        Verdict.PASSED, Verdict.FAILED, Verdict.NOT_RUN, Verdict.NOT_RUN, Verdict.NOT_RUN,
+    ]  # fmt: skip
+    assert "interrupted" in found[id_of("One", "c_waits")].message
+    site.release()
+    assert site.pod(0)[0] == 1
+    assert site.pod(1)[0] == 1
+    assert site.collect()[0] == 1
+    found = site.results
+    # Its every line was in the store before it went, so nothing is in doubt.
+    assert not [one for one in found.values() if "may have run before" in one.message]
+
+
+def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
+    site.release()
+    assert site.pod(1)[0] == 1
+    code, out, _ = site.collect()
+    assert code == 3
+    found = site.results
+    for file in ("One", "Three"):
+        for name in NAMES:
+            assert found[id_of(file, name)].verdict is Verdict.NOT_RUN
+            assert "no journal of its pod was gathered" in found[id_of(file, name)].message
+    assert "no journal tells of 2 shards" in out
+    assert site.pod(0)[0] == 1
+    assert site.collect()[0] == 1
+    assert {name: (one.verdict, one.attempts) for name, one in site.results.items()} == site.plain()

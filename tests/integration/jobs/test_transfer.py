@@ -1,0 +1,386 @@
+"""`spyre-ci job fetch` and `put` against a real S3 endpoint, and one that fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import typer
+from moto.server import ThreadedMotoServer
+from typer.testing import CliRunner, Result
+
+from ci import buckets
+from ci.errors import (
+    BadFileError,
+    BucketAwayError,
+    CommandError,
+    MissingInputError,
+    NotWholeError,
+    SettingsError,
+)
+from ci.jobs import transfer_pool
+from ci.jobs.transfer_cli import fetch_verb, put_verb
+from ci.jobs.transfer_names import MANIFEST, OWN
+from tests.cutting_proxy import CuttingProxy
+
+pytestmark = pytest.mark.integration
+
+app = typer.Typer()
+app.command("fetch")(fetch_verb)
+app.command("put")(put_verb)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A client of an endpoint with an empty bucket `box`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    monkeypatch.setattr(buckets, "TRIES", 1)
+    client = boto3.client("s3", endpoint_url=endpoint)
+    client.create_bucket(Bucket="box")
+    yield client
+    for row in client.list_objects_v2(Bucket="box").get("Contents", ()):
+        client.delete_object(Bucket="box", Key=row["Key"])
+    client.delete_bucket(Bucket="box")
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def fill(store: Any, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        store.put_object(Bucket="box", Key=name, Body=content)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and OWN not in path.parts
+    }
+
+
+def keys(store: Any) -> dict[str, str]:
+    return {row["Key"]: row["ETag"] for row in store.list_objects_v2(Bucket="box").get("Contents", ())}
+
+
+def test_a_folder_comes_with_all_below_it_and_nothing_of_its_neighbours(tmp_path: Path, store: Any) -> None:
+    model = {"config.json": b"{}", "deep/er/weights.bin": b"w" * 1000, "empty": b""}
+    fill(store, {f"model/{name}": content for name, content in model.items()})
+    fill(store, {"model-2/config.json": b"other", "model/": b"", "model": b"an object of the same name"})
+    result = call("fetch", "s3://box/model", tmp_path / "inputs")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "fetched 3 files (1.0 kB)\n"
+    assert content_of(tmp_path / "inputs") == model
+    assert json.loads((tmp_path / "inputs" / OWN / "state.json").read_text())["whole"] is True
+
+
+@pytest.mark.parametrize("below", ["runs/7", "runs/7/"])
+@pytest.mark.parametrize("prefix", ["", "top"])
+def test_what_is_below_a_name_is_listed_with_a_slash_at_its_end_or_without(
+    store: Any, prefix: str, below: str
+) -> None:
+    start = f"{prefix}/" if prefix else ""
+    fill(store, {f"{start}runs/7/a": b"1", f"{start}runs/70/b": b"2", f"{start}runs/7": b"3"})
+    bucket = buckets.Bucket(f"s3://box/{prefix}", where="--from")
+    assert list(bucket.names(below)) == [("runs/7/a", 1)]
+
+
+def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, store: Any) -> None:
+    fill(store, {"m/a": b"one", "m/b": b"two", "m/gone": b"x", "m/was-file": b"f"})
+    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    kept = (tmp_path / "a").stat().st_ino
+    fill(store, {"m/b": b"TWO", "m/new": b"new", "m/was-folder/x": b""})
+    store.delete_object(Bucket="box", Key="m/gone")
+    (tmp_path / "was-file").unlink()
+    result = call("fetch", "s3://box/m", tmp_path)
+    assert result.stdout == "fetched 4 of 5 files (10 B); the others were there already\n"
+    assert content_of(tmp_path) == {
+        "a": b"one",
+        "b": b"TWO",
+        "new": b"new",
+        "was-file": b"f",
+        "was-folder/x": b"",
+    }
+    assert (tmp_path / "a").stat().st_ino == kept
+
+
+def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Path, store: Any) -> None:
+    fill(store, {"m/a": b"one"})
+    (tmp_path / "a").write_bytes(b"ONE")
+    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    assert content_of(tmp_path) == {"a": b"one"}
+
+
+def test_a_folder_that_was_fetched_from_elsewhere_is_refused(tmp_path: Path, store: Any) -> None:
+    fill(store, {"m/a": b"one", "n/a": b"two"})
+    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    error = call("fetch", "s3://box/n", tmp_path).exception
+    assert isinstance(error, BadFileError)
+    assert error.what == "holds what was fetched from s3://box/m"
+    assert content_of(tmp_path) == {"a": b"one"}
+
+
+@pytest.mark.usefixtures("store")
+def test_an_address_that_holds_nothing_is_an_error(tmp_path: Path) -> None:
+    error = call("fetch", "s3://box/nothing", tmp_path / "in").exception
+    assert isinstance(error, BadFileError)
+    assert (error.what, error.where) == ("holds no object", "s3://box/nothing")
+    assert not (tmp_path / "in").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a//b", "/absolute", "a\x1bb", "x/../../../y"])
+def test_one_hostile_name_and_nothing_is_fetched(tmp_path: Path, store: Any, name: str) -> None:
+    fill(store, {"m/fine": b"fine", f"m/{name}": b"hostile"})
+    error = call("fetch", "s3://box/m", tmp_path / "in").exception
+    assert isinstance(error, BadFileError), error
+    assert repr(name) in error.what
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_that_lies_in_the_folder_leads_nothing_out(tmp_path: Path, store: Any) -> None:
+    fill(store, {"m/sub/file": b"hostile"})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").write_text("mine")
+    (tmp_path / "in" / "sub").symlink_to(tmp_path / "out")
+    error = call("fetch", "s3://box/m", tmp_path / "in").exception
+    assert isinstance(error, BadFileError)
+    assert error.what == "is reached by a link that leads out of the folder"
+    assert (tmp_path / "out" / "file").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_bucket_that_is_not_there_and_an_address_that_is_none_are_told_of(tmp_path: Path) -> None:
+    for verb in (("fetch", "s3://nowhere/m", tmp_path / "in"), ("put", tmp_path, "s3://nowhere/m")):
+        (tmp_path / "file").write_text("x")
+        error = call(*verb).exception
+        assert isinstance(error, CommandError)
+        assert error.exit_code == 2
+        assert error.where == "s3://nowhere/m"
+    for word in ("http://b/m", "s3://", "folder"):
+        assert isinstance(call("fetch", word, tmp_path / "in").exception, SettingsError)
+
+
+@pytest.mark.usefixtures("store")
+def test_access_that_is_denied_is_no_matter_of_trying_again(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+    with CuttingProxy(endpoint) as proxy:
+        proxy.refuse = (403, denied)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
+        error = call("fetch", "s3://box/m", tmp_path / "in").exception
+    assert isinstance(error, CommandError)
+    assert error.exit_code == 2
+    assert "AccessDenied" in error.what
+
+
+@pytest.mark.usefixtures("store")
+def test_a_bucket_that_is_away_or_busy_is_a_matter_of_trying_again(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    (tmp_path / "f").write_text("x")
+    for verb in (("fetch", "s3://box/m", tmp_path / "in"), ("put", tmp_path, "s3://box/m")):
+        error = call(*verb).exception
+        assert isinstance(error, BucketAwayError)
+        assert error.exit_code == 3
+    with CuttingProxy(endpoint) as proxy:
+        proxy.refuse = (503, b"<Error><Code>SlowDown</Code></Error>")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
+        assert isinstance(call("fetch", "s3://box/m", tmp_path / "in").exception, BucketAwayError)
+
+
+def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
+    tmp_path: Path, store: Any, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, {"m/a": b"a" * 10, "m/z-large": os.urandom(3_000_000)})
+    folder = tmp_path / "in"
+    monkeypatch.setattr(transfer_pool, "AT_ONCE", 1)
+    with CuttingProxy(endpoint) as proxy:
+        proxy.cut_after = 1_000_000
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
+        error = call("fetch", "s3://box/m", folder).exception
+    assert isinstance(error, BucketAwayError), error
+    assert error.where == "s3://box/m/z-large"
+    # Neither a part of the file nor its temporary file is left, and the folder says so.
+    assert content_of(folder) == {"a": b"a" * 10}
+    assert [path.name for path in (folder / OWN).iterdir()] == ["state.json"]
+    refused = call("put", folder, "s3://box/n").exception
+    assert isinstance(refused, NotWholeError)
+    assert (refused.what, refused.exit_code) == ("was not fetched to its end", 3)
+    # What a process that was killed left behind is in nobody's way.
+    (folder / OWN / "parts").mkdir()
+    (folder / OWN / "parts" / "left").write_text("x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    result = call("fetch", "s3://box/m", folder)
+    assert result.stdout == "fetched 1 of 2 files (3.0 MB); the others were there already\n"
+    assert not (folder / OWN / "parts").exists()
+
+
+def test_an_object_that_changes_meanwhile_is_not_taken(
+    tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, {"m/a": b"one"})
+    real = buckets.Bucket.download
+
+    def late(self: Any, name: str, path: Path, **more: Any) -> None:
+        fill(store, {"m/a": b"longer"})
+        real(self, name, path, **more)
+
+    monkeypatch.setattr(buckets.Bucket, "download", late)
+    error = call("fetch", "s3://box/m", tmp_path / "in").exception
+    assert isinstance(error, NotWholeError)
+    assert error.what == "is not what the bucket told of it: it was changed meanwhile, or damaged"
+    assert content_of(tmp_path / "in") == {}
+
+
+def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> None:
+    folder = tmp_path / "model"
+    (folder / "deep").mkdir(parents=True)
+    large = os.urandom(2 * buckets.PART_BYTES + 5)
+    (folder / "deep" / "large.bin").write_bytes(large)
+    (folder / "just-a-part").write_bytes(large[: buckets.PART_BYTES])
+    (folder / "empty").write_bytes(b"")
+    (folder / "blob").write_bytes(b"content")
+    (folder / "linked").symlink_to("blob")
+    result = call("put", folder, "s3://box/to/here")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "put 5 files (50.3 MB)\n"
+    manifest = json.loads(store.get_object(Bucket="box", Key=f"to/here/{MANIFEST}")["Body"].read())
+    assert manifest["schema"] == "spyre-ci/manifest/1"
+    assert manifest["whole"] is True
+    assert manifest["files"]["deep/large.bin"] == {
+        "size": len(large),
+        "sha256": hashlib.sha256(large).hexdigest(),
+    }
+    assert call("fetch", "s3://box/to/here", tmp_path / "back").exit_code == 0
+    assert content_of(tmp_path / "back") == content_of(folder)
+    # What was fetched may be put: what the fetch keeps for itself does not go with it.
+    before = keys(store)
+    again = call("put", tmp_path / "back", "s3://box/to/here")
+    assert again.stdout == "put 0 of 5 files (50.3 MB); the others were there already\n"
+    assert keys(store) == before
+
+
+def test_only_what_changed_is_put_again_and_others_objects_stay(tmp_path: Path, store: Any) -> None:
+    (tmp_path / "a").write_text("one")
+    (tmp_path / "b").write_text("two")
+    fill(store, {"m/other": b"of somebody"})
+    assert call("put", tmp_path, "s3://box/m").exit_code == 0
+    (tmp_path / "b").write_text("TWO")
+    result = call("put", tmp_path, "s3://box/m")
+    assert result.stdout == "put 1 of 2 files (6 B); the others were there already\n"
+    assert set(keys(store)) == {"m/a", "m/b", "m/other", f"m/{MANIFEST}"}
+    assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
+    assert content_of(tmp_path / "back") == {"a": b"one", "b": b"TWO"}
+
+
+@pytest.mark.usefixtures("store")
+def test_a_put_that_broke_off_is_no_folder_to_fetch_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "abc":
+        (tmp_path / "in" / name).write_text(name)
+    real = buckets.Bucket.put
+
+    def breaks(self: Any, name: str, *more: Any, **named: Any) -> str:
+        if name == "c":
+            raise BucketAwayError("away")
+        return real(self, name, *more, **named)
+
+    monkeypatch.setattr(buckets.Bucket, "put", breaks)
+    assert isinstance(call("put", tmp_path / "in", "s3://box/m").exception, BucketAwayError)
+    error = call("fetch", "s3://box/m", tmp_path / "back").exception
+    assert isinstance(error, NotWholeError)
+    assert error.what == "a put to this folder is under way or broke off"
+    monkeypatch.setattr(buckets.Bucket, "put", real)
+    assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 of 3 files")
+    assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
+
+
+def test_an_object_that_was_damaged_after_its_put_is_not_taken(tmp_path: Path, store: Any) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("one")
+    assert call("put", tmp_path / "in", "s3://box/m").exit_code == 0
+    fill(store, {"m/a": b"ONE"})
+    error = call("fetch", "s3://box/m", tmp_path / "back").exception
+    assert isinstance(error, NotWholeError)
+    assert error.where == "s3://box/m/a"
+    # A put mends it.
+    assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 files")
+    assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
+
+
+def test_a_manifest_that_is_none_or_far_too_large_is_refused(
+    tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, {"m/a": b"one", f"m/{MANIFEST}": b"no JSON"})
+    error = call("fetch", "s3://box/m", tmp_path / "in").exception
+    assert isinstance(error, BadFileError)
+    assert error.where == f"s3://box/m/{MANIFEST}"
+    monkeypatch.setattr("ci.jobs.transfer.LARGEST_MANIFEST", 3)
+    error = call("fetch", "s3://box/m", tmp_path / "in").exception
+    assert isinstance(error, BadFileError)
+    assert error.what == "is no manifest: it has 7 B"
+
+
+def test_what_leads_out_of_a_folder_or_is_no_file_is_not_put(tmp_path: Path, store: Any) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("s")
+    outside = str(tmp_path / "secret")
+    for name, to in {"out": outside, "dots": "../secret", "gone": "x", "round": ".", "pipe": ""}.items():
+        if to:
+            (folder / name).symlink_to(to)
+        else:
+            os.mkfifo(folder / name)
+        error = call("put", folder, "s3://box/m").exception
+        assert isinstance(error, BadFileError), name
+        assert error.what == f"{name!r} is no file of this folder"
+        (folder / name).unlink()
+    assert keys(store) == {}
+
+
+@pytest.mark.usefixtures("store")
+def test_a_folder_that_is_none_or_empty_is_not_put(tmp_path: Path) -> None:
+    error = call("put", tmp_path / "gone", "s3://box/m").exception
+    assert isinstance(error, MissingInputError)
+    assert error.what == "there is no such folder"
+    error = call("put", tmp_path, "s3://box/m").exception
+    assert isinstance(error, BadFileError)
+    assert error.what == "holds no file"
+    (tmp_path / "a\nb").write_text("x")
+    error = call("put", tmp_path, "s3://box/m").exception
+    assert isinstance(error, BadFileError)
+    assert error.what == "the name 'a\\nb' has characters that are not printed"
+
+
+def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer_pool, "LINE_EVERY_S", 0)
+    fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})
+    result = call("fetch", "s3://box/m", tmp_path / "in")
+    assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 200 B of 200 B"
+    result = call("put", tmp_path / "in", "s3://box/n")
+    assert "read 20 of 20 files, 200 B of 200 B" in result.stderr.splitlines()
+    assert result.stderr.splitlines()[-1] == "put 20 of 20 files, 200 B of 200 B"

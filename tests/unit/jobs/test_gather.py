@@ -1,0 +1,223 @@
+"""Gathering takes what pods left, what is new of it, and nothing that no pod leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ci.jobs import gather as module
+from ci.jobs.gather import Gathered, gather, take
+from ci.jobs.layout import MOST_BYTES, PIECE_BYTES, Piece, piece_of
+from ci.jobs.pieces import BucketFiles
+
+RUN = "a-run"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def put(store: Path, pod: int | str, name: str, data: bytes) -> Path:
+    path = store / RUN / "pods" / str(pod) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def here(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_journals_and_logs_of_all_pods_and_attempts_are_brought(store: Path, tmp_path: Path) -> None:
+    names = {
+        "control/journal/3-1.jsonl": 2, "journal/0-1.jsonl": 0, "journal/0-2.jsonl": 0, "journal/7-1.jsonl": 10,
+        "logs/3-1.log": 2, "logs/pod-2-1.log": 2,
+    }  # fmt: skip
+    for name, pod in names.items():
+        put(store, pod, name, name.encode())
+    found = gather(str(store), RUN, tmp_path / "into")
+    assert (found.files, found.notes) == (6, [])
+    assert here(tmp_path / "into") == {name: name.encode() for name in names}
+    assert gather(str(store), RUN, tmp_path / "into") == Gathered(files=6)
+
+
+def test_only_what_is_new_is_brought_again(store: Path, tmp_path: Path) -> None:
+    path = put(store, 0, "journal/0-1.jsonl", b"first\n")
+    gather(str(store), RUN, tmp_path / "into")
+    with path.open("ab") as stream:
+        stream.write(b"second\n")
+    assert gather(str(store), RUN, tmp_path / "into").new_bytes == 7
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"first\nsecond\n"}
+
+
+def test_a_store_without_the_run_has_nothing(store: Path, tmp_path: Path) -> None:
+    assert gather(str(store), RUN, tmp_path / "into") == Gathered()
+
+
+@pytest.mark.parametrize(
+    ("pod", "name"),
+    [
+        ("x", "journal/0-1.jsonl"), ("00", "journal/0-1.jsonl"), (0, "journal/0-0.jsonl"),
+        (0, "journal/0-1.json"),
+        (0, "journal/a-1.jsonl"), (0, "journal/..-1.jsonl"), (0, "logs/a.log"), (0, "plan.json"),
+        (0, "journal/0-1.jsonl.gz"), (0, "journal/1234567-1.jsonl"),
+    ],
+)  # fmt: skip
+def test_what_no_pod_leaves_is_left_there(store: Path, tmp_path: Path, pod: int | str, name: str) -> None:
+    put(store, pod, name, b"x")
+    assert gather(str(store), RUN, tmp_path / "into").files == 0
+    assert not (tmp_path / "into").exists()
+
+
+def test_links_and_pipes_are_not_followed(store: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    journal = put(store, 0, "journal/0-1.jsonl", b"x").parent
+    (journal / "0-1.jsonl").unlink()
+    (journal / "0-2.jsonl").symlink_to(secret)
+    os.mkfifo(journal / "0-3.jsonl")
+    (store / RUN / "pods" / "1").mkdir()
+    (store / RUN / "pods" / "1" / "journal").symlink_to(tmp_path)
+    (store / RUN / "pods" / "2").symlink_to(store / RUN / "pods" / "0")
+    found = gather(str(store), RUN, tmp_path / "into")
+    assert found.files == 0
+    assert found.notes == [
+        "pod 0: journal/0-2.jsonl is no file, and left there",
+        "pod 0: journal/0-3.jsonl is no file, and left there",
+    ]
+
+
+def test_a_journal_that_two_pods_have_is_the_firsts(store: Path, tmp_path: Path) -> None:
+    put(store, 3, "journal/0-1.jsonl", b"three\n")
+    put(store, 20, "journal/0-1.jsonl", b"twenty\n")
+    found = gather(str(store), RUN, tmp_path / "into")
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"three\n"}
+    assert found.notes == ["pod 20 has a journal/0-1.jsonl as well, which is pod 3's; it is left there"]
+
+
+def test_a_journal_that_became_another_or_shorter_stays_as_it_is_here(store: Path, tmp_path: Path) -> None:
+    put(store, 0, "journal/0-1.jsonl", b"first\n")
+    gather(str(store), RUN, tmp_path / "into")
+    put(store, 0, "journal/0-1.jsonl", b"other\nand more\n")
+    assert "is another one in the store than here" in gather(str(store), RUN, tmp_path / "into").notes[0]
+    put(store, 0, "journal/0-1.jsonl", b"f")
+    assert "is shorter in the store than here" in gather(str(store), RUN, tmp_path / "into").notes[0]
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"first\n"}
+
+
+def test_a_file_that_is_too_large_is_cut_and_told_of(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 4)
+    put(store, 0, "journal/0-1.jsonl", b"123456")
+    found = gather(str(store), RUN, tmp_path / "into")
+    assert found.notes == ["pod 0: journal/0-1.jsonl: is larger than 4 bytes, and cut there"]
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"1234"}
+
+
+def test_more_notes_than_people_read_are_counted() -> None:
+    found = Gathered()
+    for number in range(25):
+        found.note(str(number))
+    assert (len(found.notes), found.more) == (20, 5)
+
+
+class FakeBucket:
+    """Objects by name, as a bucket gives them."""
+
+    def __init__(self, objects: dict[str, bytes]) -> None:
+        self.objects = objects
+        self.got: list[str] = []
+
+    def names(self, below: str) -> Iterator[tuple[str, int]]:
+        yield from sorted((name, len(data)) for name, data in self.objects.items() if name.startswith(below))
+
+    def get(self, name: str) -> bytes:
+        self.got.append(name)
+        return self.objects[name]
+
+    def address(self, name: str) -> str:
+        return f"s3://b/{name}"
+
+
+def bring(bucket: FakeBucket, into: Path) -> tuple[int, list[str]]:
+    notes: list[str] = []
+    new = 0
+    for held in BucketFiles(bucket, "r/pods/", notes.append).files():  # type: ignore[arg-type]  # as one
+        new += take(held, into, notes.append)
+        notes += [held.trouble] if held.trouble else []
+    return new, notes
+
+
+def pieces(*parts: tuple[int, bytes], file: str = "0/journal/0-1.jsonl") -> dict[str, bytes]:
+    return {f"r/pods/{file}/{offset:012}": data for offset, data in parts}
+
+
+def test_pieces_are_put_together_by_their_offsets(tmp_path: Path) -> None:
+    bucket = FakeBucket(pieces((0, b"one\n"), (4, b"two\n"), (8, b"three\n")))
+    assert bring(bucket, tmp_path) == (14, [])
+    assert here(tmp_path) == {"journal/0-1.jsonl": b"one\ntwo\nthree\n"}
+    assert bring(bucket, tmp_path) == (0, [])
+    assert len(bucket.got) == 3
+
+
+def test_a_piece_that_grew_brings_what_is_new_of_it(tmp_path: Path) -> None:
+    bucket = FakeBucket(pieces((0, b"one\n"), (4, b"two\n")))
+    bring(bucket, tmp_path)
+    bucket.objects |= pieces((4, b"two\nthree\n"))
+    assert bring(bucket, tmp_path) == (6, [])
+    assert here(tmp_path) == {"journal/0-1.jsonl": b"one\ntwo\nthree\n"}
+
+
+def test_behind_a_hole_nothing_is_glued_on(tmp_path: Path) -> None:
+    bucket = FakeBucket(pieces((0, b"one\n"), (8, b"three\n")))
+    assert bring(bucket, tmp_path) == (
+        4, ["bytes 4 to 8 are missing in the bucket, and what follows is left there"],
+    )  # fmt: skip
+    assert here(tmp_path) == {"journal/0-1.jsonl": b"one\n"}
+    bucket.objects |= pieces((4, b"two\n"))
+    assert bring(bucket, tmp_path) == (10, [])
+    assert here(tmp_path) == {"journal/0-1.jsonl": b"one\ntwo\nthree\n"}
+
+
+def test_a_journal_whose_beginning_is_missing_is_not_taken(tmp_path: Path) -> None:
+    assert bring(FakeBucket(pieces((4, b"two\n"))), tmp_path)[1] == [
+        "bytes 0 to 4 are missing in the bucket, and what follows is left there"
+    ]
+    assert here(tmp_path) == {}
+
+
+def test_pieces_that_overlap_are_not_taken_twice(tmp_path: Path) -> None:
+    bring(FakeBucket(pieces((0, b"one\ntwo\n"), (4, b"two\n"), (6, b"o\nthree\n"))), tmp_path)
+    assert here(tmp_path) == {"journal/0-1.jsonl": b"one\ntwo\nthree\n"}
+
+
+def test_objects_that_are_no_pieces_are_told_of_and_left_there(tmp_path: Path) -> None:
+    bucket = FakeBucket({"r/pods/0/journal/../../x/000000000000": b"x", "r/pods/0/whole": b""})
+    new, notes = bring(bucket, tmp_path)
+    assert (new, here(tmp_path)) == (0, {})
+    assert len(notes) == 1
+    assert "is no piece of a journal, and left there" in notes[0]
+
+
+def test_what_a_piece_is_is_told_by_its_name_and_size() -> None:
+    name = "3/journal/1-2.jsonl/000000000010"
+    assert piece_of(name, 5) == Piece(pod=3, file="journal/1-2.jsonl", offset=10, size=5)
+    assert piece_of(name, PIECE_BYTES + 1) is None
+    assert piece_of(f"3/journal/1-2.jsonl/{MOST_BYTES:012}", 1) is None
+    for bad in (
+        "3/journal/1-2.jsonl/10",
+        "x/journal/1-2.jsonl/000000000010",
+        "3/plan.json/000000000010",
+        "3",
+        "",
+    ):
+        assert piece_of(bad, 5) is None
