@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from test_selection.capacity_days import capacity, needed
 from test_selection.loads import file_loads
 from tests.benchmarks.plan_inputs import made_up
 
+ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.heavy
 CODE = """
 import sys, typer
@@ -59,7 +61,13 @@ def test_sizes_like_the_trees_are_forecast_in_minutes(tests: int, files: int, li
 
 def test_a_laptop_without_a_run_gets_a_forecast_of_the_op_suite(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", CODE],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)["shares"][-1]

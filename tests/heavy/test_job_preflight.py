@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.heavy
 CODE = """
 import sys, typer
@@ -26,7 +27,8 @@ sys.exit(run(["cards", "preflight", *sys.argv[1:]]))
 def checked(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", CODE, *words],
-        cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, timeout=300, check=False,
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT), **environ}, capture_output=True, text=True,
+        timeout=300, check=False,
     )  # fmt: skip
 
 

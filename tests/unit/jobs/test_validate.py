@@ -26,9 +26,9 @@ PF = "ibm.com/spyre_pf"
 
 
 def asked(**more: Any) -> Asked:
-    return Asked(
-        **{"stage": 0, "cards": 24, "namespace": "cards", "image": "registry.example.org/a:1"} | more
-    )
+    image = "registry.example.org/a:1"
+    usual: dict[str, Any] = {"stage": 0, "cards": 24, "namespace": "cards", "image": image}
+    return Asked(**usual | more)
 
 
 @pytest.mark.parametrize(
