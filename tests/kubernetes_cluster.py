@@ -74,7 +74,10 @@ class CardCluster:
             {
                 "kind": "SpyreClusterPolicy",
                 "metadata": {"name": "spyreclusterpolicy"},
-                "spec": {"experimentalMode": ["topologyAwareAllocation", "externalDeviceReservation"]},
+                "spec": {
+                    "devicePlugin": {"version": "1.3.0"},
+                    "experimentalMode": ["topologyAwareAllocation", "externalDeviceReservation"],
+                },
                 "status": {"state": "ready", "namespace": "spyre-operator"},
             }
         )

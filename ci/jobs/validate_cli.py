@@ -129,6 +129,9 @@ def _about(asked: Asked, facts: Facts, address: str) -> About:
     for one in facts.cluster_versions:
         versions["OpenShift"] = str(((one.get("status") or {}).get("desired") or {}).get("version", ""))
         cluster += f" ({(one.get('spec') or {}).get('clusterID') or name_of(one)})"
+    for one in facts.policies:
+        plugin = (one.get("spec") or {}).get("devicePlugin") or {}
+        versions["Spyre device plugin"] = str(plugin.get("version") or "not said")
     versions["spyre-ci"] = version("spyre-ci")
     return About(
         cluster=cluster,

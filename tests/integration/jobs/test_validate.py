@@ -493,7 +493,16 @@ def test_the_report_is_one_to_sign_and_holds_no_token(
         assert "\x1b[31m" not in one
     for one in (told_page, told_text):
         assert "<script" not in one
-        for word in ("4.20.1", "v1.33.2", "0123-abcd", NAMESPACE, "signature", "node-1", "0: 24 cards"):
+        for word in (
+            "4.20.1",
+            "v1.33.2",
+            "1.3.0",
+            "0123-abcd",
+            NAMESPACE,
+            "signature",
+            "node-1",
+            "0: 24 cards",
+        ):
             assert word in one
     assert "FAIL" in shown
     assert "remedy:" in shown
