@@ -16,6 +16,7 @@ from ci.cli import (
     config,
     history,
     job_collect,
+    job_local,
     job_pod,
     job_submit,
     quarantine,
@@ -98,6 +99,8 @@ job_app.command("render")(job_submit.render)
 job_app.command("submit")(job_submit.submit)
 job_app.command("collect")(job_collect.collect)
 job_app.command("pod")(job_pod.pod)
+job_app.command("local")(job_local.local)
+job_app.command("debug")(job_local.debug)
 app.add_typer(job_app, name="job")
 app.add_typer(history.app, name="history")
 app.command()(flakes)

@@ -1,19 +1,16 @@
-"""What `spyre-ci job local` and `spyre-ci job debug` do with a job that is ready."""
+"""What `spyre-ci job local` and `spyre-ci job debug --local` do with a job that is ready."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import NoReturn
 
 from ci.errors import EXIT_OK
 from ci.image.shell import become
-from ci.jobs.debug import debug_manifest, how_to_enter
 from ci.jobs.debug_local import Look, open_here
 from ci.jobs.here import Here
 from ci.jobs.job import Job, mounts_of
 from ci.jobs.local import run_here
-
-_TEMPLATED = frozenset({"Job", "Deployment"})
 
 
 def local(job: Job, here: Here, *, echo: Callable[[str], None]) -> int:
@@ -43,26 +40,3 @@ def debug_local(job: Job, here: Here, look: Look, *, echo: Callable[[str], None]
         SpyreCiError: see `ci.jobs.debug_local.open_here`.
     """
     become(open_here(job, here, look, echo=echo))
-
-
-def debug(
-    manifests: Sequence[Mapping[str, Any]],
-    *,
-    seconds: int,
-    index: int = 0,
-    notebook: bool = False,
-) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """What is sent to a cluster to look into a job, ConfigMaps first, and how its pod is entered.
-
-    Args:
-        manifests: the rendered job.
-        seconds: after which the pod is ended.
-        index: whose environment it has.
-        notebook: a notebook in place of a shell.
-
-    Raises:
-        UsageError: there is no such index, or no time.
-    """
-    (own,) = (one for one in manifests if one["kind"] in _TEMPLATED)
-    pod = debug_manifest(own, seconds=seconds, index=index, notebook=notebook)
-    return [*(one for one in manifests if one["kind"] == "ConfigMap"), pod], how_to_enter(pod, own)

@@ -102,18 +102,18 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = F
     owner = next(one for one in manifests if one["kind"] in HOLD)
     others = [one for one in manifests if one is not owner]
     done = Submitted(name=owner["metadata"]["name"], kind=owner["kind"])
-    there = {_word(one): cluster.get(_path(one, named=True)) for one in manifests}
+    there = {_word(one): cluster.get(path_for(one, named=True)) for one in manifests}
     for one in manifests:
         _check_same(there[_word(one)], one, there[_word(owner)])
     for one in manifests:
         if there[_word(one)] is None:
-            cluster.create(_path(one), one, dry_run=True)
+            cluster.create(path_for(one), one, dry_run=True)
     if dry_run:
         return done
     made = there[_word(owner)] or _make(cluster, _held(owner), done)
     for one in others:
         if there[_word(one)] is None:
-            _make(cluster, _owned(one, made), done)
+            _make(cluster, owned(one, made), done)
     done.there = [word for word, found in there.items() if found is not None]
     done.begins = _begin(cluster, owner, made)
     return done
@@ -142,7 +142,7 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
 
 
 def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
-    made = cluster.create(_path(body), body)
+    made = cluster.create(path_for(body), body)
     done.made.append(_word(body))
     return made
 
@@ -154,7 +154,7 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
     if BEGUN in (made["metadata"].get("annotations") or {}):
         return "an earlier submit"
     about = {"annotations": {BEGUN: "true"}}
-    cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {HOLD[owner["kind"]]: False}})
+    cluster.patch(path_for(owner, named=True), {"metadata": about, "spec": {HOLD[owner["kind"]]: False}})
     return "this submit"
 
 
@@ -162,7 +162,7 @@ def _held(owner: Manifest) -> Manifest:
     return {**owner, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
 
 
-def _owned(body: Manifest, owner: Manifest) -> Manifest:
+def owned(body: Manifest, owner: Manifest) -> Manifest:
     """The object as its owner's own: it goes when that goes.
 
     It does not block its owner's deletion (blockOwnerDeletion): OpenShift grants that only to whoever may
@@ -177,6 +177,7 @@ def _word(body: Manifest) -> str:
     return f"{body['kind']} {body['metadata']['name']}"
 
 
-def _path(body: Manifest, *, named: bool = False) -> str:
+def path_for(body: Manifest, *, named: bool = False) -> str:
+    """Where an object's kind is, or the object itself."""
     about = body["metadata"]
     return path_of(body["kind"], about["namespace"], about["name"] if named else None)
