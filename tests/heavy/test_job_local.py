@@ -52,8 +52,8 @@ def test_a_job_here_comes_to_the_verdicts_of_the_plain_run(
     }
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     pods = SHARDS // cards
-    words = ("--network", "none", "--parallel", str(pods), "--results", "out", "--collect")
-    code, out, err = spyre_ci("job", "local", "spec.json", *words)
+    given = ("--network", "none", "--parallel", str(pods), "--results", "out", "--collect")
+    code, out, err = spyre_ci("job", "local", "spec.json", *given)
     said = " ".join((out + err).split())
     assert code == 0, said[-3000:]
     assert [f"pod {index}: done" in said for index in range(pods + 1)] == [True] * pods + [False]
