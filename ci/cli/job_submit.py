@@ -146,7 +146,7 @@ def submit(
     if not (watch or collect):
         context.say(f"watch it with `spyre-ci job watch {job.name}`")
         return
-    ending, _ = watched(cluster, job.name, pending_limit=pending_limit)
+    ending = watched(cluster, job.name, context.console, pending_limit_min=pending_limit)
     if not collect:
         raise typer.Exit(ending.exit_code)
     raise typer.Exit(collect_watched(context, folder, cluster, store=None if store is None else str(store)))

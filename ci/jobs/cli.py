@@ -6,6 +6,7 @@ import typer
 
 from ci.jobs.cluster_cli import cancel, list_jobs, logs, watch
 from ci.jobs.transfer_cli import fetch_verb, put_verb
+from ci.jobs.validate_cli import validate
 
 # What reads a spec or reports a run stands above the room and is registered there.
 app = typer.Typer(help="Jobs on Kubernetes and OpenShift.", no_args_is_help=True)
@@ -13,5 +14,6 @@ app.command()(watch)
 app.command()(logs)
 app.command()(cancel)
 app.command("list")(list_jobs)
+app.command()(validate)
 app.command("fetch")(fetch_verb)
 app.command("put")(put_verb)

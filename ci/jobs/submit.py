@@ -20,8 +20,8 @@ from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
 
 Manifest = Mapping[str, Any]
-# What holds an owner until it may begin.
-HOLD = {"Job": "suspend", "Deployment": "paused"}
+# What holds an owner until it may begin; a pod waits for what it mounts by itself.
+HOLD = {"Job": "suspend", "Deployment": "paused", "Pod": None}
 # That it was let begin: who holds it afterwards means it.
 BEGUN = f"{ANNOTATION}begun"
 SHOWN_FILES = 5
@@ -46,10 +46,10 @@ class Submitted:
 
     Attributes:
         name: of the job.
-        kind: Job or Deployment.
+        kind: Job, Deployment or, to look into one, Pod.
         made: kinds and names of what was made now.
         there: those that were there already.
-        begins: what starts it: this submit, an earlier one, or a queue.
+        begins: what starts it: this submit, an earlier one, or a queue; empty after a dry run.
     """
 
     name: str
@@ -93,7 +93,7 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = F
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
-        dry_run: have it checked, and make nothing.
+        dry_run: whether to have it all checked, and make nothing.
 
     Raises:
         ConflictError: something else has a name of it, or the job is of another spec.
@@ -102,19 +102,19 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = F
     owner = next(one for one in manifests if one["kind"] in HOLD)
     others = [one for one in manifests if one is not owner]
     done = Submitted(name=owner["metadata"]["name"], kind=owner["kind"])
-    there = {_word(one): cluster.get(path_for(one, named=True)) for one in manifests}
+    there = {_word(one): cluster.get(_path(one, named=True)) for one in manifests}
     for one in manifests:
         _check_same(there[_word(one)], one, there[_word(owner)])
     for one in manifests:
         if there[_word(one)] is None:
-            cluster.create(path_for(one), one, dry_run=True)
+            cluster.create(_path(one), one, dry_run=True)
+    done.there = [word for word, found in there.items() if found is not None]
     if dry_run:
         return done
     made = there[_word(owner)] or _make(cluster, _held(owner), done)
     for one in others:
         if there[_word(one)] is None:
-            _make(cluster, owned(one, made), done)
-    done.there = [word for word, found in there.items() if found is not None]
+            _make(cluster, _owned(one, made), done)
     done.begins = _begin(cluster, owner, made)
     return done
 
@@ -142,7 +142,7 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
 
 
 def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
-    made = cluster.create(path_for(body), body)
+    made = cluster.create(_path(body), body)
     done.made.append(_word(body))
     return made
 
@@ -153,16 +153,18 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
         return "its queue"
     if BEGUN in (made["metadata"].get("annotations") or {}):
         return "an earlier submit"
-    about = {"annotations": {BEGUN: "true"}}
-    cluster.patch(path_for(owner, named=True), {"metadata": about, "spec": {HOLD[owner["kind"]]: False}})
+    if (hold := HOLD[owner["kind"]]) is not None:
+        about = {"annotations": {BEGUN: "true"}}
+        cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {hold: False}})
     return "this submit"
 
 
 def _held(owner: Manifest) -> Manifest:
-    return {**owner, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
+    hold = HOLD[owner["kind"]]
+    return owner if hold is None else {**owner, "spec": {**owner["spec"], hold: True}}
 
 
-def owned(body: Manifest, owner: Manifest) -> Manifest:
+def _owned(body: Manifest, owner: Manifest) -> Manifest:
     """The object as its owner's own: it goes when that goes.
 
     It does not block its owner's deletion (blockOwnerDeletion): OpenShift grants that only to whoever may
@@ -177,7 +179,6 @@ def _word(body: Manifest) -> str:
     return f"{body['kind']} {body['metadata']['name']}"
 
 
-def path_for(body: Manifest, *, named: bool = False) -> str:
-    """Where an object's kind is, or the object itself."""
+def _path(body: Manifest, *, named: bool = False) -> str:
     about = body["metadata"]
     return path_of(body["kind"], about["namespace"], about["name"] if named else None)

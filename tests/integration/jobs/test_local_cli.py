@@ -1,4 +1,4 @@
-"""`spyre-ci job local` and `job debug --local`, as a user calls them."""
+"""`spyre-ci job local` and `job debug --here`, as a user calls them."""
 
 from __future__ import annotations
 
@@ -76,21 +76,14 @@ def test_ctrl_c_ends_it_with_130_and_leaves_nothing(tmp_path: Path, client: dock
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert left(client, spec) == []
-    assert [one.name for one in (tmp_path / ".spyre-ci" / "jobs" / "work").glob("*")] == []
+    (work,) = (tmp_path / ".spyre-ci" / "jobs").glob("*/work")
+    assert list(work.iterdir()) == []
 
 
 def test_a_shell_in_its_container_here(tmp_path: Path, client: docker.DockerClient) -> None:
     spec = write_spec(tmp_path, "false")
-    process = start(tmp_path, "debug", "spec.json", "--local", "--network", "none")
+    process = start(tmp_path, "debug", "spec.json", "--here", "--network", "none")
     said, _ = process.communicate("cat /etc/spyre-ci/*/a.yaml; exit 5\n", timeout=120)
     assert process.returncode == 5, said
     assert "a: 1\n" in said
     assert left(client, spec) == []
-
-
-def test_collect_is_of_tests(tmp_path: Path, client: docker.DockerClient) -> None:  # noqa: ARG001  # it must be there
-    write_spec(tmp_path, "true")
-    process = start(tmp_path, "local", "spec.json", "--collect")
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 2
-    assert "--collect reports tests, and this is kind evaluation" in said

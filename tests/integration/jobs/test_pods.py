@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from ci.jobs.earlier import CUT_OFF
 from ci.report.verdict import Verdict
 
-from .pod_site import FILES, NAMES, RUN, WHOLE, Site, end, id_of, kill, wait_for
+from .pod_site import FILES, NAMES, RUN, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -52,8 +54,8 @@ def waiting(site: Site, index: int, file: str) -> subprocess.Popen[str]:
 
 def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
     site.release()
-    for index in (0, 1):
-        code, out, err = site.pod(index)
+    for process in [site.start_pod(index) for index in (0, 1)]:
+        code, out, err = end(process)
         assert (code, err) == (1, ""), out
     code, out, err = site.collect()
     assert (code, err) == (1, ""), out
@@ -119,6 +121,25 @@ def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:
     assert not [one for one in found.values() if "may have run before" in one.message]
 
 
+def test_a_pod_that_is_the_first_process_of_its_container_hears_of_its_end(tree: Path) -> None:
+    alone = ("unshare", "--pid", "--fork", "--mount-proc")
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("a process namespace of its own is not to be had")
+    site = Site(tree, device="spyre")
+    site.prefix = alone
+    process = waiting(site, 1, "Two")
+    first = next(pid for pid in children_of(process.pid) if is_first(pid))
+    os.kill(first, signal.SIGTERM)
+    code, out, err = end(process)
+    assert (code, err) == (128 + signal.SIGTERM, ""), out
+    assert '"status":"interrupted"' in (site.folder_of(1, process) / "journal" / "1-1.jsonl").read_text()
+
+
+def is_first(pid: int) -> bool:
+    said = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return any(line.startswith("NSpid:") and line.split()[1:][1:] == ["1"] for line in said.splitlines())
+
+
 def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
     site.release()
     assert site.pod(1)[0] == 1
@@ -136,7 +157,7 @@ def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
 
 
 def test_pods_that_share_take_over_from_each_other(tree: Path) -> None:
-    site = Site(tree)
+    site = Site(tree, device="spyre")
     share = {"SPYRE_CI_JOB_SHARE": "1"}
     # The first has two shards and one card, and waits in the first of them.
     process = site.start_pod(0, **share)
