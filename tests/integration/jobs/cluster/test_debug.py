@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ci.jobs.cancel import cancel
 from ci.jobs.cluster import Cluster
 from ci.jobs.debug import DEBUG_LABEL, apart
 from ci.jobs.errors import ConflictError, RefusedError
@@ -84,6 +85,9 @@ def test_beside_a_job_that_runs_it_is_apart(cluster: Cluster) -> None:
     assert beside["metadata"]["ownerReferences"][0]["kind"] == "Job"
     chosen = render(job)[-1]["metadata"]["labels"]["app.kubernetes.io/name"]
     assert there(cluster, POD)["metadata"]["labels"]["app.kubernetes.io/name"] != chosen
+    removed = cancel(cluster, NAME, timeout_s=5, say=lambda _: None)
+    assert sorted(removed) == [f"ConfigMap {NAME}-0", f"Pod {NAME}"]
+    assert cluster.get(path_of("Job", NAMESPACE, job.name)) is not None
 
 
 def test_what_the_cluster_refuses_leaves_nothing(cluster: Cluster) -> None:
