@@ -13,8 +13,9 @@ import typer
 from ci.cli import options
 from ci.cli.job_collect import collect_job
 from ci.cli.job_prepare import Asked, prepare
-from ci.cli.job_submit import AllowDirty, Param, RunId, SpecFile, image_of
+from ci.cli.job_submit import AllowDirty, Param, RunId, SpecFile, image_of, secret_beside
 from ci.jobs.cluster_cli import InContext, Namespace
+from ci.jobs.debug import apart
 from ci.jobs.here import Here, user_of
 from ci.jobs.job import Job
 from ci.jobs.record import record_of, write_record
@@ -105,8 +106,11 @@ def debug(
         commit=checkout.commit, dirty=checkout.dirty,
     )  # fmt: skip
     job, _ = prepare(context, spec, asked)
-    job = replace(job, image=image_of(context, job, spec))
-    wanted, words = manifests_for(manifests_of(job), seconds=minutes * 60, index=index, notebook=notebook)
+    job = apart(replace(job, image=image_of(context, job, spec)))
+    manifests = manifests_of(job)
+    if (secret := secret_beside(job, manifests)) is not None:
+        manifests.insert(0, secret)
+    wanted, words = manifests_for(manifests, seconds=minutes * 60, index=index, notebook=notebook)
     submit(cluster, wanted)
     for line in words:
         context.say(line)

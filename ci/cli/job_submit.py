@@ -125,7 +125,7 @@ def submit(
         raise UsageError(f"--collect reports tests, and this is kind {job.spec.kind}", remedy="give --watch")
     job = replace(job, image=image_of(context, job, spec))
     manifests = manifests_of(job)
-    if (secret := _secret(job, manifests)) is not None:
+    if (secret := secret_beside(job, manifests)) is not None:
         manifests.insert(0, secret)
     done = make(cluster, manifests, dry_run=True)
     if dry_run:
@@ -162,7 +162,7 @@ def image_of(context: Context, job: Job, spec: Path) -> str:
     return builder.resolve(job.spec.image)
 
 
-def _secret(job: Job, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def secret_beside(job: Job, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The secret of a notebook's token, where the spec names none."""
     digest = manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION]
     return secret_of(job, secrets.token_urlsafe(TOKEN_BYTES), digest)

@@ -6,11 +6,13 @@ import copy
 import math
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ci.errors import UsageError
-from ci.jobs.job import INDEX_VARIABLE
+from ci.jobs.job import INDEX_VARIABLE, Job
 from ci.jobs.kinds import NOTEBOOK_PORT
+from ci.jobs.token import with_token, without_made_token
 from ci.report.text import shell_line
 
 DEBUG_LABEL = "spyre-ci.io/debug"
@@ -21,10 +23,18 @@ _GRACE_S = 5
 _OF_THE_COMMAND = ("command", "args", "livenessProbe", "startupProbe", "lifecycle")
 
 
+def apart(job: Job) -> Job:
+    """The job under a name of its own: nothing finds its pod, or a file of it, for the job itself."""
+    named = replace(without_made_token(job), name=f"{job.name}-debug")
+    return with_token(named)
+
+
 def debug_manifest(
     manifest: Mapping[str, Any], *, seconds: int, index: int = 0, notebook: bool = False
 ) -> dict[str, Any]:
     """A pod as a job's or a server's template has it, which waits for whoever enters it.
+
+    It has the name of what it was made of; see `apart`.
 
     Args:
         manifest: the rendered Job or Deployment; its ConfigMaps are wanted beside the pod.
@@ -56,12 +66,11 @@ def debug_manifest(
     }
     origin, said = manifest["metadata"], template.get("metadata", {})
     metadata = {
-        "name": f"{origin['name']}-debug",
+        "name": origin["name"],
+        "namespace": origin["namespace"],
         "labels": {**origin.get("labels", {}), **said.get("labels", {}), DEBUG_LABEL: "true"},
-        "annotations": dict(said.get("annotations", {})),
+        "annotations": dict(origin.get("annotations", {})),
     }
-    if "namespace" in origin:
-        metadata["namespace"] = origin["namespace"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
@@ -85,7 +94,7 @@ def how_to_enter(pod: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[st
         manifest: it was made of.
     """
     name = pod["metadata"]["name"]
-    where = f"-n {shlex.quote(pod['metadata'].get('namespace', 'default'))}"
+    where = f"-n {shlex.quote(pod['metadata']['namespace'])}"
     main = next(one for one in manifest["spec"]["template"]["spec"]["containers"] if one["name"] == MAIN)
     words = [word.replace("$$", "$") for word in [*main.get("command", []), *main.get("args", [])]]
     behind = "" if main.get("command") else " (behind the image's entry)"
@@ -99,7 +108,7 @@ def how_to_enter(pod: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[st
         f"its port:      kubectl port-forward {where} pod/{name} {port}:{port}",
         f"               is http://127.0.0.1:{port} then",
         f"the job's own: {shell_line(words)}{behind}",
-        f"to end it:     kubectl delete {where} pod/{name}",
+        f"to end it:     spyre-ci job cancel {where} {name}",
         f"               it ends by itself after {minutes:,} min",
     ]
 

@@ -15,6 +15,7 @@ from ci.image.container import LABEL, Conditions
 from ci.jobs.job import INDEX_VARIABLE, Fetch, Job, container_of, fetches_of, mounts_of
 from ci.jobs.kinds import SCRATCH
 from ci.jobs.parts import SecretRef
+from ci.jobs.token import without_made_token
 from ci.live.github import defused
 from ci.report.text import plain
 
@@ -97,9 +98,12 @@ def check_here(job: Job, here: Here) -> None:
 def made_ready(job: Job, here: Here) -> tuple[Job, Here]:
     """A job as it runs here, where no ConfigMap limits its slices, and folders as an engine wants them.
 
+    A notebook whose token a submit would make takes one of its own, and says it.
+
     Raises:
         SpyreCiError: see `check_here`.
     """
+    job = without_made_token(job)
     check_here(job, here)
     there = replace(here, results=here.results.absolute(), work=here.work.absolute())
     return replace(job, by_volume=False), there

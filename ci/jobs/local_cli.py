@@ -14,6 +14,7 @@ from ci.jobs.job import Job, mounts_of
 from ci.jobs.local import run_here
 
 _TEMPLATED = frozenset({"Job", "Deployment"})
+_BESIDE = frozenset({"ConfigMap", "Secret"})
 
 
 def local(job: Job, here: Here, *, echo: Callable[[str], None]) -> int:
@@ -52,10 +53,10 @@ def debug(
     index: int = 0,
     notebook: bool = False,
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """What is sent to a cluster to look into a job, ConfigMaps first, and how its pod is entered.
+    """What is sent to a cluster to look into a job, what the pod reads first, and how it is entered.
 
     Args:
-        manifests: the rendered job.
+        manifests: of the job under a name of its own; see `ci.jobs.debug.apart`.
         seconds: after which the pod is ended.
         index: whose environment it has.
         notebook: a notebook in place of a shell.
@@ -65,4 +66,4 @@ def debug(
     """
     (own,) = (one for one in manifests if one["kind"] in _TEMPLATED)
     pod = debug_manifest(own, seconds=seconds, index=index, notebook=notebook)
-    return [*(one for one in manifests if one["kind"] == "ConfigMap"), pod], how_to_enter(pod, own)
+    return [*(one for one in manifests if one["kind"] in _BESIDE), pod], how_to_enter(pod, own)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ci.errors import UsageError
-from ci.jobs.debug import DEBUG_LABEL, debug_manifest, how_to_enter
+from ci.jobs.debug import DEBUG_LABEL, apart, debug_manifest, how_to_enter
 from ci.jobs.job import Job
 from ci.jobs.labels import found_by
-from ci.jobs.local_cli import debug
 from ci.jobs.render import render
 from ci.jobs.spec import Spec
+from ci.jobs.token import with_token
 
 
 def rendered(kind: str = "evaluation", **spec: Any) -> list[dict[str, Any]]:
@@ -44,7 +45,7 @@ def main(pod: dict[str, Any]) -> dict[str, Any]:
 def test_it_is_the_jobs_pod_and_waits() -> None:
     job = own(rendered(resources={"cards": 2, "tier": 1}, source={"bucket": "s3://models/small"}))
     pod = debug_manifest(job, seconds=3600, index=1)
-    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "x-bold-fox-12345-debug")
+    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "x-bold-fox-12345")
     assert (pod["spec"]["restartPolicy"], pod["spec"]["activeDeadlineSeconds"]) == ("Never", 3600)
     labels = pod["metadata"]["labels"]
     assert labels[DEBUG_LABEL] == "true"
@@ -73,20 +74,35 @@ def test_a_server_leads_no_service_to_it_before_it_was_started_by_hand() -> None
     assert "readinessProbe" not in main(notebook)
 
 
-def test_its_config_maps_go_before_it_and_nothing_else_is_sent() -> None:
-    sent, lines = debug(rendered(), seconds=90)
-    assert [one["kind"] for one in sent] == ["ConfigMap", "Pod"]
-    assert [line for line in lines if "ends by itself after 2 min" in line]
+def test_it_has_a_name_of_its_own_and_the_notebooks_token_with_it() -> None:
+    base = {"version": 1, "kind": "notebook", "image": {"name": "quay.io/spyre/runtime:1"}}
+    job = Job(
+        spec=Spec.model_validate(base),
+        name="x-bold-fox-12345",
+        run="a",
+        image="quay.io/spyre/runtime:1",
+        namespace="spyre",
+        pods=1,
+        deadline_s=60,
+    )
+    found = apart(with_token(job))
+    assert found.name == "x-bold-fox-12345-debug"
+    assert found.spec.notebook is not None
+    assert found.spec.notebook.token == "x-bold-fox-12345-debug-token"
+    own_token = replace(job, spec=Spec.model_validate({**base, "notebook": {"token": "mine"}}))
+    kept = apart(own_token).spec.notebook
+    assert kept is not None
+    assert kept.token == "mine"
 
 
 def test_how_it_is_entered_is_said_with_the_jobs_own_command() -> None:
     job = own(rendered())
     lines = "\n".join(how_to_enter(debug_manifest(job, seconds=60), job))
-    assert "oc rsh -n spyre -c main x-bold-fox-12345-debug" in lines
-    assert "kubectl exec -n spyre -it x-bold-fox-12345-debug -c main -- sh" in lines
-    assert "kubectl port-forward -n spyre pod/x-bold-fox-12345-debug 8888:8888" in lines
+    assert "oc rsh -n spyre -c main x-bold-fox-12345" in lines
+    assert "kubectl exec -n spyre -it x-bold-fox-12345 -c main -- sh" in lines
+    assert "kubectl port-forward -n spyre pod/x-bold-fox-12345 8888:8888" in lines
     assert "evaluate --at /etc/spyre-ci/x-bold-fox-12345 '$HOME; x'" in lines
-    assert "kubectl delete -n spyre pod/x-bold-fox-12345-debug" in lines
+    assert "spyre-ci job cancel -n spyre x-bold-fox-12345" in lines
     server = own(rendered("serve", source={"bucket": "s3://models/small"}))
     served = "\n".join(how_to_enter(debug_manifest(server, seconds=60), server))
     assert "serve (behind the image's entry)" in served
