@@ -144,6 +144,16 @@ def test_another_object_of_the_same_name_is_no_success(api: KubernetesApi, clust
     assert caught.value.exit_code == EXIT_USAGE
 
 
+def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
+    api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.jobs.wire.READ_TIMEOUT_S", 0.2)
+    api.fail("hang", times=99)
+    with pytest.raises(ClusterAwayError, match=r"no answer to GET .*timed out"):
+        cluster.items(CONFIGS)
+    assert len(api.seen) == 6
+
+
 def test_what_has_no_name_is_not_sent_twice(api: KubernetesApi, cluster: Cluster) -> None:
     body = config("a")
     body["metadata"] = {"generateName": "a-"}
