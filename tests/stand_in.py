@@ -139,6 +139,8 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
+    # An answer goes out in two writes, and the second must not wait for the first to be acknowledged.
+    disable_nagle_algorithm = True
     timeout = 20
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's own name

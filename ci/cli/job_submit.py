@@ -17,12 +17,12 @@ from ci.cli.job_prepare import Asked, prepare, save_spec
 from ci.cli.job_tracking import tracker_of
 from ci.errors import UsageError
 from ci.jobs.cluster_cli import InContext, Namespace, watched
+from ci.jobs.fill import to_yaml
 from ci.jobs.inputs import put_inputs
 from ci.jobs.job import Job
 from ci.jobs.labels import SPEC_ANNOTATION
 from ci.jobs.record import record_of, write_record
 from ci.jobs.render import render as manifests_of
-from ci.jobs.render import to_yaml
 from ci.jobs.token import secret_name, secret_of
 from ci.report.text import counted
 from ci.steps.context import Context
@@ -125,7 +125,7 @@ def submit(
         raise UsageError(f"--collect reports tests, and this is kind {job.spec.kind}", remedy="give --watch")
     job = replace(job, image=image_of(context, job, spec))
     manifests = manifests_of(job)
-    if (secret := _secret(job, manifests)) is not None:
+    if (secret := secret_beside(job, manifests)) is not None:
         manifests.insert(0, secret)
     done = make(cluster, manifests, dry_run=True)
     if dry_run:
@@ -149,7 +149,7 @@ def submit(
     ending = watched(cluster, job.name, context.console, pending_limit_min=pending_limit)
     if not collect:
         raise typer.Exit(ending.exit_code)
-    raise typer.Exit(collect_watched(context, folder, cluster, store=store))
+    raise typer.Exit(collect_watched(context, folder, cluster, store=None if store is None else str(store)))
 
 
 def image_of(context: Context, job: Job, spec: Path) -> str:
@@ -162,7 +162,7 @@ def image_of(context: Context, job: Job, spec: Path) -> str:
     return builder.resolve(job.spec.image)
 
 
-def _secret(job: Job, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def secret_beside(job: Job, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The secret of a notebook's token, where the spec names none."""
     digest = manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION]
     return secret_of(job, secrets.token_urlsafe(TOKEN_BYTES), digest)

@@ -31,6 +31,8 @@ NAME = re.compile(r"slice-(\d{4,6})\.json\.gz")
 MOST_BYTES = 1 << 30
 # Files of a run folder that are handed on as they are, by the schema each has.
 _AS_IT_IS = {"run": "run.json", "source": "source.json"}
+# Who plans without a card has another torch than pods have; a pod that goes on compares itself with pods.
+_OF_THE_PLANNER = {"run": {"pytorch_version": ""}, "source": {"sha": ""}}
 _REMEDY = "submit the job anew"
 
 
@@ -176,7 +178,7 @@ def _write(into: Path, slices: Sequence[Mapping[str, Any]], plan: Plan, *, share
     write_durations(into / "durations.json.gz", Durations(**durations))
     for key, name in _AS_IT_IS.items():
         if key in own:
-            write_json(into / name, key, own[key])
+            write_json(into / name, key, own[key] | _OF_THE_PLANNER.get(key, {}))
     read_selection(into / "selection.json")
     read_durations(into / "durations.json.gz")
 

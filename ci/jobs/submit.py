@@ -21,8 +21,8 @@ from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
 
 Manifest = Mapping[str, Any]
-# What holds an owner until it may begin.
-HOLD = {"Job": "suspend", "Deployment": "paused"}
+# What holds an owner until it may begin; a pod waits for what it mounts by itself.
+HOLD = {"Job": "suspend", "Deployment": "paused", "Pod": None}
 # That it was let begin: who holds it afterwards means it.
 BEGUN = f"{ANNOTATION}begun"
 SHOWN_FILES = 5
@@ -47,7 +47,7 @@ class Submitted:
 
     Attributes:
         name: of the job.
-        kind: Job or Deployment.
+        kind: Job, Deployment or, to look into one, Pod.
         made: kinds and names of what was made now.
         there: those that were there already.
         begins: what starts it: this submit, an earlier one, or a queue; empty after a dry run.
@@ -161,17 +161,20 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
         return "its queue"
     if BEGUN in (made["metadata"].get("annotations") or {}):
         return "an earlier submit"
-    about = {"annotations": {BEGUN: "true"}}
-    cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {HOLD[owner["kind"]]: False}})
+    if (hold := HOLD[owner["kind"]]) is not None:
+        about = {"annotations": {BEGUN: "true"}}
+        cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {hold: False}})
     return "this submit"
 
 
 def _held(owner: Manifest, shards: Sequence[Sequence[int]]) -> Manifest:
-    about = owner["metadata"]
+    about, spec = owner["metadata"], owner["spec"]
     if shards:
         told = {SHARDS_ANNOTATION: ",".join(str(len(one)) for one in shards)}
         about = {**about, "annotations": {**about["annotations"], **told}}
-    return {**owner, "metadata": about, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
+    if (hold := HOLD[owner["kind"]]) is not None:
+        spec = {**spec, hold: True}
+    return {**owner, "metadata": about, "spec": spec}
 
 
 def _owned(body: Manifest, owner: Manifest) -> Manifest:

@@ -21,6 +21,15 @@ def with_token(job: Job) -> Job:
     return replace(job, spec=job.spec.model_copy(update={"notebook": named}))
 
 
+def without_made_token(job: Job) -> Job:
+    """The job without a secret that only a submit makes."""
+    section = job.spec.notebook
+    if section is None or section.token != secret_name(job):
+        return job
+    unnamed = section.model_copy(update={"token": None})
+    return replace(job, spec=job.spec.model_copy(update={"notebook": unnamed}))
+
+
 def secret_name(job: Job) -> str:
     """What the secret is called that a submit makes."""
     return f"{job.name}-token"

@@ -1,0 +1,103 @@
+"""Asking a cluster for all that checks look at; what it does not say is noted with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ci.jobs.cluster import Cluster
+from ci.jobs.errors import ForbiddenError, MissingError
+from ci.jobs.paths import ACCESS_REVIEW, path_of
+from ci.jobs.validate.cards import CHECKER, DEFINITION, PLUGIN, SCHEDULER, is_spyre
+from ci.jobs.validate.facts import Asked, Facts
+from ci.jobs.validate.rights import RIGHTS
+
+POLICIES = "/apis/spyre.ibm.com/v1alpha1/spyreclusterpolicies"
+NODE_STATES = "/apis/spyre.ibm.com/v1alpha1/spyrenodestates"
+DAEMON_SETS = "/apis/apps/v1/daemonsets"
+# OpenShift's secondary scheduler operator calls its deployment so, whatever the scheduler is called.
+SCHEDULERS = ("secondary-scheduler", SCHEDULER)
+
+
+def facts_of(cluster: Cluster, asked: Asked) -> Facts:
+    """What a cluster says; kinds that it does not serve count as empty.
+
+    Raises:
+        ClusterAwayError: it does not answer.
+        ForbiddenError: it does not know who asks (where not even its version can be had).
+    """
+    found: dict[str, Any] = {"version": cluster.version()}
+    unread: dict[str, str] = {}
+    for name, ask in _questions(cluster, asked).items():
+        try:
+            found[name] = ask()
+        except MissingError:
+            continue
+        except ForbiddenError as error:
+            unread[name] = error.said or error.what
+    return Facts(**found, unread=unread)
+
+
+def _questions(cluster: Cluster, asked: Asked) -> dict[str, Callable[[], Any]]:
+    """What is asked, by the field of the facts it is for."""
+
+    def items(path: str) -> Callable[[], Any]:
+        return lambda: tuple(cluster.items(path)[0])
+
+    def one(path: str) -> Callable[[], Any]:
+        return lambda: cluster.get(path)
+
+    spec, namespace = asked.spec, asked.namespace
+    account = (spec.service_account if spec else None) or "default"
+    found = {
+        "nodes": items(path_of("Node")),
+        "operators": items(path_of("ClusterOperator")),
+        "cluster_versions": items(path_of("ClusterVersion")),
+        "quotas": items(path_of("ResourceQuota", namespace)),
+        "limits": items(path_of("LimitRange", namespace)),
+        "account": one(path_of("ServiceAccount", namespace, account)),
+        "rights": lambda: _rights(cluster, namespace),
+    }
+    if is_spyre(asked):
+        found |= {
+            "definition": one(path_of("CustomResourceDefinition", name=DEFINITION)),
+            "policies": items(POLICIES),
+            "node_states": items(NODE_STATES),
+            "plugins": lambda: _named(cluster, DAEMON_SETS, PLUGIN, CHECKER),
+        }
+    if asked.tier is not None:
+        found["schedulers"] = lambda: _named(cluster, path_of("Deployment"), *SCHEDULERS)
+    if spec is None:
+        return found
+    if spec.resources.scratch.storage_class is not None:
+        found["storage_class"] = one(path_of("StorageClass", name=spec.resources.scratch.storage_class))
+    if spec.store is not None and spec.store.volume is not None:
+        found["claim"] = one(path_of("PersistentVolumeClaim", namespace, spec.store.volume))
+    if spec.priority is not None:
+        found["priority"] = one(path_of("PriorityClass", name=spec.priority))
+    if spec.queue is not None:
+        local = path_of("LocalQueue", namespace, spec.queue)
+        found["local_queue"] = one(local)
+        found["cluster_queue"] = lambda: _cluster_queue(cluster, local)
+    return found
+
+
+def _named(cluster: Cluster, path: str, *names: str) -> tuple[dict[str, Any], ...]:
+    """The objects of a kind with one of these names, in whatever namespace; the others stay there."""
+    return tuple(row for name in names for row in cluster.items(path, fields=f"metadata.name={name}")[0])
+
+
+def _cluster_queue(cluster: Cluster, local: str) -> dict[str, Any] | None:
+    queue = cluster.get(local)
+    name = ((queue or {}).get("spec") or {}).get("clusterQueue")
+    return cluster.get(path_of("ClusterQueue", name=name)) if name else None
+
+
+def _rights(cluster: Cluster, namespace: str) -> dict[str, bool]:
+    """What we may do: each is asked, nothing is tried."""
+    return {
+        str(one): bool(
+            (cluster.create(ACCESS_REVIEW, one.review(namespace)).get("status") or {}).get("allowed")
+        )
+        for one in RIGHTS
+    }

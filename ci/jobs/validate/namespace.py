@@ -1,0 +1,216 @@
+"""Checks of what a job finds in its namespace: room, storage, queue, account and rights; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from ci.jobs.parts import Toleration
+from ci.jobs.spec import Spec
+from ci.jobs.validate.asking_for import of_a_job, of_a_pod
+from ci.jobs.validate.checked import Checked, judged
+from ci.jobs.validate.facts import Asked, Facts, Object, is_true, labels_of, name_of, named
+from ci.jobs.validate.quantity import quantity
+from ci.jobs.validate.rights import RIGHTS, lacking
+
+# A class of it makes no volumes by itself.
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+MANY = "ReadWriteMany"
+
+
+def storage(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """The storage class of scratch disks is there and makes volumes; the claim of results takes many pods."""
+    if asked.spec is None:
+        return
+    wanted = asked.spec.resources.scratch.storage_class
+    if wanted is not None:
+        maker = str((facts.storage_class or {}).get("provisioner", ""))
+        yield judged(
+            "storage class",
+            f"{wanted}: {maker or 'not there'}",
+            holds=maker not in {"", NO_PROVISIONER},
+            remedy="name a class that makes volumes (oc get storageclass), or leave storage_class out",
+        )
+    store = asked.spec.store
+    if store is not None and store.volume is not None:
+        claim = facts.claim or {}
+        phase = str((claim.get("status") or {}).get("phase") or "not there")
+        modes = (claim.get("spec") or {}).get("accessModes") or ()
+        yield judged(
+            "volume",
+            f"{store.volume}: {phase}" + (f", {', '.join(modes)}" if modes else ""),
+            holds=phase == "Bound" and MANY in modes,
+            remedy=f"make a PersistentVolumeClaim that is {MANY} and Bound, for all pods write it",
+        )
+
+
+def quota(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """No ResourceQuota of the namespace is too small for a job on all cards of the stage."""
+    wants = of_a_job(asked)
+    short = []
+    for one in facts.quotas:
+        status = one.get("status") or {}
+        hard = status.get("hard") or (one.get("spec") or {}).get("hard") or {}
+        used = status.get("used") or {}
+        for name, most in hard.items():
+            left = quantity(most) - quantity(used.get(name, 0))
+            if name in wants and wants[name] > left:
+                short.append(f"{name_of(one)}: {name} wants {_number(wants[name])}, {_number(left)} left")
+    yield judged(
+        "quota",
+        named(short, 4) if short else f"{len(facts.quotas)} quotas, room for {asked.pods:,} pods",
+        holds=not short,
+        remedy="have the quota raised, or use fewer pods (tests.pods) or resources",
+    )
+
+
+def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """A pod asks for no more and no less than the namespace's LimitRanges allow."""
+    if asked.spec is None:
+        return
+    wants = of_a_pod(asked.spec.resources)
+    bad = [
+        f"{name_of(one)}: {name} is {_number(wants[name])}, {word} {row[key][name]}"
+        for one in facts.limits
+        for row in (one.get("spec") or {}).get("limits") or ()
+        if row.get("type") in {"Container", "Pod"}
+        for key, word, sign in (("max", "at most", 1), ("min", "at least", -1))
+        for name in row.get(key) or {}
+        if name in wants and sign * (wants[name] - quantity(row[key][name])) > 0
+    ]
+    yield judged(
+        "limits",
+        named(bad, 4) if bad else f"{len(facts.limits)} limit ranges, which a pod keeps to",
+        holds=not bad,
+        remedy="change the spec's resources, or have the LimitRange changed",
+    )
+
+
+def queue(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """Where a job has a queue: it and its ClusterQueue are active, and let in as many cards as asked for."""
+    if asked.spec is None or asked.spec.queue is None:
+        return
+    name, local, whole = asked.spec.queue, facts.local_queue, facts.cluster_queue
+    if local is None:
+        yield judged(
+            "queue", f"no LocalQueue {name}", holds=False,
+            remedy=f"make one in {asked.namespace} (oc get localqueue), or leave `queue` out",
+        )  # fmt: skip
+        return
+    active = is_true(local, "Active") and whole is not None and is_true(whole, "Active")
+    held = str(((whole or {}).get("spec") or {}).get("stopPolicy") or "None")
+    room = _nominal(whole or {}, asked.spec.resources.card_resource)
+    wants = asked.pods * asked.spec.resources.cards
+    covers = room is not None or not wants
+    seen = f"{name} -> {(local.get('spec') or {}).get('clusterQueue', '')}: "
+    seen += "active" if active else "not active"
+    seen += f", stopped ({held})" if held != "None" else ""
+    seen += f"; lets in {_number(room)} cards" if room is not None else "; does not cover the cards"
+    yield judged(
+        "queue",
+        seen,
+        holds=active and held == "None" and covers and (room is None or room >= wants),
+        remedy="see oc describe clusterqueue: it must let in "
+        f"{wants:,} of {asked.spec.resources.card_resource}",
+    )
+
+
+def priority(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """The priority class is there."""
+    if asked.spec is None or asked.spec.priority is None:
+        return
+    value = (facts.priority or {}).get("value")
+    yield judged(
+        "priority class",
+        f"{asked.spec.priority}: " + ("not there" if facts.priority is None else f"{value}"),
+        holds=facts.priority is not None,
+        remedy="name one of oc get priorityclass, or leave `priority` out",
+    )
+
+
+def account(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """The service account pods run as is there."""
+    name = (asked.spec.service_account if asked.spec else None) or "default"
+    there = facts.account or {}
+    secrets = [str(row.get("name", "")) for row in there.get("imagePullSecrets") or ()]
+    own = asked.spec.image.pull_secrets if asked.spec else []
+    seen = f"{name}: " + ("there" if facts.account is not None else "not there")
+    pulls = [*secrets, *own]
+    yield judged(
+        "service account",
+        seen + (f"; pulls by {named(pulls)}" if pulls else "; no pull secrets"),
+        holds=facts.account is not None,
+        remedy=f"make it in {asked.namespace}, or name another with `service_account`",
+    )
+
+
+def rights(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """We may do all that submit, watch, logs and cancel do."""
+    bad = lacking(facts.rights)
+    yield judged(
+        "rights",
+        f"may not {named(bad)}" if bad else f"all {len(RIGHTS)} that jobs need",
+        holds=not bad,
+        remedy=f"have a role bound to you: oc adm policy add-role-to-user edit USER -n {asked.namespace}",
+    )
+
+
+def places(facts: Facts, asked: Asked) -> Iterator[Checked]:
+    """Where a job chooses nodes: some are chosen, and none of their taints keeps its pods out."""
+    if asked.spec is None:
+        return
+    chosen = [one for one in facts.nodes if _is_chosen(one, asked.spec)]
+    open_to = [name_of(one) for one in chosen if not _keeps_out(one, asked.spec)]
+    shut = sorted(
+        f"{name_of(one)} ({', '.join(_keeps_out(one, asked.spec))})"
+        for one in chosen
+        if _keeps_out(one, asked.spec)
+    )
+    yield judged(
+        "nodes for the job",
+        f"{len(open_to)} of {len(chosen)} that fit" + (f"; tainted: {named(shut, 4)}" if shut else ""),
+        holds=bool(open_to),
+        remedy="check `node_selector` and the cards' name, or tolerate the taint with `tolerations`",
+    )
+
+
+def _is_chosen(node: Object, spec: Spec) -> bool:
+    labels = labels_of(node)
+    cards = spec.resources.card_resource if spec.resources.cards else "pods"
+    has = quantity(((node.get("status") or {}).get("allocatable") or {}).get(cards, 0)) > 0
+    return has and all(labels.get(key) == value for key, value in spec.node_selector.items())
+
+
+def _keeps_out(node: Object, spec: Spec) -> list[str]:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return [
+        str(one.get("key", ""))
+        for one in taints
+        if one.get("effect") in {"NoSchedule", "NoExecute"}
+        and not any(_tolerates(toleration, one) for toleration in spec.tolerations)
+    ]
+
+
+def _tolerates(one: Toleration, taint: Mapping[str, Any]) -> bool:
+    return (
+        one.key in {None, taint.get("key")}
+        and one.effect in {None, taint.get("effect")}
+        and (one.operator == "Exists" or one.value == taint.get("value", ""))
+    )
+
+
+def _nominal(queue_: Object, resource: str) -> Decimal | None:
+    """Of a resource a ClusterQueue lets in so much, over its flavours; None: it is not covered."""
+    rows = [
+        row
+        for group in (queue_.get("spec") or {}).get("resourceGroups") or ()
+        for flavor in group.get("flavors") or ()
+        for row in flavor.get("resources") or ()
+        if row.get("name") == resource
+    ]
+    return sum((quantity(row.get("nominalQuota", 0)) for row in rows), Decimal(0)) if rows else None
+
+
+def _number(value: Decimal) -> str:
+    return f"{value.normalize():f}"

@@ -1,0 +1,51 @@
+"""What one must be allowed to do in a namespace so that submit, watch, logs and cancel work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Right(NamedTuple):
+    """A verb on a kind, as a SelfSubjectAccessReview asks for it."""
+
+    verb: str
+    group: str
+    resource: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}" + (f"/{self.part}" if self.part else "")
+
+    def review(self, namespace: str) -> dict[str, object]:
+        """The body of the review."""
+        about = {
+            "namespace": namespace, "verb": self.verb, "group": self.group, "resource": self.resource,
+            "subresource": self.part,
+        }  # fmt: skip
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "metadata": {},
+            "spec": {"resourceAttributes": {key: value for key, value in about.items() if value}},
+        }
+
+
+def _rights(group: str, resource: str, verbs: str) -> list[Right]:
+    return [Right(verb, group, resource) for verb in verbs.split()]
+
+
+RIGHTS: tuple[Right, ...] = (
+    *_rights("batch", "jobs", "create get list watch patch delete"),
+    *_rights("", "pods", "create get list watch delete"),
+    Right("get", "", "pods", "log"),
+    *_rights("", "configmaps", "create get list delete deletecollection"),
+    *_rights("", "events", "list"),
+    *_rights("", "services", "create get delete"),
+    *_rights("apps", "deployments", "create get list watch delete"),
+)
+
+
+def lacking(rights: Mapping[str, bool]) -> list[str]:
+    """The rights that we do not have, in their order."""
+    return [str(one) for one in RIGHTS if not rights.get(str(one), False)]

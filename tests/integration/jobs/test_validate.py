@@ -1,0 +1,551 @@
+"""A cluster is checked: a healthy one passes, and each fault is told with its remedy."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from ci.cli.app import app, run
+from ci.jobs import validate_cli
+from ci.jobs.cluster import open_cluster
+from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
+from tests.kubernetes_cluster import PF, CardCluster
+
+IMAGE = "registry.example.org/cards/runtime:1"
+SPEC: dict[str, Any] = {
+    "version": 1,
+    "kind": "tests",
+    "image": {"name": IMAGE},
+    "resources": {"cards": 8, "tier": 1},
+    "store": {"volume": "results"},
+    "priority": "nightly",
+    "queue": "cards",
+    "tests": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def verb() -> Iterator[None]:
+    """The verb by itself, as a command of the whole."""
+    own = typer.Typer()
+    own.command()(validate_cli.validate)
+    own.callback()(lambda: None)
+    app.add_typer(own, name="checked")
+    yield
+    app.registered_groups.pop()
+
+
+@pytest.fixture
+def api() -> Iterator[KubernetesApi]:
+    with KubernetesApi() as api:
+        yield api
+
+
+@pytest.fixture
+def made(api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CardCluster:
+    """A healthy cluster of three nodes with eight cards each, as many as stage 0 has."""
+    made = CardCluster(api)
+    put = api.put
+    put({"kind": "PersistentVolumeClaim", "metadata": {"name": "results"},
+         "spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}})  # fmt: skip
+    put({"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "csi.example.org"})
+    put({"kind": "PriorityClass", "metadata": {"name": "nightly"}, "value": 100})
+    active = {"conditions": [{"type": "Active", "status": "True"}]}
+    put(
+        {
+            "kind": "LocalQueue",
+            "metadata": {"name": "cards"},
+            "spec": {"clusterQueue": "all"},
+            "status": active,
+        }
+    )
+    quota = [{"name": f"{PF}_tier1", "nominalQuota": 24}]
+    put({"kind": "ClusterQueue", "metadata": {"name": "all"}, "status": active,
+         "spec": {"resourceGroups": [{"flavors": [{"name": "spyre", "resources": quota}]}]}})  # fmt: skip
+    put({"kind": "ResourceQuota", "metadata": {"name": "room"},
+         "status": {"hard": {"pods": "50", "requests.cpu": "100"}, "used": {"pods": "2"}}})  # fmt: skip
+    put({"kind": "ClusterOperator", "metadata": {"name": "etcd"},
+         "status": {"conditions": [{"type": "Available", "status": "True"}]}})  # fmt: skip
+    put({"kind": "ClusterVersion", "metadata": {"name": "version"}, "spec": {"clusterID": "0123-abcd"},
+         "status": {"desired": {"version": "4.20.1"}}})  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    monkeypatch.setattr(
+        validate_cli,
+        "open_cluster",
+        lambda environ, **more: open_cluster(environ, effects=made.effects(), **more),
+    )
+    write_spec(tmp_path, SPEC)
+    return made
+
+
+def write_spec(folder: Path, spec: Mapping[str, Any]) -> None:
+    (folder / "spec.yaml").write_text(yaml.safe_dump(dict(spec)), encoding="utf-8")
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, dict[str, str]]]:
+    """The exit code, and each finding by its check."""
+    code = run(["checked", "validate", "--spec", "spec.yaml", "--json", *words])
+    said = capsys.readouterr().out
+    return code, {one["check"]: one for one in json.loads(said)["findings"]}
+
+
+def test_a_healthy_cluster_passes_and_nothing_stays_behind(
+    made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = told(capsys)
+    assert {one["state"] for one in found.values()} == {"passed"}, found
+    assert code == 0
+    assert found["preflight"]["seen"] == "24 cards passed"
+    assert found["image"]["seen"] == f"{IMAGE}: pulled"
+    assert found["healthy cards"]["seen"] == "24 on 3 usable nodes; stage 0 has 24"
+    assert set(found) >= {"API server", "control plane", "worker nodes", "Spyre operator", "device plugin",
+                          "node labels", "tiers", "scheduler", "volume", "quota", "queue", "rights",
+                          "priority class", "service account"}  # fmt: skip
+    left = {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs", "configmaps"}}
+    assert left == set()
+
+
+def test_all_cards_of_every_node_are_asked_for_by_one_pod_a_node(
+    made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = made.node("node-2")
+    for key in ("capacity", "allocatable"):
+        node["status"][key] |= {PF: "4", f"{PF}_tier1": "4"}
+    node["metadata"]["labels"]["ibm.com/spyre.count"] = "4"
+    told(capsys)
+    jobs = [one.body for one in made.api.asked("POST", "/jobs$")]
+    asked = {
+        one["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"][PF]: one["spec"][
+            "completions"
+        ]
+        for one in jobs
+    }
+    assert asked == {"4": 1, "8": 2}
+
+
+Spoil = Callable[[CardCluster], object]
+
+
+def condition(name: str, kind: str, status: str) -> Spoil:
+    def spoil(made: CardCluster) -> None:
+        rows = made.node(name)["status"]["conditions"]
+        rows[:] = [row for row in rows if row["type"] != kind] + [{"type": kind, "status": status}]
+
+    return spoil
+
+
+def allocatable(name: str, resource: str, number: str | None) -> Spoil:
+    def spoil(made: CardCluster) -> None:
+        for key in ("allocatable",) if number else ("allocatable", "capacity"):
+            rows = made.node(name)["status"][key]
+            rows.pop(resource) if number is None else rows.update({resource: number})
+
+    return spoil
+
+
+def sick_node(made: CardCluster) -> None:
+    for resource in (PF, f"{PF}_tier1"):
+        made.node("node-1")["status"]["allocatable"][resource] = "7"
+
+
+def old_names(made: CardCluster) -> None:
+    for number in (1, 2, 3):
+        made.node(f"node-{number}")["status"]["capacity"]["ibm.com/aiu_pf"] = "8"
+
+
+def no_objects(plural: str) -> Spoil:
+    def spoil(made: CardCluster) -> None:
+        objects = made.api.store.objects
+        for key in [key for key in objects if key[0] == plural]:
+            del objects[key]
+
+    return spoil
+
+
+def change(plural: str, name: str, *path: str, to: Any) -> Spoil:
+    def spoil(made: CardCluster) -> None:
+        one = made.the(plural, name)
+        for step in path[:-1]:
+            one = one.setdefault(step, {})
+        one[path[-1]] = to
+
+    return spoil
+
+
+def version(text: str) -> Spoil:
+    return lambda made: setattr(made.api, "git_version", text)
+
+
+def limit_range(made: CardCluster) -> None:
+    limits = [{"type": "Container", "max": {"memory": "8Gi"}}]
+    made.api.put({"kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}})
+
+
+FAULTS: list[tuple[str, Spoil, str, str]] = [
+    ("API server", version("v1.27.9"), "v1.27.9", "1.28 to 1.36"),
+    ("API server", version("v1.37.0"), "v1.37.0", "1.28 to 1.36"),
+    ("control plane", condition("control-1", "Ready", "Unknown"), "not: control-1", "kubelet"),
+    (
+        "cluster operators",
+        change("clusteroperators", "etcd", "status", "conditions", to=[]),
+        "0 of 1 well; not: etcd",
+        "clusteroperators",
+    ),
+    ("worker nodes", condition("node-2", "Ready", "False"), "2 of 3 nodes with cards Ready; not: node-2", ""),
+    ("pressure", condition("node-1", "DiskPressure", "True"), "node-1 (DiskPressure)", "disk"),
+    ("cordoned", change("nodes", "node-3", "spec", "unschedulable", to=True), "node-3", "uncordon"),
+    ("Spyre operator", no_objects("customresourcedefinitions"), "not installed", "install"),
+    ("Spyre operator", no_objects("spyreclusterpolicies"), "no SpyreClusterPolicy", "exactly one"),
+    (
+        "Spyre operator",
+        change("spyreclusterpolicies", "spyreclusterpolicy", "status",
+               to={"state": "not ready", "message": "device plugin is away"}),
+        "not ready (device plugin is away)",
+        "spyrepol",
+    ),
+    (
+        "real cards",
+        change("spyreclusterpolicies", "spyreclusterpolicy", "spec", "experimentalMode",
+               to=["pseudoDevice", "topologyAwareAllocation"]),
+        "pseudo devices",
+        "fake cards",
+    ),
+    (
+        "device plugin",
+        change("daemonsets", "spyre-device-plugin", "status", "numberReady", to=2),
+        "ready on 2 of 3 nodes",
+        "app=spyre-device-plugin",
+    ),
+    ("device plugin", no_objects("daemonsets"), "no daemon set spyre-device-plugin", ""),
+    (
+        "health checker",
+        change("daemonsets", "spyre-health-checker", "status", "numberReady", to=0),
+        "ready on 0 of 3 nodes",
+        "",
+    ),
+    ("resource names", old_names, "old names: ibm.com/aiu_pf", "upgrade the device plugin"),
+    (
+        "node labels",
+        change("nodes", "node-1", "metadata", "labels", "ibm.com/spyre.count", to="6"),
+        "node-1: ibm.com/spyre.count is 6, capacity 8",
+        "",
+    ),
+    (
+        "node labels",
+        change("nodes", "node-1", "metadata", "labels", to={"ibm.com/spyre.present": "true"}),
+        "node-1: no ibm.com/spyre.product, ibm.com/spyre.count",
+        "",
+    ),
+    (
+        "node labels",
+        change("nodes", "control-1", "metadata", "labels", "ibm.com/spyre.present", to="true"),
+        "control-1: ibm.com/spyre.present, and no cards",
+        "",
+    ),
+    ("healthy cards", sick_node, "23 on 3 usable nodes; stage 0 has 24", "--stage"),
+    ("sick cards", sick_node, "node-1: 1 of 8", "lspci"),
+    (
+        "sick cards",
+        lambda made: made.api.put(
+            {"kind": "SpyreNodeState", "metadata": {"name": "node-2"}, "spec": {"nodeName": "node-2"},
+             "status": {"unhealthyDevices": [{"id": "0000:1a:00.0", "state": "unhealthy"}]}}
+        ),
+        "node-2: 0000:1a:00.0 unhealthy",
+        "",
+    ),
+    (
+        "tiers",
+        change("spyreclusterpolicies", "spyreclusterpolicy", "spec", "experimentalMode", to=[]),
+        "topologyAwareAllocation is off",
+        "resources.tier",
+    ),
+    (
+        "scheduler",
+        change("deployments", "secondary-scheduler", "status", "availableReplicas", to=0),
+        "spyre-scheduler: not ready",
+        "for ever",
+    ),
+    ("scheduler", no_objects("deployments"), "no deployment of it", ""),
+    ("volume", no_objects("persistentvolumeclaims"), "results: not there", "ReadWriteMany"),
+    (
+        "volume",
+        change("persistentvolumeclaims", "results", "spec", "accessModes", to=["ReadWriteOnce"]),
+        "results: Bound, ReadWriteOnce",
+        "",
+    ),
+    (
+        "volume",
+        change("persistentvolumeclaims", "results", "status", "phase", to="Pending"),
+        "results: Pending",
+        "",
+    ),
+    (
+        "quota",
+        change("resourcequotas", "room", "status", "hard", to={f"requests.{PF}_tier1": "16"}),
+        f"room: requests.{PF}_tier1 wants 24, 16 left",
+        "raised",
+    ),
+    ("quota", change("resourcequotas", "room", "status", "hard", "pods", to="4"), "wants 3, 2 left", ""),
+    ("limits", limit_range, "small: memory is 17179869184, at most 8Gi", ""),
+    ("queue", no_objects("localqueues"), "no LocalQueue cards", "oc get localqueue"),
+    (
+        "queue",
+        change("clusterqueues", "all", "status", "conditions", to=[]),
+        "cards -> all: not active; lets in 24 cards",
+        "",
+    ),
+    ("queue", change("clusterqueues", "all", "spec", "stopPolicy", to="Hold"), "stopped (Hold)", ""),
+    ("queue", change("clusterqueues", "all", "spec", to={}), "does not cover the cards", ""),
+    (
+        "queue",
+        change("clusterqueues", "all", "spec", "resourceGroups",
+               to=[{"flavors": [{"resources": [{"name": f"{PF}_tier1", "nominalQuota": 8}]}]}]),
+        "lets in 8 cards",
+        "let in 24",
+    ),
+    ("priority class", no_objects("priorityclasses"), "nightly: not there", "oc get priorityclass"),
+    ("service account", no_objects("serviceaccounts"), "default: not there", ""),
+    (
+        "rights",
+        lambda made: made.api.denied.update({("delete", "jobs"), ("get", "pods/log")}),
+        "may not delete jobs, get pods/log",
+        "add-role-to-user",
+    ),
+    (
+        "nodes for the job",
+        lambda made: [
+            made.node(f"node-{number}")["spec"].update(taints=[{"key": "own", "effect": "NoSchedule"}])
+            for number in (1, 2, 3)
+        ],
+        "0 of 3 that fit; tainted: node-1 (own)",
+        "tolerations",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "spoil", "seen", "remedy"), FAULTS)
+def test_a_fault_is_told_with_what_was_seen_and_its_remedy(
+    check: str,
+    spoil: Spoil,
+    seen: str,
+    remedy: str,
+    *,
+    made: CardCluster,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with made.api.store.changed:
+        spoil(made)
+    code, found = told(capsys, "--no-preflight")
+    assert found[check]["state"] == "failed", found
+    assert seen in found[check]["seen"]
+    assert remedy in found[check]["remedy"]
+    assert found[check]["remedy"]
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("objects", "seen"),
+    [
+        ({}, "slow: not there"),
+        ({"provisioner": "kubernetes.io/no-provisioner"}, "slow: kubernetes.io/no-provisioner"),
+    ],
+)
+def test_a_storage_class_that_is_away_or_makes_no_volumes_is_told(
+    objects: dict[str, str], seen: str, made: CardCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if objects:
+        made.api.put({"kind": "StorageClass", "metadata": {"name": "slow"}, **objects})
+    resources = {**SPEC["resources"], "scratch": {"storage_class": "slow"}}
+    write_spec(tmp_path, {**SPEC, "resources": resources})
+    code, found = told(capsys, "--no-preflight")
+    assert (code, found["storage class"]["seen"]) == (1, seen)
+
+
+def test_a_taint_that_the_spec_tolerates_keeps_nobody_out(
+    made: CardCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2, 3):
+        taint = {"key": "own", "value": "us", "effect": "NoSchedule"}
+        made.node(f"node-{number}")["spec"]["taints"] = [taint]
+    write_spec(tmp_path, {**SPEC, "tolerations": [{"key": "own", "operator": "Equal", "value": "us"}]})
+    assert told(capsys, "--no-preflight")[1]["nodes for the job"]["state"] == "passed"
+
+
+@pytest.mark.usefixtures("made")
+def test_a_stage_of_more_cards_than_there_are_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = told(capsys, "--no-preflight", "--stage", "1")
+    assert code == 1
+    assert found["healthy cards"]["seen"] == "24 on 3 usable nodes; stage 1 has 128"
+
+
+def test_an_image_the_registry_does_not_have_fails_and_no_card_is_tried(
+    made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.missing_image = True
+    code, found = told(capsys)
+    assert code == 3
+    assert found["image"]["state"] == "failed"
+    assert "ImagePullBackOff" in found["image"]["seen"]
+    assert found["preflight"]["state"] == "not asked"
+    assert made.api.asked("POST", "/jobs$") == []
+    assert made.api.world.pods() == []
+
+
+def test_cards_that_fail_their_check_are_named(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.sick = {("node-2", 3): "the card said: RAS::PCI::PCIeFailure"}
+    made.says = ("a line that is none of ours", '{"no": "card"}', "{")
+    code, found = told(capsys)
+    assert code == 1
+    seen = found["preflight"]["seen"]
+    assert seen == ("23 cards passed; failed: node-2 0000:03:00.0: the card said: RAS::PCI::PCIeFailure")
+
+
+def test_nodes_that_do_not_answer_are_named(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.busy, made.silent = {"node-1"}, {"node-3"}
+    code, found = told(capsys)
+    assert code == 3
+    assert found["preflight"]["seen"] == "8 cards passed"
+    told_of = found["preflight of every node"]
+    assert told_of["state"] == "not asked"
+    assert "2 nodes did not answer: node-1, node-3" in told_of["seen"]
+    assert "Insufficient ibm.com/spyre_pf" in told_of["seen"]
+    assert {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs"}} == set()
+
+
+def test_emulated_cards_are_no_cards(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.emulated = True
+    code, found = told(capsys)
+    assert code == 1
+    assert "emulated on node-1" in found["preflight on real cards"]["seen"]
+
+
+def test_what_may_not_be_read_is_not_asked(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.api.denied.add(("list", "nodes"))
+    code, found = told(capsys, "--no-preflight")
+    assert code == 3
+    assert found["control plane"]["state"] == "not asked"
+    assert "nodes is forbidden" in found["control plane"]["seen"]
+    assert found["quota"]["state"] == "passed"
+
+
+def test_pods_that_may_not_be_made_are_told(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.api.denied.add(("create", "pods"))
+    code, found = told(capsys)
+    assert code == 3
+    assert found["image"]["state"] == "not asked"
+    assert "cannot create" in found["image"]["seen"]
+
+
+def test_jobs_that_may_not_be_made_are_told(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.api.denied.add(("create", "jobs"))
+    code, found = told(capsys)
+    assert code == 3
+    assert "cannot create" in found["preflight"]["seen"]
+
+
+def test_what_admission_refuses_is_told(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.api.fail(code=422, reason="Invalid", message="exceeded quota: room", method="POST", path="/jobs$")
+    code, found = told(capsys)
+    assert code == 1
+    assert "exceeded quota: room" in found["preflight"]["seen"]
+
+
+@pytest.mark.usefixtures("made")
+def test_without_a_spec_the_cluster_alone_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["checked", "validate", "--json"]) == 3
+    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["preflight"]["seen"] == "no image is known"
+    assert "--image" in found["image"]["remedy"]
+    assert not {"volume", "queue", "tiers"} & set(found)
+    assert run(["checked", "validate", "--image", IMAGE, "--json"]) == 0
+    capsys.readouterr()
+
+
+def test_no_usable_card_is_no_preflight(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2, 3):
+        made.node(f"node-{number}")["spec"]["unschedulable"] = True
+    assert told(capsys)[1]["preflight"]["seen"] == "no usable node gives out a card"
+
+
+def test_the_report_is_one_to_sign_and_holds_no_token(
+    made: CardCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"state": "not ready", "message": "<script>alert(1)</script> | \x1b[31m::error::x"}
+    made.the("spyreclusterpolicies", "spyreclusterpolicy")["status"] = status
+    sick_node(made)
+    page, text = tmp_path / "report.html", tmp_path / "report.md"
+    for out in (page, text):
+        assert run(["checked", "validate", "--spec", "spec.yaml", "--no-preflight", "--out", str(out)]) == 1
+    shown = capsys.readouterr().out
+    told_page, told_text = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
+    for one in (told_page, told_text, shown):
+        assert TOKEN not in one
+        assert "\x1b[31m" not in one
+    for one in (told_page, told_text):
+        assert "<script" not in one
+        for word in (
+            "4.20.1",
+            "v1.33.2",
+            "1.3.0",
+            "0123-abcd",
+            NAMESPACE,
+            "signature",
+            "node-1",
+            "0: 24 cards",
+        ):
+            assert word in one
+    assert "FAIL" in shown
+    assert "remedy:" in shown
+    assert "checks:" in shown
+    # Seven cards are given out on one of the nodes, and one is not.
+    assert (told_page.count('class="healthy"'), told_page.count('class="sick"')) == (23, 1)
+    findings = re.search(r'<pre id="findings">(.*?)</pre>', told_page, re.DOTALL)
+    digest = re.search(r'<code id="digest">([0-9a-f]{64})</code>', told_page)
+    assert findings is not None
+    assert digest is not None
+    assert hashlib.sha256(html.unescape(findings[1]).encode()).hexdigest() == digest[1]
+    assert digest[1] in told_text
+    assert "\\|" in told_text
+
+
+def test_what_a_log_of_github_shows_is_no_command(
+    made: CardCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    status = {"state": "not ready", "message": "::error::it broke " * 20}
+    made.the("spyreclusterpolicies", "spyreclusterpolicy")["status"] = status
+    assert run(["checked", "validate", "--no-preflight"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert not [line for line in lines if re.match(r"\W*::", line) and not line.startswith("|")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--stage", "9"], "there is no stage 9"),
+        (["--out", "report.pdf"], "--out is 'report.pdf'"),
+        (["--preflight-timeout", "0"], "--preflight-timeout is 0"),
+    ],
+)
+@pytest.mark.usefixtures("made")
+def test_what_cannot_be_asked_for_is_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["checked", "validate", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_away_ends_with_3(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    made.api.fail("drop", times=1000)
+    assert run(["checked", "validate"]) == 3
+    assert "spyre-ci: " in capsys.readouterr().err
