@@ -11,7 +11,6 @@ nowhere: what becomes of them says the test, by `api.world` (`tests/kubernetes_w
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import random
@@ -28,12 +27,13 @@ from ci.jobs.cluster import Cluster, open_cluster
 from tests import stand_in
 from tests.kubernetes_checks import (
     RESOURCES,
-    Resource,
     refused,
     status,
     wrong_body,
     wrong_patch,
 )
+from tests.kubernetes_pages import Pages
+from tests.kubernetes_routes import VERBS, Ask, found, merge, whole
 from tests.kubernetes_store import Object, Store, selected
 from tests.kubernetes_streams import log_of, watch_of
 from tests.kubernetes_world import World
@@ -54,17 +54,6 @@ class Fault(stand_in.Fault):
     retry_after: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A request that has found its kind."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    part: str
-    seen: Seen
-
-
 class KubernetesApi(StandIn[Fault]):
     """The server.
 
@@ -75,7 +64,7 @@ class KubernetesApi(StandIn[Fault]):
         denied: verbs and plurals that are refused with 403, such as ("delete", "jobs").
         allowed: the verbs and plurals that are not refused; None: all others than `denied`.
         unserved: plurals of kinds this cluster does not have.
-        page: the most objects a page has, whatever limit is asked for; None: as asked for.
+        pages: of lists; how long they are, and how long they last.
         cut_watches: after so many events each, the next watches are cut, in order.
         bookmark_s: seconds of silence after which a watch sends a bookmark.
     """
@@ -89,11 +78,9 @@ class KubernetesApi(StandIn[Fault]):
         self.denied: set[tuple[str, str]] = set()
         self.allowed: set[tuple[str, str]] | None = None
         self.unserved: set[str] = {"workloads"}
-        self.page: int | None = None
+        self.pages = Pages()
         self.cut_watches: list[int] = []
         self.bookmark_s = 0.2
-        self.expire_continue = 0
-        self._snapshots: dict[str, list[Object]] = {}
         with self.store.changed:
             self.store.add("namespaces", {"metadata": {"name": NAMESPACE}, "status": {"phase": "Active"}})
 
@@ -180,14 +167,14 @@ class KubernetesApi(StandIn[Fault]):
             return refused(401, "Unauthorized", "Unauthorized")
         if seen.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
             return self._review(seen)
-        ask = _found(seen)
+        ask = found(seen)
         if ask is None or ask.resource.plural in self.unserved:
             return Answer(status=404, body=b"404 page not found\n", headers={"content-type": "text/plain"})
         return self._asked_of(ask)
 
     def _asked_of(self, ask: Ask) -> Answer:
         method, query = ask.seen.method, ask.seen.query
-        verb = _VERBS.get((method, bool(ask.name)))
+        verb = VERBS.get((method, bool(ask.name)))
         nowhere = verb == "create" and ask.resource.namespaced and not ask.namespace
         if verb is None or nowhere or (ask.part and method != "GET"):
             return refused(405, "MethodNotAllowed", "the server does not allow this method on the resource")
@@ -221,7 +208,7 @@ class KubernetesApi(StandIn[Fault]):
             return there
         if ask.part:
             return log_of(self.world, there, ask.seen.query, self.stop)
-        return Answer(body=_whole(ask.resource, there))
+        return Answer(body=whole(ask.resource, there))
 
     def _watch(self, ask: Ask) -> Answer:
         cut = self.cut_watches.pop(0) if self.cut_watches else None
@@ -238,34 +225,10 @@ class KubernetesApi(StandIn[Fault]):
 
     def _list(self, ask: Ask) -> Answer:
         query, resource = ask.seen.query, ask.resource
-        token, start, version = query.get("continue", ""), 0, str(self.store.version)
-        if token:
-            try:
-                told = json.loads(base64.b64decode(token))
-                start, version = told["start"], told["version"]
-                rows = self._snapshots[told["id"]]
-            except (ValueError, KeyError):
-                return refused(400, "BadRequest", "continue key is not valid")
-            if self.expire_continue:
-                self.expire_continue -= 1
-                said = "The provided continue parameter is too old to display a consistent list result."
-                return refused(410, "Expired", said)
-        else:
-            labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
-            found = [
-                one for one in self.store.of(resource.plural, ask.namespace) if selected(one, labels, fields)
-            ]
-            rows = copy.deepcopy(found)
-        limit = min(int(query.get("limit") or len(rows) or 1), self.page or len(rows) or 1)
-        about: dict[str, Any] = {"resourceVersion": version}
-        if start + limit < len(rows):
-            name = f"{version}-{len(self._snapshots)}"
-            self._snapshots[name] = rows
-            told = {"id": name, "start": start + limit, "version": version}
-            about["continue"] = base64.b64encode(json.dumps(told).encode()).decode()
-            about["remainingItemCount"] = len(rows) - start - limit
-        body = {"kind": f"{resource.kind}List", "apiVersion": resource.version, "metadata": about}
-        return Answer(body={**body, "items": rows[start : start + limit]})
+        labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+        there = self.store.of(resource.plural, ask.namespace)
+        rows = [one for one in there if selected(one, labels, fields)]
+        return self.pages.page(resource, query, rows, version=str(self.store.version))
 
     def _create(self, ask: Ask) -> Answer:
         resource, body = ask.resource, copy.deepcopy(ask.seen.body)
@@ -284,7 +247,7 @@ class KubernetesApi(StandIn[Fault]):
             return refused(409, "AlreadyExists", text, name=about["name"], kind=resource.plural)
         if ask.seen.query.get("dryRun") != "All":
             self.store.add(resource.plural, body)
-        return Answer(status=201, body=_whole(resource, body))
+        return Answer(status=201, body=whole(resource, body))
 
     def _patch(self, ask: Ask) -> Answer:
         there = self._there(ask)
@@ -292,14 +255,14 @@ class KubernetesApi(StandIn[Fault]):
             return there
         if ask.seen.headers.get("content-type") != "application/merge-patch+json":
             return refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
-        merged = _merge(there, ask.seen.body)
+        merged = merge(there, ask.seen.body)
         if wrong := wrong_patch(ask.resource, there, merged):
             return wrong
         if ask.seen.query.get("dryRun") != "All" and merged != there:
             there.clear()
             there.update(merged)
             self.store.tell("MODIFIED", ask.resource.plural, there)
-        return Answer(body=_whole(ask.resource, merged))
+        return Answer(body=whole(ask.resource, merged))
 
     def _delete(self, ask: Ask) -> Answer:
         there = self._there(ask)
@@ -308,7 +271,7 @@ class KubernetesApi(StandIn[Fault]):
         options = ask.seen.body or {}
         self.store.delete(ask.resource.plural, there, options.get("propagationPolicy", "Background"))
         if self.store.key(ask.resource.plural, there) in self.store.objects:
-            return Answer(body=_whole(ask.resource, there))
+            return Answer(body=whole(ask.resource, there))
         about = {"name": ask.name, "kind": ask.resource.plural, "uid": there["metadata"]["uid"]}
         return Answer(body=status(200, "", "", **about))
 
@@ -325,44 +288,3 @@ class KubernetesApi(StandIn[Fault]):
             text = f'{ask.resource.plural} "{ask.name}" not found'
             return refused(404, "NotFound", text, name=ask.name, kind=ask.resource.plural)
         return there
-
-
-_VERBS = {
-    ("GET", True): "get", ("GET", False): "list", ("POST", False): "create", ("PATCH", True): "patch",
-    ("DELETE", True): "delete", ("DELETE", False): "deletecollection",
-}  # fmt: skip
-
-
-def _found(seen: Seen) -> Ask | None:
-    """The kind, namespace and name a path is of; None: it is of none."""
-    for one in RESOURCES:
-        if not seen.path.startswith(f"{one.base}/"):
-            continue
-        within = r"(namespaces/(?P<namespace>[^/]+)/)?" if one.namespaced else ""
-        part = r"(/(?P<part>log))?" if one.kind == "Pod" else ""
-        match = re.fullmatch(rf"{one.base}/{within}{one.plural}(/(?P<name>[^/]+){part})?", seen.path)
-        if match is not None:
-            found = match.groupdict(default="")
-            return Ask(
-                resource=one, namespace=found.get("namespace", ""), name=found["name"],
-                part=found.get("part", ""), seen=seen,
-            )  # fmt: skip
-    return None
-
-
-def _whole(resource: Resource, one: Object) -> Object:
-    """As it is answered alone; in a list objects have neither kind nor version."""
-    return copy.deepcopy({"kind": resource.kind, "apiVersion": resource.version, **one})
-
-
-def _merge(one: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    found = copy.deepcopy(one) if isinstance(one, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = _merge(found.get(key), value)
-    return found

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ci.errors import EXIT_TEST_FAILED
 from ci.jobs.fate import ENDED_BADLY, Fate, Phase, fate_of, index_of
 from ci.jobs.standing import Standing
 
@@ -28,6 +29,7 @@ class Board:
         pods: how many there are to be.
         counts: indexes by phase.
         reasons: why indexes are pending, with how many for each.
+        shards_done: of the pods that ran them to their ends, tests that failed among them.
         badly: pods that ended badly, by phase; others may have taken up what they did.
         standing: what the job's controller says.
     """
@@ -39,6 +41,7 @@ class Board:
         self.counts: Counter[Phase] = Counter({Phase.PENDING: self.pods})
         self.reasons: Counter[str] = Counter({UNBORN: self.pods})
         self.badly: Counter[Phase] = Counter()
+        self.shards_done = 0
         self._tries: dict[int, dict[str, _Try]] = {}
         self._shown: dict[int, Fate] = {}
         self._stalled_at: float | None = now
@@ -112,6 +115,8 @@ class Board:
         self._shown[index] = is_
         if was == is_:
             return
+        if self.standing.shards:
+            self.shards_done += self.standing.shards[index] * (_ran(is_) - _ran(was))
         self.counts[was.phase] -= 1
         self.counts[is_.phase] += 1
         if was.phase is Phase.PENDING:
@@ -141,6 +146,11 @@ class Board:
         if index in self.standing.failed:
             return Fate(index=index, phase=Phase.FAILED, why="its pods are gone")
         return Fate(index=index, phase=Phase.PENDING, why=UNBORN)
+
+
+def _ran(fate: Fate) -> bool:
+    """Whether a pod ran its shards to their ends."""
+    return fate.phase is Phase.DONE or fate.exit_code == EXIT_TEST_FAILED
 
 
 def _lives(fate: Fate) -> bool:

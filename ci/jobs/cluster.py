@@ -12,15 +12,15 @@ from typing import Any
 
 from ci.jobs.access import configuration_of
 from ci.jobs.asking import Asking, Effects
-from ci.jobs.errors import ClusterAwayError, ConflictError, CutError, GoneError, MissingError
+from ci.jobs.errors import ConflictError, CutError, GoneError, MissingError
 from ci.jobs.events import events_of
+from ci.jobs.pages import all_pages
 from ci.jobs.paths import VERSION, log_path
 from ci.jobs.wire import READ_TIMEOUT_S, Wire
 
 __all__ = ["Cluster", "Effects", "open_cluster", "same_spec"]
 
 SPEC_ANNOTATION = "spyre-ci.io/spec"
-PAGE = 500
 PATIENCE_S = 90.0
 # How often a list is begun anew whose version was dropped under way.
 RELISTS = 3
@@ -66,7 +66,7 @@ class Cluster:
         """
         for _ in range(RELISTS):
             try:
-                return self._items(path, _narrowed(labels, fields))
+                return all_pages(self._asking, path, _narrowed(labels, fields))
             except GoneError as error:
                 # The version the first page was of is kept for some minutes only.
                 gone = error
@@ -166,22 +166,6 @@ class Cluster:
             query["container"] = container
         read_s = FOLLOW_SILENCE_S if follow else READ_TIMEOUT_S
         yield from self._asking.pieces(log_path(self.namespace, pod), query, read_s=read_s)
-
-    def _items(self, path: str, narrowed: Mapping[str, str]) -> tuple[list[dict[str, Any]], str]:
-        found: list[dict[str, Any]] = []
-        query = {**narrowed, "limit": str(PAGE)}
-        while True:
-            page = self._asking.answer("GET", path, query)
-            about = page.get("metadata") or {}
-            rows = page.get("items")
-            if not isinstance(rows, list):
-                raise ClusterAwayError(
-                    f"the answer to GET {path} is no list", remedy="check the cluster's address"
-                )
-            found += rows
-            if not about.get("continue"):
-                return found, str(about.get("resourceVersion", ""))
-            query["continue"] = about["continue"]
 
 
 def open_cluster(

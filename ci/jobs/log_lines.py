@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -10,6 +11,7 @@ from ci.report.text import plain
 
 Unit = Literal["minutes", "hours", "days", "weeks"]
 _SECONDS = {"minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 # A line that never ends is shown in pieces, and held no longer.
 LONGEST_LINE = 1 << 16
 
@@ -45,6 +47,6 @@ def shown_line(line: bytes, prefix: str) -> str:
 
 
 def without_time(line: bytes) -> tuple[bytes, bytes]:
-    """The time a cluster puts before a line, and the line."""
-    time, _, rest = line.partition(b" ")
-    return time, rest
+    """The time a cluster puts before a line, and the line; no time before what is but a piece of one."""
+    time, found, rest = line.partition(b" ")
+    return (time, rest) if found and _TIME.match(time) else (b"", line)

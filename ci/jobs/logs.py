@@ -121,7 +121,6 @@ def write_logs(
         The exit code: 3 where none could be had, or one was cut.
     """
     lock = threading.Lock()
-
     ends: list[bool] = []
 
     def one(source: Source) -> None:
@@ -159,12 +158,22 @@ def _write(cluster: Cluster, source: Source, wanted: Wanted, write: Write, say: 
 
 
 def _side_by_side(calls: list[Callable[[], None]]) -> None:
+    failures: list[Exception] = []
+
+    def guarded(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  # raised below, where somebody hears it
+            failures.append(error)
+
     # As daemons, which do not keep whoever ends this by Ctrl-C.
-    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    threads = [threading.Thread(target=guarded, args=(call,), daemon=True) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if failures:
+        raise failures[0]
 
 
 def _lines(cluster: Cluster, pod: str, wanted: Wanted) -> Iterator[bytes]:
@@ -179,8 +188,9 @@ def _lines(cluster: Cluster, pod: str, wanted: Wanted) -> Iterator[bytes]:
         try:
             for line in split_lines(pieces):
                 time, text = without_time(line)
-                if time > last:
-                    last, cuts = time, 0
+                # What has no time goes on from the piece of a line before it.
+                if not time or time > last:
+                    last, cuts = time or last, 0
                     yield text
         except CutError:
             cuts += 1

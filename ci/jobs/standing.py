@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from ci.errors import UsageError
-from ci.jobs.labels import QUEUE_LABEL
+from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
 from ci.report.text import one_line
 from test_selection.ranges import parse_ranges
 
+# How many shards each pod serves, by index; what a watch counts by.
+SHARDS_ANNOTATION = f"{ANNOTATION}shards"
 # More than a cluster makes of one job, so that a hostile range is never spelled out.
 MOST_PODS = 100_000
 
@@ -35,6 +38,7 @@ class Standing:
         active: pods that are there and have not ended.
         end: how it ended; None: it goes on.
         reason: the cluster's word for why it failed.
+        shards: how many each pod serves, by index; empty where nobody says.
         waits: why nothing of it has begun; empty: it has.
     """
 
@@ -44,6 +48,7 @@ class Standing:
     active: int = 0
     end: End | None = None
     reason: str = ""
+    shards: tuple[int, ...] = ()
     waits: str = ""
 
 
@@ -64,6 +69,7 @@ def standing_of(job: Mapping[str, Any]) -> Standing:
         active=int(status.get("active") or 0),
         end=end,
         reason=reason,
+        shards=_shards(job, pods),
         waits=_waits(job),
     )
 
@@ -81,6 +87,12 @@ def _waits(job: Mapping[str, Any]) -> str:
         return ""
     queue = (job.get("metadata", {}).get("labels") or {}).get(QUEUE_LABEL)
     return f"waits in the queue {one_line(str(queue))}" if queue else "is suspended"
+
+
+def _shards(job: Mapping[str, Any], pods: int) -> tuple[int, ...]:
+    told = str((job.get("metadata", {}).get("annotations") or {}).get(SHARDS_ANNOTATION, "")).split(",")
+    fits = len(told) == pods and all(re.fullmatch(r"[0-9]{1,6}", one) for one in told)
+    return tuple(map(int, told)) if fits else ()
 
 
 def _of_server(job: Mapping[str, Any]) -> Standing:

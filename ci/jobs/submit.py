@@ -16,6 +16,7 @@ from ci.jobs.cluster import Cluster, same_spec
 from ci.jobs.errors import ConflictError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
 from ci.jobs.paths import path_of
+from ci.jobs.standing import SHARDS_ANNOTATION
 from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
 
@@ -87,12 +88,19 @@ def check_checkout(folder: Path, *, allow_dirty: bool) -> Checkout:
     return Checkout(commit=commit, dirty=bool(found))
 
 
-def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = False) -> Submitted:
+def submit(
+    cluster: Cluster,
+    manifests: Sequence[Manifest],
+    *,
+    shards: Sequence[Sequence[int]] = (),
+    dry_run: bool = False,
+) -> Submitted:
     """Make a job of its manifests, or what is missing of it.
 
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
+        shards: of each pod, by index, so that a watch can count them; empty for other kinds than tests.
         dry_run: whether to have it all checked, and make nothing.
 
     Raises:
@@ -111,7 +119,7 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = F
     done.there = [word for word, found in there.items() if found is not None]
     if dry_run:
         return done
-    made = there[_word(owner)] or _make(cluster, _held(owner), done)
+    made = there[_word(owner)] or _make(cluster, _held(owner, shards), done)
     for one in others:
         if there[_word(one)] is None:
             _make(cluster, _owned(one, made), done)
@@ -159,9 +167,14 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
     return "this submit"
 
 
-def _held(owner: Manifest) -> Manifest:
-    hold = HOLD[owner["kind"]]
-    return owner if hold is None else {**owner, "spec": {**owner["spec"], hold: True}}
+def _held(owner: Manifest, shards: Sequence[Sequence[int]]) -> Manifest:
+    about, spec = owner["metadata"], owner["spec"]
+    if shards:
+        told = {SHARDS_ANNOTATION: ",".join(str(len(one)) for one in shards)}
+        about = {**about, "annotations": {**about["annotations"], **told}}
+    if (hold := HOLD[owner["kind"]]) is not None:
+        spec = {**spec, hold: True}
+    return {**owner, "metadata": about, "spec": spec}
 
 
 def _owned(body: Manifest, owner: Manifest) -> Manifest:

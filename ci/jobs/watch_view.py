@@ -31,7 +31,9 @@ def overall(board: Board) -> str:
         board.counts[one] for one in (Phase.FAILED, Phase.EVICTED, Phase.LOST)
     )
     again = f"; {counted(replaced, 'pod')} replaced" if replaced > 0 else ""
-    return f"{counted(board.pods, 'pod')}: {', '.join(counts)}{again}"
+    shards = sum(board.standing.shards)
+    ran = f"; {board.shards_done:,}/{shards:,} shards" if shards else ""
+    return f"{counted(board.pods, 'pod')}: {', '.join(counts)}{ran}{again}"
 
 
 def reasons(board: Board) -> list[str]:

@@ -119,7 +119,7 @@ class Wire:
                 redirect=False,
             )
         except (HTTPError, OSError) as error:
-            raise _no_answer(error, taken=not _never_connected(error)) from None
+            raise _told(error) from None
         except ValueError:
             # What a header may not hold is quoted in the error, and here that is a token.
             raise CredentialsError(
@@ -134,8 +134,7 @@ def _pieces(response: Any) -> Iterator[bytes]:
 
     with _closed(response):
         try:
-            while piece := response.read1(PIECE_BYTES):
-                yield piece
+            yield from response.stream(PIECE_BYTES)
         except (HTTPError, OSError) as error:
             raise _no_answer(error, taken=True) from None
 
@@ -147,6 +146,16 @@ def _closed(response: Any) -> Iterator[None]:
     finally:
         response.close()
         response.release_conn()
+
+
+def _told(error: Exception) -> Exception:
+    """What became of a request that led to no answer; a certificate gets no better by trying again."""
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return CredentialsError(
+            f"the cluster's certificate is not trusted: {one_line(str(error))}",
+            remedy="give the authority that signed it in the kubeconfig (certificate-authority)",
+        )
+    return _no_answer(error, taken=not _never_connected(error))
 
 
 def _no_answer(error: Exception, *, taken: bool) -> NoAnswerError:

@@ -12,6 +12,7 @@ from ci.jobs.board import UNBORN, Board
 from ci.jobs.fate import Phase, fate_of
 from ci.jobs.standing import End, Standing
 from ci.jobs.watch import Ending, ending_of
+from ci.jobs.watch_view import overall
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 STATUS: dict[str, dict[str, Any]] = {
@@ -77,6 +78,15 @@ def test_what_was_done_stays_done() -> None:
     one.take("MODIFIED", pod(0, 0, "done"), 1)
     one.take("ADDED", pod(0, 1, "failed"), 2)
     assert one.fate(0).phase is Phase.DONE
+
+
+def test_shards_are_done_where_their_tests_ran_failed_ones_too() -> None:
+    one = board(3, shards=(2, 2, 1))
+    one.take("MODIFIED", pod(0, phase="done"), 1)
+    one.take("MODIFIED", exited(1, 1), 1)
+    one.take("MODIFIED", exited(2, 3), 1)
+    assert one.shards_done == 4
+    assert overall(one) == "3 pods: 1 done, 2 failed; 4/5 shards"
 
 
 def test_a_number_that_no_pod_of_the_job_has_is_passed_over() -> None:

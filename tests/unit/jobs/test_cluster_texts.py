@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from urllib3.exceptions import SSLError
 
 from ci.jobs.answers import Reply, asked_wait_s, content_of, error_of
 from ci.jobs.board import Board
-from ci.jobs.errors import ClusterAwayError, ForbiddenError, GoneError
+from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError, GoneError
 from ci.jobs.events import events_of, lines_of
 from ci.jobs.fate import Fate, Phase
 from ci.jobs.log_lines import shown_line, split_lines, window_s, without_time
 from ci.jobs.paths import log_path, path_of
 from ci.jobs.standing import Standing
 from ci.jobs.watch_view import MAX_TOLD, Lines, Screen, reasons, view_for
+from ci.jobs.wire import NoAnswerError, _told
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,17 @@ def test_an_error_without_a_code_is_the_clusters_own() -> None:
         list(events_of([b'{"type": "ERROR", "object": null}\n'], "GET /x"))
 
 
+def test_a_certificate_nobody_trusts_is_told_and_not_tried_again() -> None:
+    said = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate"
+    told = _told(SSLError(said))
+    assert isinstance(told, CredentialsError)
+    assert "is not trusted" in told.what
+    assert "certificate-authority" in str(told)
+    other = _told(SSLError("UNEXPECTED_EOF_WHILE_READING"))
+    assert isinstance(other, NoAnswerError)
+    assert not other.taken
+
+
 def test_windows_are_in_seconds() -> None:
     assert window_s("minutes", 3) == 180
     assert window_s("hours", 3) == 10_800
@@ -111,6 +124,7 @@ def test_a_line_is_shown_on_one_line() -> None:
     assert shown_line(b"a\x1b[31mb\rc\r", "[1] ") == "[1] ab\\x0dc"
     assert shown_line(b"::error::x", "") == "| ::error::x"
     assert without_time(b"2026-11-23T00:00:00.1Z a b") == (b"2026-11-23T00:00:00.1Z", b"a b")
+    assert without_time(b"the rest of a long line") == (b"", b"the rest of a long line")
 
 
 def board(pods: int = 4) -> Board:

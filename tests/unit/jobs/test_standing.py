@@ -52,6 +52,16 @@ def test_what_is_held_says_by_whom() -> None:
     assert standing_of(one).waits == "waits in the queue cards"
 
 
+@pytest.mark.parametrize(
+    ("told", "shards"),
+    [("2,2,1", (2, 2, 1)), ("2,2", ()), ("2,2,-1", ()), ("a,b,c", ()), ("", ()), (None, ())],
+)
+def test_shards_are_told_pod_by_pod_or_not_at_all(told: object, shards: tuple[int, ...]) -> None:
+    one = job({"completions": 3})
+    one["metadata"]["annotations"] = {"spyre-ci.io/shards": told}
+    assert standing_of(one).shards == shards
+
+
 def server(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
     return {"kind": "Deployment", "metadata": {"name": "a"}, "spec": spec or {}, "status": status}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_USAGE
-from ci.jobs.cluster import PAGE, Cluster, Effects
+from ci.jobs.cluster import Cluster, Effects
 from ci.jobs.errors import (
     ClusterAwayError,
     ClusterError,
@@ -19,6 +19,7 @@ from ci.jobs.errors import (
     MissingError,
     RefusedError,
 )
+from ci.jobs.pages import PAGE
 from ci.jobs.paths import path_of
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 
@@ -89,14 +90,14 @@ def test_lists_come_page_by_page(api: KubernetesApi, cluster: Cluster) -> None:
 def test_a_list_whose_version_is_dropped_under_way_is_begun_anew(
     api: KubernetesApi, cluster: Cluster
 ) -> None:
-    api.page, api.expire_continue = 2, 1
+    api.pages.longest, api.pages.expire = 2, 1
     for number in range(5):
         api.put(config(f"c-{number}"))
     assert len(cluster.items(CONFIGS)[0]) == 5
 
 
 def test_a_list_that_never_holds_still_ends_in_an_error(api: KubernetesApi, cluster: Cluster) -> None:
-    api.page, api.expire_continue = 2, 100
+    api.pages.longest, api.pages.expire = 2, 100
     for number in range(5):
         api.put(config(f"c-{number}"))
     with pytest.raises(GoneError, match="410: The provided continue parameter is too old") as caught:
@@ -143,6 +144,16 @@ def test_another_object_of_the_same_name_is_no_success(api: KubernetesApi, clust
     assert caught.value.exit_code == EXIT_USAGE
 
 
+def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
+    api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.jobs.wire.READ_TIMEOUT_S", 0.2)
+    api.fail("hang", times=99)
+    with pytest.raises(ClusterAwayError, match=r"no answer to GET .*timed out"):
+        cluster.items(CONFIGS)
+    assert len(api.seen) == 6
+
+
 def test_what_has_no_name_is_not_sent_twice(api: KubernetesApi, cluster: Cluster) -> None:
     body = config("a")
     body["metadata"] = {"generateName": "a-"}
@@ -185,10 +196,15 @@ def test_an_unknown_field_is_refused(cluster: Cluster) -> None:
         cluster.create(CONFIGS, config("a") | {"dta": {}})
 
 
-def test_a_page_for_signing_in_is_no_answer(api: KubernetesApi, cluster: Cluster) -> None:
+def test_a_kind_the_cluster_does_not_serve_is_told(api: KubernetesApi, cluster: Cluster) -> None:
     api.store.objects.clear()
     with pytest.raises(MissingError, match="404 page not found"):
         cluster.items("/api/v1/nothing")
+
+
+def test_an_answer_that_is_no_list_is_told(cluster: Cluster) -> None:
+    with pytest.raises(ClusterAwayError, match="GET /version is no list"):
+        cluster.items("/version")
 
 
 def test_a_watch_tells_what_happens_and_ends_with_its_time(api: KubernetesApi, cluster: Cluster) -> None:

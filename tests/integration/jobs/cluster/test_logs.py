@@ -163,6 +163,23 @@ def test_a_followed_log_that_is_cut_again_and_again_is_given_up(
     assert "is cut" in said[0]
 
 
+def test_what_a_followed_log_fails_with_is_told(
+    api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str]
+) -> None:
+    api.denied.add(("get", "pods/log"))
+    with pytest.raises(ForbiddenError, match="pods/log"):
+        read(cluster, lines, said, follow=True)
+
+
+def test_a_line_longer_than_is_held_is_followed_whole(
+    api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str]
+) -> None:
+    api.world.pod(0).log("x" * 150_000 + " end")
+    api.world.pod(0).succeed()
+    read(cluster, lines, said, index=0, follow=True)
+    assert "".join(line.removeprefix("[0] ") for line in lines[2:]) == "x" * 150_000 + " end"
+
+
 def test_too_many_pods_are_not_followed(cluster: Cluster) -> None:
     submit(cluster, manifests_of(pods=MOST_FOLLOWED + 1))
     with pytest.raises(UsageError, match="33 pods are more than the 32") as caught:

@@ -98,6 +98,17 @@ def test_a_job_is_watched_to_its_end(api: KubernetesApi, cluster: Cluster, watch
     assert watched.told.fates == []
 
 
+def test_shards_are_counted_as_they_were_dealt(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
+    submit(cluster, manifests_of(), shards=[(0, 1), (2, 3), (4,)])
+    watched = watch()
+    api.world.pod(0).succeed()
+    api.world.pod(2).fail(1)
+    watched.until(lambda board: board.shards_done == 3)
+    api.world.pod(1).fail(2)
+    assert watched.ending().exit_code == EXIT_USAGE
+    assert watched.board.shards_done == 3
+
+
 def test_a_shard_that_fails_three_times_fails_for_good(
     api: KubernetesApi, cluster: Cluster, watch: Watch
 ) -> None:
