@@ -136,6 +136,13 @@ def image(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def job(session: nox.Session) -> None:
+    """Jobs on Kubernetes and OpenShift: `-- submit SPEC --collect`, `-- watch NAME`, `-- validate`."""
+    install(session, "-e", ".[jobs,s3,mlflow]")
+    spyre_ci(session, "job", *session.posargs)
+
+
+@nox.session(default=False)
 def package(session: nox.Session) -> None:
     """Build a project's sdist and wheel and verify them: `-- PROJECT`, `-- PROJECT --index testpypi`."""
     install(session, "-e", ".[package]")

@@ -73,6 +73,7 @@ class KubernetesApi(StandIn[Fault]):
         world: what becomes of the pods of jobs.
         token: that is known.
         denied: verbs and plurals that are refused with 403, such as ("delete", "jobs").
+        allowed: the verbs and plurals that are not refused; None: all others than `denied`.
         unserved: plurals of kinds this cluster does not have.
         page: the most objects a page has, whatever limit is asked for; None: as asked for.
         cut_watches: after so many events each, the next watches are cut, in order.
@@ -86,6 +87,7 @@ class KubernetesApi(StandIn[Fault]):
         self.token = TOKEN
         self.git_version = "v1.33.2"
         self.denied: set[tuple[str, str]] = set()
+        self.allowed: set[tuple[str, str]] | None = None
         self.unserved: set[str] = {"workloads"}
         self.page: int | None = None
         self.cut_watches: list[int] = []
@@ -192,7 +194,7 @@ class KubernetesApi(StandIn[Fault]):
         if verb == "list" and query.get("watch") in {"1", "true"}:
             verb = "watch"
         about = ask.resource.plural + (f"/{ask.part}" if ask.part else "")
-        if (verb, about) in self.denied:
+        if not self._may(verb, about):
             said = f'{about} is forbidden: User "me" cannot {verb} resource "{about}" in API group'
             text = f'{said} "{ask.resource.group}" in the namespace "{ask.namespace}"'
             return refused(403, "Forbidden", text, kind=about)
@@ -207,8 +209,11 @@ class KubernetesApi(StandIn[Fault]):
             return refused(405, "MethodNotAllowed", "the server does not allow this method on the resource")
         about = seen.body["spec"]["resourceAttributes"]
         plural = about["resource"] + (f"/{about['subresource']}" if about.get("subresource") else "")
-        allowed = (about["verb"], plural) not in self.denied
+        allowed = self._may(about["verb"], plural)
         return Answer(status=201, body={**seen.body, "status": {"allowed": allowed}})
+
+    def _may(self, verb: str, plural: str) -> bool:
+        return (verb, plural) not in self.denied and (self.allowed is None or (verb, plural) in self.allowed)
 
     def _get(self, ask: Ask) -> Answer:
         there = self._there(ask)

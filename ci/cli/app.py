@@ -12,7 +12,22 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import config, history, quarantine, scope, select, simulate, steps, suite
+from ci.cli import (
+    config,
+    history,
+    job_collect,
+    job_forecast,
+    job_here,
+    job_pod,
+    job_preflight,
+    job_submit,
+    quarantine,
+    scope,
+    select,
+    simulate,
+    steps,
+    suite,
+)
 from ci.cli.flakes import flakes
 from ci.cli.matrix import matrix
 from ci.cli.options import Config
@@ -82,6 +97,14 @@ pipeline_app.command("plan")(pipeline_plan)
 pipeline_app.command("reuse")(pipeline_reuse)
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(webhooks_app, name="webhooks")
+job_app.command("render")(job_submit.render)
+job_app.command("submit")(job_submit.submit)
+job_app.command("local")(job_here.local)
+job_app.command("debug")(job_here.debug)
+job_app.command("collect")(job_collect.collect)
+job_app.command("pod")(job_pod.pod)
+job_app.command("forecast")(job_forecast.forecast)
+job_app.command("preflight")(job_preflight.preflight)
 app.add_typer(job_app, name="job")
 app.add_typer(history.app, name="history")
 app.command()(flakes)

@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ci.buckets import SCHEME
 from ci.cli import options
-from ci.errors import MissingInputError, SettingsError
+from ci.cli.job_tracking import tracker_of
+from ci.errors import MissingInputError, SettingsError, SpyreCiError
+from ci.jobs.cluster import Cluster, open_cluster
+from ci.jobs.cluster_cli import InContext
 from ci.jobs.gather import gather
-from ci.jobs.slices import shards_of_pods
+from ci.jobs.reasons import reasons_of
+from ci.jobs.record import FILE as RECORD_FILE
+from ci.jobs.record import JobRecord, read_record
+from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.jobs.untold import tell_untold
 from ci.live.github import defused
 from ci.report.identity import read_identity
 from ci.report.text import counted, plain
 from ci.runner.run_lock import run_lock
 from ci.steps.context import Context
-from ci.steps.folder import PLAN_FILE, find_run
+from ci.steps.folder import RunFolder, find_run
 from ci.steps.reporting import report_step
 from test_selection.files import read_json
 from test_selection.plan import read_plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What is known of a job besides its run folder.
-
-    Attributes:
-        run: its run's folder or id.
-        store: where its pods put what they have, as seen from here; None: not known.
-        reasons: by pod, why it left nothing, where that is known.
-    """
-
-    run: str
-    store: str | None = None
-    reasons: Mapping[int, str] = field(default_factory=dict)
-
-
-Look = Callable[[str], Told]
-
-
 def collect(
     ctx: typer.Context,
-    named: Annotated[str, typer.Argument(metavar="NAME|RUN", help="The job, or its run's folder or id.")],
+    named: Annotated[
+        str, typer.Argument(metavar="NAME|RUN", help="The job, or its run's folder or id, or `latest`.")
+    ] = "latest",
     store: Annotated[
         str | None,
         typer.Option(
@@ -56,65 +47,154 @@ def collect(
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected do not redden the run.")
     ] = False,
+    cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
     """Gather what a job's pods left, and report the run; while pods run, what there is of it so far.
 
+    Of shards without a journal the cluster says why that is, where it still knows.
+
     Example: spyre-ci job collect latest --from /mnt/results
     """
     context = options.make_context(ctx, {}, json_output=json_output)
-    code, folder = collect_job(
-        context, named, store=store, look=lambda run: Told(run=run), allow_collect_errors=allow_collect_errors
+    folder = find_job_folder(context.runs, named)
+    record = _record_in(folder)
+    where = _seen_at(store, record, named)
+    code = collect_job(
+        context,
+        folder,
+        where,
+        pods=() if record is None else record.shards,
+        reasons=_asked(context, record, cluster_context),
+        allow_collect_errors=allow_collect_errors,
     )
     if json_output:
-        typer.echo(json.dumps(read_json(folder / "summary.json", "summary"), indent=1))
+        typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
     raise typer.Exit(code)
 
 
-def collect_job(
-    context: Context, named: str, *, store: str | None, look: Look, allow_collect_errors: bool = False
-) -> tuple[int, Path]:
-    """Gather, say of shards without a journal why that is, and report.
+def collect_watched(context: Context, folder: RunFolder, cluster: Cluster, *, store: str | None) -> int:
+    """Report the run of a job that was watched to its end, whatever that was; its exit code.
 
     Args:
         context: the outside world.
-        named: what the user called the job.
-        store: where its pods put what they have, as the user says.
-        look: says what is known of the job.
-        allow_collect_errors: whether files in scope may fail to collect.
+        folder: of the run, with the job's record.
+        cluster: the job is on.
+        store: the spec's volume as seen from here, or None.
+    """
+    record = read_record(folder.path)
+    return collect_job(
+        context,
+        folder,
+        _seen_at(store, record, record.name),
+        pods=record.shards,
+        reasons=_told(context, cluster, record.name),
+        ended=True,
+    )
 
-    Returns:
-        The run's exit code, and its folder.
+
+def find_job_folder(runs: Path, named: str) -> RunFolder:
+    """The run folder of a job, by the run's folder or id, `latest`, or the job's name.
 
     Raises:
-        MissingInputError: there is no such run, or nothing of it in the store.
-        SettingsError: nobody says where the store is.
+        MissingInputError: there is none.
+    """
+    try:
+        return find_run(runs, named, holding=RECORD_FILE)
+    except MissingInputError:
+        for path in sorted(runs.glob(f"*/{RECORD_FILE}"), reverse=True):
+            if read_record(path.parent).name == named:
+                return RunFolder(path=path.parent)
+        raise
+
+
+def collect_job(
+    context: Context,
+    folder: RunFolder,
+    where: str,
+    *,
+    pods: tuple[tuple[int, ...], ...],
+    reasons: Mapping[int, str],
+    allow_collect_errors: bool = False,
+    ended: bool = False,
+) -> int:
+    """Gather, say of shards without a journal why that is, and report; the run's exit code.
+
+    Args:
+        context: the outside world.
+        folder: of the run.
+        where: the store as seen from here, a folder or s3://….
+        pods: the shards of each pod; empty where nobody knows.
+        reasons: by pod, why it left nothing, where that is known.
+        allow_collect_errors: whether files in scope may fail to collect.
+        ended: the job has, so that a store without anything is what became of it.
+
+    Raises:
+        MissingInputError: there is nothing of the run in the store, and nobody says why.
         RunInUseError: somebody else works in the run's folder.
     """
-    told = look(named)
-    where = store or told.store
-    folder = find_run(context.runs, told.run, holding=PLAN_FILE)
-    if where is None:
-        raise SettingsError(
-            "nobody says where the pods put what they have",
-            where=named,
-            remedy="name the folder, as it is mounted here, or the bucket with --from",
-        )
     with run_lock(folder.path, alone=True):
         identity, plan = read_identity(folder.path), read_plan(folder.plan)
-        found = gather(where, identity.run, folder.path)
-        if not found.files and not told.reasons:
+        owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
+        found = gather(where, identity.run, folder.path, owners)
+        if not (found.files or reasons or ended):
             raise MissingInputError(
                 f"there is nothing of the pods of {identity.run}", where=where, remedy="name the job's store"
             )
         _say(context, f"gathered {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
         for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
             _say(context, f"gathered: {note}")
-        reasons = shards_of_pods(folder.path, told.reasons)
-        untold = tell_untold(folder.path, plan, reasons, moment=identity.started_at)
+        why = {shard: reasons[pod] for shard, pod in owners.items() if pod in reasons}
+        untold = tell_untold(folder.path, plan, why, moment=identity.started_at)
         if untold:
             _say(context, f"no journal tells of {counted(len(untold), 'shard')}")
-        return report_step(context, folder, allow_collect_errors=allow_collect_errors), folder.path
+        code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
+    summary = read_json(folder.summary, "summary")
+    tracker_of(context, folder).end(
+        status_of(code), metrics_of(summary["verdicts"], context.clock() - identity.started_at), where
+    )
+    return code
+
+
+def _record_in(folder: RunFolder) -> JobRecord | None:
+    return read_record(folder.path) if (folder.path / RECORD_FILE).is_file() else None
+
+
+def _seen_at(store: str | None, record: JobRecord | None, named: str) -> str:
+    """Where the store is seen from here.
+
+    Raises:
+        SettingsError: it is a volume, and nobody says where that is mounted here.
+    """
+    if store:
+        return store
+    if record is not None and record.store.startswith(SCHEME):
+        return record.store
+    raise SettingsError(
+        "nobody says where the pods put what they have",
+        where=named,
+        remedy="name the folder where its volume is mounted here: --from of collect, --store of submit",
+    )
+
+
+def _asked(context: Context, record: JobRecord | None, cluster_context: str | None) -> dict[int, str]:
+    """What the cluster says of pods; nothing where there is none to ask: the journals are what counts."""
+    if record is None or not record.shards:
+        return {}
+    try:
+        cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
+    except SpyreCiError as error:
+        _say(context, f"no cluster is asked why pods left nothing: {error.what}")
+        return {}
+    return _told(context, cluster, record.name)
+
+
+def _told(context: Context, cluster: Cluster, name: str) -> dict[int, str]:
+    try:
+        return reasons_of(cluster, name)
+    except SpyreCiError as error:
+        _say(context, f"the cluster does not say why pods left nothing: {error.what}")
+        return {}
 
 
 def _say(context: Context, text: str) -> None:

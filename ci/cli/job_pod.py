@@ -16,6 +16,7 @@ import typer
 from ci.buckets import SCHEME, Bucket
 from ci.cli import options
 from ci.errors import EXIT_INCOMPLETE, CommandError, RunInUseError
+from ci.interrupts import noted
 from ci.jobs.earlier import WHOLE, fetch_earlier, mark_doubts
 from ci.jobs.job import INPUT_VARIABLE, STORE_VARIABLE
 from ci.jobs.kinds import SCRATCH
@@ -49,6 +50,8 @@ def pod(
     """
     context = options.make_context(ctx, {})
     place = place_of(os.environ)
+    if source is None and context.settings.origins.get("pytorch.source") == "environment":
+        source = context.settings.model.pytorch.source  # where the image has it, not where it was planned
     folder = place.folder(scratch)
     folder.mkdir(parents=True, exist_ok=True)
     wait_for_lock(folder, time.monotonic, time.sleep)
@@ -110,7 +113,8 @@ def _run_by_bucket(context: Context, place: Place, inputs: Path, folder: Path, s
 
     mirror = Mirror(Sender(put, folder, settled), context.say)
     code, interrupted = _run(context, place, opened, folder, source)
-    missing = mirror.finish(FLUSH_ENDING_S if interrupted else FLUSH_S)
+    with noted():  # whoever ends the pod now has what is left sent all the same
+        missing = mirror.finish(FLUSH_ENDING_S if interrupted else FLUSH_S)
     if missing:
         context.say(missing)
         return EXIT_INCOMPLETE

@@ -49,14 +49,34 @@ def put_checkout(folder: Path, target: Path, *, environ: Mapping[str, str]) -> s
     return tree_of(target)
 
 
+def put_folder(folder: Path, target: Path, *, containerfile: str) -> str:
+    """Copy what a builder takes of a folder, all but what its `.dockerignore` leaves out; returns its name.
+
+    Args:
+        folder: has the Containerfile.
+        target: is made; must not be there.
+        containerfile: its name in the folder; is taken in any case.
+
+    Raises:
+        CommandError: a link leads out of the folder.
+    """
+    target.mkdir(parents=True)
+    for name in sorted(_kept(folder, f"!{containerfile}")):
+        source, copy = folder / name, target / name
+        if source.is_symlink() or source.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy, follow_symlinks=False)
+        elif source.is_dir():
+            copy.mkdir(parents=True, exist_ok=True)
+    _check_links(target, folder)
+    return tree_of(target)
+
+
 def leave_out_ignored(folder: Path) -> None:
     """Remove what the folder's `.dockerignore` leaves out; it itself stays."""
-    path = folder / IGNORE
-    if not path.is_file():
+    if not (folder / IGNORE).is_file():
         return
-    said = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    patterns = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("#")]
-    kept = exclude_paths(str(folder), patterns, dockerfile=IGNORE)
+    kept = _kept(folder)
     # Deepest first, so that folders are empty when their turn comes.
     for one in sorted(folder.rglob("*"), key=lambda found: len(found.parts), reverse=True):
         name = one.relative_to(folder).as_posix()
@@ -65,6 +85,14 @@ def leave_out_ignored(folder: Path) -> None:
                 one.rmdir()
         elif name not in kept and name != IGNORE:
             one.unlink()
+
+
+def _kept(folder: Path, *more: str) -> set[str]:
+    """What a folder's `.dockerignore` and more of its lines keep, relative to the folder."""
+    path = folder / IGNORE
+    said = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    patterns = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("#")]
+    return exclude_paths(str(folder), [*patterns, *more], dockerfile=IGNORE)
 
 
 def tree_of(folder: Path) -> str:

@@ -94,10 +94,9 @@ def build(  # noqa: PLR0917  # typer makes options of them
     """Build and test the image, unless the registry has what would come out of it; push it where asked to."""
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.component_tests import planned_tests  # noqa: PLC0415
-    from ci.image.engine import engine  # noqa: PLC0415
+    from ci.image.engine import engine, fetch  # noqa: PLC0415
     from ci.image.push import check_expected  # noqa: PLC0415
     from ci.image.registry import find_digest  # noqa: PLC0415
-    from ci.image.verify.gate import fetch  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     image = settings.model.image
@@ -190,9 +189,8 @@ def verify_image(  # noqa: PLR0917  # typer makes options of them
     """Check how an image starts, its roles, labels, size and contents, by its stack or its labels alone."""
     from ci.findings import refuse_failed  # noqa: PLC0415
     from ci.image import wiring  # noqa: PLC0415
-    from ci.image.engine import engine  # noqa: PLC0415
+    from ci.image.engine import engine, fetch  # noqa: PLC0415
     from ci.image.verify.expected import of_stack  # noqa: PLC0415
-    from ci.image.verify.gate import fetch  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     with engine(os.environ) as client:
@@ -231,9 +229,8 @@ def shell(
 ) -> None:
     """Open a shell in the image, with the checkout at /workspace; what is written there is the caller's."""
     from ci.image import wiring  # noqa: PLC0415
-    from ci.image.engine import engine  # noqa: PLC0415
+    from ci.image.engine import engine, fetch  # noqa: PLC0415
     from ci.image.shell import Caller, become, find_client, shell_command  # noqa: PLC0415
-    from ci.image.verify.gate import fetch  # noqa: PLC0415
 
     settings = settings_from_context(ctx)
     words = find_client(os.environ, shutil.which)

@@ -17,6 +17,7 @@ import docker
 import requests
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
+from docker.types import Mount
 
 from ci.errors import CommandError
 
@@ -44,9 +45,16 @@ class Conditions:
         read_only: whether its root can be written.
         scratch: folders in memory that can be written all the same.
         mounts: folders of the host by where they are seen, read and written.
+        read_only_mounts: the same, and can only be read.
         devices: of the host, such as /dev/vfio/1.
-        network: `none` or `host`; bridges are not everywhere.
+        network: `none`, `host` or another of the engine's; bridges are not everywhere.
+        ports: of the container, by those of this machine's loopback that lead to them.
         memory_bytes: it may take, swap with it; None: any.
+        shared_memory_bytes: size of its /dev/shm; None: the engine's default.
+        restricted: no capabilities, and none to be had.
+        labels: besides the one that all have.
+        interactive: its input stays open for whoever attaches; it is removed as soon as it ends.
+        terminal: that input is one.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -56,9 +64,16 @@ class Conditions:
     read_only: bool = False
     scratch: Sequence[str] = ()
     mounts: Mapping[str, Path] = field(default_factory=dict)
+    read_only_mounts: Mapping[str, Path] = field(default_factory=dict)
     devices: Sequence[str] = ()
     network: str = "none"
+    ports: Mapping[int, int] = field(default_factory=dict)
     memory_bytes: int | None = None
+    shared_memory_bytes: int | None = None
+    restricted: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    interactive: bool = False
+    terminal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +93,54 @@ class Ended:
     last: tuple[str, ...] = ()
 
 
+def create(
+    client: docker.DockerClient, image: str, command: Sequence[str], conditions: Conditions
+) -> Container:
+    """A container that is there and does not run yet; whoever asks for it sees to its end.
+
+    Args:
+        client: the engine, which has the image.
+        image: name or id.
+        command: words, no shell between.
+        conditions: how it runs.
+
+    Raises:
+        docker.errors.APIError: the engine refuses; see ci.image.engine.engine.
+    """
+    options: dict[str, Any] = {}
+    if conditions.memory_bytes is not None:
+        options |= {"mem_limit": conditions.memory_bytes, "memswap_limit": conditions.memory_bytes}
+    if conditions.restricted:
+        options |= {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges", "label=disable"]}
+    if conditions.entrypoint is not None:
+        options["entrypoint"] = list(conditions.entrypoint)
+    return client.containers.create(
+        image,
+        list(command),
+        environment=dict(conditions.environment),
+        user=conditions.user,
+        working_dir=conditions.workdir,
+        read_only=conditions.read_only,
+        tmpfs=dict.fromkeys(conditions.scratch, "mode=1777"),
+        mounts=[
+            *(Mount(target, str(path), type="bind") for target, path in sorted(conditions.mounts.items())),
+            *(
+                Mount(target, str(path), type="bind", read_only=True)
+                for target, path in sorted(conditions.read_only_mounts.items())
+            ),
+        ],
+        devices=[f"{path}:{path}:rwm" for path in conditions.devices],
+        network_mode=conditions.network,
+        ports={f"{inside}/tcp": ("127.0.0.1", outside) for outside, inside in conditions.ports.items()},
+        labels={LABEL: "", **conditions.labels},
+        stdin_open=conditions.interactive,
+        tty=conditions.terminal,
+        auto_remove=conditions.interactive,
+        shm_size=conditions.shared_memory_bytes,
+        **options,
+    )
+
+
 @contextmanager
 def container(
     client: docker.DockerClient, image: str, command: Sequence[str], conditions: Conditions
@@ -93,27 +156,7 @@ def container(
     Raises:
         docker.errors.APIError: the engine refuses; see ci.image.engine.engine.
     """
-    options: dict[str, Any] = {}
-    if conditions.memory_bytes is not None:
-        options |= {"mem_limit": conditions.memory_bytes, "memswap_limit": conditions.memory_bytes}
-    if conditions.entrypoint is not None:
-        options["entrypoint"] = list(conditions.entrypoint)
-    made = client.containers.create(
-        image,
-        list(command),
-        environment=dict(conditions.environment),
-        user=conditions.user,
-        working_dir=conditions.workdir,
-        read_only=conditions.read_only,
-        tmpfs=dict.fromkeys(conditions.scratch, "mode=1777"),
-        volumes={
-            str(path): {"bind": target, "mode": "rw"} for target, path in sorted(conditions.mounts.items())
-        },
-        devices=[f"{path}:{path}:rwm" for path in conditions.devices],
-        network_mode=conditions.network,
-        labels={LABEL: ""},
-        **options,
-    )
+    made = create(client, image, command, conditions)
     try:
         made.start()
         yield made

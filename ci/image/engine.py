@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import docker
 import requests
 from docker.credentials.errors import StoreError
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from urllib3.exceptions import HTTPError
 
 from ci.addresses import without_secrets
-from ci.errors import CommandError, DiskFullError, SpyreCiError, UsageError
+from ci.errors import CommandError, DiskFullError, MissingInputError, SpyreCiError, UsageError
 
 TIMEOUT_S = 3600
 # Engines name theirs as Go does, kernels otherwise.
@@ -23,8 +23,12 @@ _NO_SPACE = (NO_SPACE, "have enough free space in", "more space needed on the")
 
 
 @contextmanager
-def engine(environ: Mapping[str, str]) -> Iterator[docker.DockerClient]:
+def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterator[docker.DockerClient]:
     """The engine of DOCKER_HOST, or of the usual socket.
+
+    Args:
+        environ: DOCKER_HOST is read from it.
+        timeout_s: seconds in which it may say nothing, as while a container says nothing.
 
     Raises:
         CommandError: none is there; an error of the engine in the block.
@@ -32,7 +36,7 @@ def engine(environ: Mapping[str, str]) -> Iterator[docker.DockerClient]:
     """
     address = environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     try:
-        client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
+        client = docker.DockerClient(base_url=address, version="auto", timeout=timeout_s)
     except (DockerException, requests.RequestException) as error:
         raise CommandError(
             f"no container engine answers at {without_secrets(address)}: {_first_line(error)}",
@@ -59,6 +63,22 @@ def engine(environ: Mapping[str, str]) -> Iterator[docker.DockerClient]:
         client.close()
 
 
+def check_is_here(client: docker.DockerClient) -> None:
+    """Refuse an engine of another machine.
+
+    What is served to steps is served on loopback, and folders are mounted from here.
+
+    Raises:
+        UsageError: it is not asked by a socket of this machine.
+    """
+    if not str(client.api.base_url).startswith("http+docker:"):
+        raise UsageError(
+            "this engine is on another machine, or listens as one would",
+            where="DOCKER_HOST",
+            remedy="do it where the engine runs, by its socket: unix:///…",
+        )
+
+
 def check_platform(client: docker.DockerClient, platform: str) -> None:
     """Refuse to build for a platform that the engine is not of.
 
@@ -67,15 +87,9 @@ def check_platform(client: docker.DockerClient, platform: str) -> None:
         platform: such as linux/s390x.
 
     Raises:
-        UsageError: it builds for another one.
+        UsageError: it builds for another one, or is not on this machine.
     """
-    # What is served to steps is served on loopback, and folders are mounted from here.
-    if not str(client.api.base_url).startswith("http+docker:"):
-        raise UsageError(
-            "this engine is on another machine, or listens as one would",
-            where="DOCKER_HOST",
-            remedy="build where the engine runs, by its socket: unix:///…",
-        )
+    check_is_here(client)
     said = client.version()
     own = f"{said.get('Os', '')}/{_ARCHITECTURES.get(said.get('Arch', ''), said.get('Arch', ''))}"
     if own != platform:
@@ -104,6 +118,28 @@ def has_image(client: docker.DockerClient, name: str) -> bool:
     except ImageNotFound:
         return False
     return True
+
+
+def fetch(client: docker.DockerClient, name: str) -> None:
+    """Have the engine have an image.
+
+    Raises:
+        MissingInputError: neither it nor its registry has one of that name.
+        CommandError: the registry cannot be reached, or refuses the credentials.
+    """
+    try:
+        client.images.get(name)
+    except NotFound:
+        try:
+            client.images.pull(name)
+        except NotFound:
+            raise MissingInputError(
+                f"there is no image {name}, neither here nor in its registry",
+                where="IMAGE",
+                remedy="build it with `spyre-ci image build`, or check its name",
+            ) from None
+        except APIError as error:
+            raise engine_error(error, where=name) from error
 
 
 def is_no_space(said: str) -> bool:

@@ -4,5 +4,16 @@ from __future__ import annotations
 
 import typer
 
-# What talks to a cluster or an engine is imported late: their clients take a second, which every verb pays.
+from ci.jobs.cluster_cli import cancel, list_jobs, logs, watch
+from ci.jobs.transfer_cli import fetch_verb, put_verb
+from ci.jobs.validate_cli import validate
+
+# What reads a spec or reports a run stands above the room and is registered there.
 app = typer.Typer(help="Jobs on Kubernetes and OpenShift.", no_args_is_help=True)
+app.command()(watch)
+app.command()(logs)
+app.command()(cancel)
+app.command("list")(list_jobs)
+app.command()(validate)
+app.command("fetch")(fetch_verb)
+app.command("put")(put_verb)

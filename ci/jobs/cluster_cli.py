@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.errors import UsageError
+from ci.jobs.board import Board
 from ci.jobs.cancel import cancel as cancel_job
-from ci.jobs.cluster import open_cluster
+from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.errors import ClusterAwayError
+from ci.jobs.listing import HEAD, jobs_of
 from ci.jobs.log_files import Into, into_file, into_folder, into_one
 from ci.jobs.log_lines import Unit, window_s
+from ci.jobs.logs import Wanted, find_sources, missing, write_logs
 from ci.jobs.standing import standing_of
+from ci.jobs.watch import Ending, find_job, watch_job
+from ci.jobs.watch_view import view_for
+from ci.jobs.watcher import Watcher
 from ci.live.github import defused
 from ci.report.text import clean, counted
 
@@ -58,25 +65,42 @@ def watch(
 
     Example: spyre-ci job watch tests-calm-otter-1f2e3 --pending-limit 30
     """
-    from ci.jobs.board import Board  # noqa: PLC0415  # as below
-    from ci.jobs.watch import find_job, watch_job  # noqa: PLC0415  # verbs beside it need none of it
-    from ci.jobs.watch_view import view_for  # noqa: PLC0415
-    from ci.jobs.watcher import Watcher  # noqa: PLC0415
-
     console = Console(stderr=as_json)
     cluster = open_cluster(os.environ, namespace=namespace, context=context, patience_s=WATCH_PATIENCE_S)
+    board, ending = _watched(cluster, name, console, pending_limit)
+    if as_json:
+        counts = {str(phase): number for phase, number in sorted(board.counts.items()) if number}
+        typer.echo(json.dumps({"job": name, "pods": board.pods, "counts": counts, **asdict(ending)}))
+    raise typer.Exit(ending.exit_code)
+
+
+def watched(cluster: Cluster, name: str, console: Console, *, pending_limit_min: float | None) -> Ending:
+    """Watch a job until it ends, and say how it did.
+
+    Args:
+        cluster: it is on.
+        name: of the job.
+        console: for people.
+        pending_limit_min: minutes after which a job of which nothing runs is given up; None: never.
+
+    Raises:
+        ClusterError: the cluster went away for longer than a call is tried; the job goes on.
+    """
+    return _watched(cluster, name, console, pending_limit_min)[1]
+
+
+def _watched(
+    cluster: Cluster, name: str, console: Console, pending_limit_min: float | None
+) -> tuple[Board, Ending]:
     path, job = find_job(cluster, name)
     board = Board(standing_of(job), time.monotonic())
     watcher = Watcher(board, view_for(console, os.environ), time.monotonic)
-    limit_s = None if pending_limit is None else pending_limit * 60
+    limit_s = None if pending_limit_min is None else pending_limit_min * 60
     with _going_on(name), watcher.moving():
         ending = watch_job(cluster, name, watcher, path=path, pending_limit_s=limit_s)
-    _say(ending.why, err=as_json)
-    if as_json:
-        counts = {str(phase): number for phase, number in sorted(board.counts.items()) if number}
-        told = {"job": name, "pods": board.pods, "counts": counts, "why": ending.why}
-        typer.echo(json.dumps({**told, "exit_code": ending.exit_code}))
-    raise typer.Exit(ending.exit_code)
+    if ending.why:
+        console.print(defused(clean(ending.why)), markup=False, highlight=False, soft_wrap=True)
+    return board, ending
 
 
 def logs(
@@ -102,9 +126,6 @@ def logs(
 
     Example: spyre-ci job logs tests-calm-otter-1f2e3 --shift-unit days --shift-amount 3 --to logs/
     """
-    from ci.jobs.logs import Wanted, find_sources, missing, write_logs  # noqa: PLC0415  # as in `watch`
-    from ci.jobs.watch import find_job  # noqa: PLC0415
-
     if follow and to is not None and _is_folder(to):
         raise UsageError("--follow writes to the screen or to one file", remedy=f"give --to {to / 'all.log'}")
     if shift_amount is not None and shift_unit is None:
@@ -152,8 +173,6 @@ def list_jobs(as_json: Json = False, namespace: Namespace = None, context: InCon
 
     Example: spyre-ci job list --namespace cards
     """
-    from ci.jobs.listing import HEAD, jobs_of  # noqa: PLC0415  # as in `watch`
-
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     rows = jobs_of(cluster, now_s=time.time())
     if as_json:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ci.buckets import SCHEME, Bucket
-from ci.jobs.layout import KINDS, MOST_BYTES, PODS, is_file, is_pod
+from ci.jobs.layout import KINDS, MOST_BYTES, PODS, is_file, is_pod, shard_of
 from ci.jobs.pieces import BucketFiles
 
 CHUNK_BYTES = 1 << 20
@@ -77,13 +77,14 @@ class Gathered:
             self.more += 1
 
 
-def gather(store: str, run: str, into: Path) -> Gathered:
+def gather(store: str, run: str, into: Path, owners: Mapping[int, int] | None = None) -> Gathered:
     """Copy what is new of pods' journals and logs into a run folder.
 
     Args:
         store: a folder, or s3://….
         run: the readable run id.
         into: the run folder.
+        owners: by shard, the pod that runs it, where that is known.
 
     Raises:
         SettingsError: it is no bucket, or what reads buckets is not installed.
@@ -95,26 +96,30 @@ def gather(store: str, run: str, into: Path) -> Gathered:
             Bucket(store, where="--from"), f"{run}/{PODS}/", found.note
         ).files()
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            for number in pool.map(lambda one: take(one, into, found.note), _unlike(files, found)):
+            for number in pool.map(
+                lambda one: take(one, into, found.note), _unlike(files, owners or {}, found)
+            ):
                 found.new_bytes += number
     else:
-        for held in _unlike(_folder_files(Path(store) / run / PODS, found.note), found):
+        for held in _unlike(_folder_files(Path(store) / run / PODS, found.note), owners or {}, found):
             found.new_bytes += take(held, into, found.note)
     return found
 
 
-def _unlike(files: Iterator[Held], found: Gathered) -> Iterator[Held]:
+def _unlike(files: Iterator[Held], owners: Mapping[int, int], found: Gathered) -> Iterator[Held]:
     """Files no two of which have the same name: a shard is one pod's."""
     whose: dict[str, int] = {}
     for held in files:
         found.files += 1
         if held.trouble:
             found.note(f"pod {held.pod}: {held.file}: {held.trouble}")
-        first = whose.setdefault(held.file, held.pod)
+        shard = shard_of(held.file)
+        owner = held.pod if shard is None else owners.get(shard, held.pod)
+        first = whose.setdefault(held.file, owner)
         if first == held.pod:
             yield held
         else:
-            found.note(f"pod {held.pod} has a {held.file} as well, which is pod {first}'s; it is left there")
+            found.note(f"pod {held.pod} has a {held.file}, which is pod {first}'s; it is left there")
 
 
 def take(held: Held, into: Path, note: Callable[[str], None]) -> int:
@@ -180,23 +185,14 @@ class _File:
 
 def _folder_files(pods: Path, note: Callable[[str], None]) -> Iterator[Held]:
     """The files of every pod, by pod and name."""
-    for index in sorted(int(entry.name) for entry in _folders(pods) if is_pod(entry.name)):
+    pods = pods.resolve()
+    found = pods.iterdir() if pods.is_dir() else ()
+    for index in sorted(int(path.name) for path in found if is_pod(path.name)):
         for kind in KINDS:
-            folder = pods / str(index)
-            for part in kind.split("/"):
-                folder = next((Path(one.path) for one in _folders(folder) if one.name == part), Path())
-                if not folder.name:
-                    break
-            else:
+            folder = pods / str(index) / kind
+            # No way there leads over a link.
+            if folder.is_dir() and folder.resolve() == folder:
                 yield from _files(index, kind, folder, note)
-
-
-def _folders(path: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _files(pod: int, kind: str, folder: Path, note: Callable[[str], None]) -> Iterator[Held]:

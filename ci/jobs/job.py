@@ -170,6 +170,9 @@ def _environment(job: Job) -> dict[str, str | SecretRef]:
         found["JUPYTER_TOKEN"] = SecretRef(secret=spec.notebook.token, key="token")
     # Whoever it runs as may have no home that can be written, and frameworks keep what they fetch there.
     found.setdefault("HOME", SCRATCH)
+    if any(one.source.artifact for one in fetches_of(job)):
+        # Whose model is fetched is nobody else's business.
+        found.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     return {name: _text(found[name]) for name in sorted(found)}
 
 

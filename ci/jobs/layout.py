@@ -43,6 +43,12 @@ def is_file(kind: str, name: str) -> bool:
     return KINDS[kind].fullmatch(name) is not None
 
 
+def shard_of(file: str) -> int | None:
+    """The shard a journal is of; None for a log."""
+    name = file.rpartition("/")[2]
+    return int(name.partition("-")[0]) if name.endswith(".jsonl") else None
+
+
 def piece_name(file: str, offset: int) -> str:
     """The name of a piece below the pod's folder."""
     return f"{file}/{offset:012}"

@@ -135,7 +135,8 @@ class Mirror:
         self._thread.join(budget_s)
         if not self._thread.is_alive():
             return ""
-        return f"{self._sender.unsent():,} bytes of journals and logs are not in the store: {self._trouble}"
+        why = self._trouble or "it does not answer"
+        return f"{self._sender.unsent():,} bytes of journals and logs are not in the store: {why}"
 
     def _run(self) -> None:
         while not self._ended.wait(LOOK_S):

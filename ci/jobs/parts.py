@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from ci.addresses import without_credentials
 from ci.config.section import GIT_ADDRESS, Section
 
 # Kubernetes' rules: RFC 1123 labels and subdomains, label keys and values, and quantities.
@@ -111,6 +112,14 @@ class GitImage(Section):
     ref: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$", description="branch, tag or commit")
     containerfile: InnerPath = Field(default="Containerfile", description="path in the repository")
     to: ImageRepository = Field(description="registry, namespace and name it is pushed to, without a tag")
+
+    @field_validator("url")
+    @classmethod
+    def _open(cls, value: str) -> str:
+        # The value itself is not in the message.
+        if without_credentials(value) != value:
+            raise ValueError("holds a user or a password, which a saved spec would tell")
+        return value
 
 
 class UploadImage(Section):

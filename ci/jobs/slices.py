@@ -31,7 +31,8 @@ NAME = re.compile(r"slice-(\d{4,6})\.json\.gz")
 MOST_BYTES = 1 << 30
 # Files of a run folder that are handed on as they are, by the schema each has.
 _AS_IT_IS = {"run": "run.json", "source": "source.json"}
-PODS_KIND, PODS_FILE = "job-pods", "job-pods.json"
+# Who plans without a card has another torch than pods have; a pod that goes on compares itself with pods.
+_OF_THE_PLANNER = {"run": {"pytorch_version": ""}, "source": {"sha": ""}}
 _REMEDY = "submit the job anew"
 
 
@@ -123,31 +124,6 @@ def _known(known: Durations, ids: Sequence[str], files: Collection[str]) -> dict
     }
 
 
-def note_pods(folder: Path, legs: Sequence[Leg]) -> None:
-    """Note in a run folder which shards are which pod's."""
-    write_json(folder / PODS_FILE, PODS_KIND, {"pods": [list(leg.shards) for leg in legs]})
-
-
-def shards_of_pods(folder: Path, reasons: Mapping[int, str]) -> dict[int, str]:
-    """What is said of pods, by the shards they were to run; nothing where nobody noted which those are.
-
-    Args:
-        folder: the run's.
-        reasons: by pod.
-
-    Raises:
-        BadFileError: the note is none.
-    """
-    path = folder / PODS_FILE
-    if not reasons or not path.is_file():
-        return {}
-    try:
-        pods = [[int(shard) for shard in one] for one in read_json(path, PODS_KIND)["pods"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _bad(f"a key is missing or of the wrong kind: {error}", path) from error
-    return {shard: why for pod, why in reasons.items() if 0 <= pod < len(pods) for shard in pods[pod]}
-
-
 def open_slice(inputs: Path, pod: int, into: Path, *, share: bool) -> Opened:
     """Write the files of a pod's run folder.
 
@@ -202,7 +178,7 @@ def _write(into: Path, slices: Sequence[Mapping[str, Any]], plan: Plan, *, share
     write_durations(into / "durations.json.gz", Durations(**durations))
     for key, name in _AS_IT_IS.items():
         if key in own:
-            write_json(into / name, key, own[key])
+            write_json(into / name, key, own[key] | _OF_THE_PLANNER.get(key, {}))
     read_selection(into / "selection.json")
     read_durations(into / "durations.json.gz")
 

@@ -20,8 +20,8 @@ from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
 
 Manifest = Mapping[str, Any]
-# What holds an owner until it may begin.
-HOLD = {"Job": "suspend", "Deployment": "paused"}
+# What holds an owner until it may begin; a pod waits for what it mounts by itself.
+HOLD = {"Job": "suspend", "Deployment": "paused", "Pod": None}
 # That it was let begin: who holds it afterwards means it.
 BEGUN = f"{ANNOTATION}begun"
 SHOWN_FILES = 5
@@ -46,10 +46,10 @@ class Submitted:
 
     Attributes:
         name: of the job.
-        kind: Job or Deployment.
+        kind: Job, Deployment or, to look into one, Pod.
         made: kinds and names of what was made now.
         there: those that were there already.
-        begins: what starts it: this submit, an earlier one, or a queue.
+        begins: what starts it: this submit, an earlier one, or a queue; empty after a dry run.
     """
 
     name: str
@@ -87,12 +87,13 @@ def check_checkout(folder: Path, *, allow_dirty: bool) -> Checkout:
     return Checkout(commit=commit, dirty=bool(found))
 
 
-def submit(cluster: Cluster, manifests: Sequence[Manifest]) -> Submitted:
+def submit(cluster: Cluster, manifests: Sequence[Manifest], *, dry_run: bool = False) -> Submitted:
     """Make a job of its manifests, or what is missing of it.
 
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
+        dry_run: whether to have it all checked, and make nothing.
 
     Raises:
         ConflictError: something else has a name of it, or the job is of another spec.
@@ -107,11 +108,13 @@ def submit(cluster: Cluster, manifests: Sequence[Manifest]) -> Submitted:
     for one in manifests:
         if there[_word(one)] is None:
             cluster.create(_path(one), one, dry_run=True)
+    done.there = [word for word, found in there.items() if found is not None]
+    if dry_run:
+        return done
     made = there[_word(owner)] or _make(cluster, _held(owner), done)
     for one in others:
         if there[_word(one)] is None:
             _make(cluster, _owned(one, made), done)
-    done.there = [word for word, found in there.items() if found is not None]
     done.begins = _begin(cluster, owner, made)
     return done
 
@@ -150,13 +153,15 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
         return "its queue"
     if BEGUN in (made["metadata"].get("annotations") or {}):
         return "an earlier submit"
-    about = {"annotations": {BEGUN: "true"}}
-    cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {HOLD[owner["kind"]]: False}})
+    if (hold := HOLD[owner["kind"]]) is not None:
+        about = {"annotations": {BEGUN: "true"}}
+        cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {hold: False}})
     return "this submit"
 
 
 def _held(owner: Manifest) -> Manifest:
-    return {**owner, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
+    hold = HOLD[owner["kind"]]
+    return owner if hold is None else {**owner, "spec": {**owner["spec"], hold: True}}
 
 
 def _owned(body: Manifest, owner: Manifest) -> Manifest:

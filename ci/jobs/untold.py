@@ -1,4 +1,4 @@
-"""Shards of which no journal tells: a journal is made that says why, so that the report does.
+"""What no journal tells of: a journal is made that says why, so that the report does.
 
 It is attempt 0 of its shard, which no pod makes: whatever a pod's journal tells of a test comes after it, and
 it goes when one has come.
@@ -10,20 +10,22 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci.runner.journal import JournalWriter, journal_path
-from test_selection.plan import Plan
+from ci.runner.journal import JournalWriter, journal_path, read_journal
+from test_selection.plan import Plan, Shard
 
 ATTEMPT = 0
 NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
 def tell_untold(folder: Path, plan: Plan, reasons: Mapping[int, str], *, moment: float) -> list[int]:
-    """Write a journal for each shard that has none, and take back those made before that are not needed now.
+    """Write a journal for each shard that has none, or whose pod is known to have been lost for good.
+
+    Those that were made before and are not needed now are taken back.
 
     Args:
         folder: the run's, with what was gathered.
         plan: the whole plan.
-        reasons: by shard, why its pod left nothing, where that is known.
+        reasons: by shard, why its pod left nothing, or no more, where that is known.
         moment: when it is said to have been told, in seconds since the epoch; not behind the run's end.
 
     Returns:
@@ -33,25 +35,45 @@ def tell_untold(folder: Path, plan: Plan, reasons: Mapping[int, str], *, moment:
         OSError: a journal cannot be written.
     """
     told = _told(folder)
-    untold = [shard for shard in plan.shards if shard.groups and shard.index not in told]
+    untold = []
     for shard in plan.shards:
-        journal_path(folder, shard.index, ATTEMPT).unlink(missing_ok=True)
-    for shard in untold:
         path = journal_path(folder, shard.index, ATTEMPT)
-        with contextlib.closing(JournalWriter(path, lambda: moment)) as journal:
-            journal.write(
-                "shard_start", shard=shard.index, attempt=ATTEMPT, planned=len(shard.ids),
-                fingerprint=plan.fingerprint,
-            )  # fmt: skip
-            journal.write("not_run", ids=shard.ids, message=reasons.get(shard.index, NO_POD))
-    return [shard.index for shard in untold]
+        path.unlink(missing_ok=True)
+        ids = shard.ids
+        if shard.index in told:
+            ids = _left(shard, told[shard.index]) if shard.index in reasons else []
+        elif ids:
+            untold.append(shard.index)
+        if ids:
+            with contextlib.closing(JournalWriter(path, lambda: moment)) as journal:
+                journal.write(
+                    "shard_start", shard=shard.index, attempt=ATTEMPT, planned=len(ids),
+                    fingerprint=plan.fingerprint,
+                )  # fmt: skip
+                journal.write("not_run", ids=ids, message=reasons.get(shard.index, NO_POD))
+    return untold
 
 
-def _told(folder: Path) -> set[int]:
-    """The shards of which a journal of a pod tells anything."""
-    found = set()
+def _left(shard: Shard, journals: list[Path]) -> list[str]:
+    """The tests of a shard of which its journals have no word, nor of their file."""
+    named: set[str] = set()
+    files = set()
+    for path in journals:
+        for event in read_journal(path, shard.index, ATTEMPT).events:
+            named |= {event["id"]} if isinstance(event.get("id"), str) else set()
+            ids = event.get("ids")
+            named |= {one for one in ids if isinstance(one, str)} if isinstance(ids, list) else set()
+            files |= {str(event.get("file"))} if event["e"] == "file_error" else set()
+    return [
+        name for group in shard.groups if group.file not in files for name in group.ids if name not in named
+    ]
+
+
+def _told(folder: Path) -> dict[int, list[Path]]:
+    """The journals of pods that tell anything, by shard."""
+    found: dict[int, list[Path]] = {}
     for path in (folder / "journal").glob("*-*.jsonl"):
         shard, _, attempt = path.stem.partition("-")
         if shard.isdecimal() and attempt.isdecimal() and int(attempt) != ATTEMPT and path.stat().st_size:
-            found.add(int(shard))
+            found.setdefault(int(shard), []).append(path)
     return found

@@ -121,7 +121,8 @@ class Screen:
             self._live.stop()
             self._live = None
         if self._told > MAX_TOLD:
-            self.console.print(f"{self._told - MAX_TOLD:,} more that ended badly are not shown")
+            more = f"{self._told - MAX_TOLD:,} more that ended badly are not shown"
+            self.console.print(more, highlight=False, soft_wrap=True)
         self.console.print(overall(board), highlight=False, soft_wrap=True)
 
 

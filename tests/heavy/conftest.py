@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import docker
 import pytest
+
+from tests.engine import engine_client
+
+from . import op_suite_image as op_suite
 
 ROOT = Path(__file__).parent.parent.parent
 Call = Callable[..., tuple[int, str, str]]
@@ -27,6 +32,22 @@ def pytorch_tree() -> Path:
     if not named or not Path(named, "test").is_dir():
         pytest.skip("a PyTorch source tree (PYTORCH_TREE) is not there")
     return Path(named)
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    """The engine of the environment."""
+    with engine_client() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def op_suite_image(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image with PyTorch's real wheel and this project."""
+    with op_suite.index(tmp_path_factory.mktemp("index")) as address:
+        name = op_suite.build_image(address, tmp_path_factory.mktemp("stack"))
+    yield name
+    client.images.remove(name, force=True)
 
 
 @pytest.fixture

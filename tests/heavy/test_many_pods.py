@@ -63,7 +63,7 @@ def test_pods_of_a_bucket_are_collected_by_id(tmp_path: Path, monkeypatch: pytes
     plan = make_plan(200, 6_000)
     folder = tmp_path / "runs" / RUN
     make_folder(folder, plan)
-    made = make_store(tmp_path / "store", plan, seed=3)
+    made = make_store(tmp_path / "store", plan, seed=6)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     try:

@@ -31,6 +31,14 @@ ACROSS = {
     # A job here is a container as an image's tests are; what pods say commands no CI and no terminal.
     ("ci.jobs", "ci.image.container"),
     ("ci.jobs", "ci.image.engine"),
+    # An image of a repository or a folder is built, pushed and found as the runtime image is.
+    ("ci.jobs", "ci.image.build"),
+    ("ci.jobs", "ci.image.checkout"),
+    ("ci.jobs", "ci.image.pantry"),
+    ("ci.jobs", "ci.image.push"),
+    ("ci.jobs", "ci.image.registry"),
+    ("ci.jobs", "ci.image.repositories"),
+    ("ci.jobs", "ci.image.shell"),
     ("ci.jobs", "ci.live.github"),
     ("ci.jobs", "ci.report.text"),
     ("ci.jobs", "ci.report.escaping"),

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import docker
-from docker.errors import APIError, NotFound
 
-from ci.errors import MissingInputError
 from ci.findings import refuse_failed
-from ci.image.engine import engine_error
 from ci.image.resolved import ResolvedStack
 from ci.image.verify.expected import REVISION_LABEL, Expected, of_labels, of_stack
 from ci.image.verify.roles import Patience
@@ -122,28 +119,6 @@ class Gate:
         with atomic_writer(path) as file:
             file.write(text.encode())
         self.echo(f"its SBOM is in {path}")
-
-
-def fetch(client: docker.DockerClient, name: str) -> None:
-    """Have the engine have an image.
-
-    Raises:
-        MissingInputError: neither it nor its registry has one of that name.
-        CommandError: the registry cannot be reached, or refuses the credentials.
-    """
-    try:
-        client.images.get(name)
-    except NotFound:
-        try:
-            client.images.pull(name)
-        except NotFound:
-            raise MissingInputError(
-                f"there is no image {name}, neither here nor in its registry",
-                where="IMAGE",
-                remedy="build it with `spyre-ci image build`, or check its name",
-            ) from None
-        except APIError as error:
-            raise engine_error(error, where=name) from error
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import read_results
@@ -26,14 +27,17 @@ from test_selection.selection import Selection, write_selection
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 300
-RUN = "20260101-000000-cpu-some"
+RUN = "20260101-000000-spyre-some"
 # As the entrance does it, whichever verbs it knows by now.
 DRIVER = """
 import sys
+import os
+from ci.cli import job_pod
 from ci.cli.app import run
 from ci.cli.job_collect import collect
 from ci.cli.job_pod import pod
 from ci.jobs.cli import app
+job_pod.FLUSH_S = float(os.environ.get("POD_FLUSH_S", job_pod.FLUSH_S))
 known = {one.name or one.callback.__name__ for one in app.registered_commands}
 for verb in (pod, collect):
     if verb.__name__ not in known:
@@ -94,8 +98,8 @@ def plan_of_three() -> Plan:
 class Site:
     """A run that was planned here and runs in pods, which have their slices of it and the store."""
 
-    def __init__(self, tree: Path, store: str = "", **environ: str) -> None:
-        self.tree = tree
+    def __init__(self, tree: Path, store: str = "", *, device: str = "cpu", **environ: str) -> None:
+        self.tree, self.device = tree, device
         self.home = tree.parent
         self.run_dir, self.notes, self.inputs = (
             self.home / "runs" / RUN,
@@ -107,15 +111,23 @@ class Site:
             folder.mkdir(parents=True)
         for file in FILES:
             (tree / "test" / f"test_{file.lower()}.py").write_text(TESTS.format(name=file), encoding="utf-8")
+        self.prefix: tuple[str, ...] = ()
         self.plan = plan_of_three()
         self.write(self.run_dir)
         for name, data in make_slices(self.run_dir, LEGS).items():
             (self.inputs / name).write_bytes(data)
+        record = JobRecord(
+            name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=RUN, image="", commit="",
+            fingerprint=self.plan.fingerprint, store="", shards=tuple(leg.shards for leg in LEGS),
+        )  # fmt: skip
+        write_record(self.run_dir, record)
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
             "PYTHONPATH": str(ROOT),
             "RUN_NOTES": str(self.notes),
-            "SPYRE_CI__DEVICE__NAME": "cpu",
+            "SPYRE_CI__DEVICE__NAME": device,
+            "SPYRE_CI_EMULATE": "1",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
             "SPYRE_CI__RUN__RETRIES": "0",
             "SPYRE_CI__REPORT__ENDPOINT": "none",
             **environ,
@@ -126,15 +138,15 @@ class Site:
         write_plan(folder / "plan.json", self.plan)
         write_selection(folder / "selection.json", Selection(stage=None, percent=100, ids=self.plan.ids))
         identity = RunIdentity(
-            run=RUN, run_id=1, run_attempt=1, device="cpu", pytorch_version="", pytorch_sha="", stage=None,
-            percent=100, started_at=time.time(),
+            run=RUN, run_id=1, run_attempt=1, device=self.device, pytorch_version="", pytorch_sha="",
+            stage=None, percent=100, started_at=time.time(),
         )  # fmt: skip
         write_identity(folder, identity)
         write_source(RunFolder(path=folder), where=str(self.tree), sha="")
 
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", DRIVER, *words],
+            [*self.prefix, sys.executable, "-c", DRIVER, *words],
             cwd=self.home, env=self.environ | environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import time
@@ -11,11 +13,15 @@ from pathlib import Path
 import pytest
 from moto.server import ThreadedMotoServer
 
+from ci.jobs.earlier import CUT_OFF
 from ci.report.verdict import Verdict
 
-from .pod_site import FILES, NAMES, WHOLE, Site, end, id_of, kill, wait_for
+from .pod_site import FILES, NAMES, RUN, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
 pytestmark = pytest.mark.integration
+
+CLIENT_KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+KEYS = {name.upper(): value for name, value in CLIENT_KEYS.items()} | {"AWS_DEFAULT_REGION": "us-east-1"}
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +39,10 @@ def site(tree: Path, request: pytest.FixtureRequest) -> Site:
         return Site(tree)
     boto3 = pytest.importorskip("boto3")
     url = request.getfixturevalue("endpoint")
-    keys = {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
     bucket = f"results-{time.time_ns()}"
-    client = boto3.client(
-        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )  # fmt: skip
+    client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
     client.create_bucket(Bucket=bucket)
-    return Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=url, **keys)
+    return Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=url, **KEYS)
 
 
 def waiting(site: Site, index: int, file: str) -> subprocess.Popen[str]:
@@ -56,8 +54,8 @@ def waiting(site: Site, index: int, file: str) -> subprocess.Popen[str]:
 
 def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
     site.release()
-    for index in (0, 1):
-        code, out, err = site.pod(index)
+    for process in [site.start_pod(index) for index in (0, 1)]:
+        code, out, err = end(process)
         assert (code, err) == (1, ""), out
     code, out, err = site.collect()
     assert (code, err) == (1, ""), out
@@ -97,6 +95,9 @@ def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_g
     assert site.ran("One", "a_passes") == 1
     assert site.ran("One", "c_waits") == 2
     assert found[id_of("One", "c_waits")].attempts == 2
+    # What a volume has is all there was; of a bucket's last second nobody knows.
+    doubted = {name for name in NAMES if CUT_OFF in found[id_of("One", name)].message}
+    assert doubted == ({"d_passes", "e_skips"} if site.store.startswith("s3://") else set())
     assert not list((site.run_dir / "journal").glob("*-0.jsonl"))
 
 
@@ -120,6 +121,25 @@ def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:
     assert not [one for one in found.values() if "may have run before" in one.message]
 
 
+def test_a_pod_that_is_the_first_process_of_its_container_hears_of_its_end(tree: Path) -> None:
+    alone = ("unshare", "--pid", "--fork", "--mount-proc")
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("a process namespace of its own is not to be had")
+    site = Site(tree, device="spyre")
+    site.prefix = alone
+    process = waiting(site, 1, "Two")
+    first = next(pid for pid in children_of(process.pid) if is_first(pid))
+    os.kill(first, signal.SIGTERM)
+    code, out, err = end(process)
+    assert (code, err) == (128 + signal.SIGTERM, ""), out
+    assert '"status":"interrupted"' in (site.folder_of(1, process) / "journal" / "1-1.jsonl").read_text()
+
+
+def is_first(pid: int) -> bool:
+    said = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return any(line.startswith("NSpid:") and line.split()[1:][1:] == ["1"] for line in said.splitlines())
+
+
 def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
     site.release()
     assert site.pod(1)[0] == 1
@@ -134,3 +154,62 @@ def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
     assert site.pod(0)[0] == 1
     assert site.collect()[0] == 1
     assert {name: (one.verdict, one.attempts) for name, one in site.results.items()} == site.plain()
+
+
+def test_pods_that_share_take_over_from_each_other(tree: Path) -> None:
+    site = Site(tree, device="spyre")
+    share = {"SPYRE_CI_JOB_SHARE": "1"}
+    # The first has two shards and one card, and waits in the first of them.
+    process = site.start_pod(0, **share)
+    wait_for(lambda: site.ran("One", "c_waits") > 0 or process.poll() is not None)
+    other = site.start_pod(1, **share)
+    wait_for(
+        lambda: site.ran("Three", "c_waits") + site.ran("Two", "c_waits") > 0 or other.poll() is not None
+    )
+    site.release()
+    for one in (process, other):
+        code, out, err = end(one)
+        assert (code, err) == (1, ""), out
+    code, out, err = site.collect()
+    assert (code, err) == (1, ""), out
+    found = site.results
+    for file in FILES:
+        assert tuple(found[id_of(file, name)].verdict for name in NAMES) == WHOLE
+        assert {site.ran(file, name) for name in NAMES[:4]} == {1}
+    assert "other hosts" not in out
+
+
+def test_a_bucket_that_goes_away_costs_the_run_nothing_and_is_told_of(tree: Path) -> None:
+    boto3 = pytest.importorskip("boto3")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
+    client.create_bucket(Bucket="results")
+    site = Site(tree, "s3://results", AWS_ENDPOINT_URL_S3=url, **KEYS)
+    process = site.start_pod(1, POD_FLUSH_S="3")
+    wait_for(lambda: site.ran("Two", "c_waits") > 0 or process.poll() is not None)
+    server.stop()
+    site.release()
+    code, out, err = end(process)
+    assert (code, err) == (3, ""), out
+    assert "bytes of journals and logs are not in the store" in out
+    assert {site.ran("Two", name) for name in NAMES[:4]} == {1}
+    # A store that is away from the beginning is for the next pod of the index.
+    code, out, err = site.pod(1)
+    assert code == 3
+    assert "the bucket refuses" in err
+
+
+def test_what_cannot_be_collected_is_told_of(tree: Path) -> None:
+    site = Site(tree)
+    code, _, err = end(site.start("job", "collect", RUN))
+    assert code == 2
+    assert "nobody says where the pods put what they have" in err
+    code, _, err = site.collect()
+    assert code == 2
+    assert f"there is nothing of the pods of {RUN}" in err
+    code, _, err = end(site.start("job", "pod"))
+    assert code == 2
+    assert "JOB_COMPLETION_INDEX: is not set" in err

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import CommandError, MissingInputError
-from ci.image.checkout import put_checkout, tree_of
+from ci.image.checkout import put_checkout, put_folder, tree_of
 
 NAMES = st.text("abc", min_size=1, max_size=3)
 
@@ -78,3 +78,19 @@ def test_times_are_no_part_of_the_name_and_the_right_to_run_is(tmp_path: Path) -
     assert tree_of(folder) == before
     (folder / "a").chmod(0o755)
     assert tree_of(folder) != before
+
+
+def test_a_folder_is_taken_as_a_builder_takes_it_with_its_containerfile(tmp_path: Path) -> None:
+    folder = fill(
+        tmp_path / "app",
+        {".dockerignore": "docker\n*.log\n", "docker/Containerfile": "FROM x", "a.log": "x", "a.txt": "x"},
+    )
+    (folder / "empty").mkdir()
+    name = put_folder(folder, tmp_path / "copy", containerfile="docker/Containerfile")
+    assert names_in(tmp_path / "copy") == [".dockerignore", "a.txt", "docker/Containerfile"]
+    assert (tmp_path / "copy" / "empty").is_dir()
+    (folder / "a.log").write_text("changed")
+    assert put_folder(folder, tmp_path / "again", containerfile="docker/Containerfile") == name
+    (folder / "out").symlink_to("..")
+    with pytest.raises(CommandError, match="a link leads out of the folder: out"):
+        put_folder(folder, tmp_path / "refused", containerfile="docker/Containerfile")

@@ -38,8 +38,8 @@ def here(folder: Path) -> dict[str, bytes]:
 
 def test_journals_and_logs_of_all_pods_and_attempts_are_brought(store: Path, tmp_path: Path) -> None:
     names = {
-        "control/journal/3-1.jsonl": 2, "journal/0-1.jsonl": 0, "journal/0-2.jsonl": 0, "journal/7-1.jsonl": 10,
-        "logs/3-1.log": 2, "logs/pod-2-1.log": 2,
+        "control/journal/3-1.jsonl": 2, "journal/0-1.jsonl": 0, "journal/0-2.jsonl": 0,
+        "journal/7-1.jsonl": 10, "logs/3-1.log": 2, "logs/pod-2-1.log": 2,
     }  # fmt: skip
     for name, pod in names.items():
         put(store, pod, name, name.encode())
@@ -100,7 +100,16 @@ def test_a_journal_that_two_pods_have_is_the_firsts(store: Path, tmp_path: Path)
     put(store, 20, "journal/0-1.jsonl", b"twenty\n")
     found = gather(str(store), RUN, tmp_path / "into")
     assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"three\n"}
-    assert found.notes == ["pod 20 has a journal/0-1.jsonl as well, which is pod 3's; it is left there"]
+    assert found.notes == ["pod 20 has a journal/0-1.jsonl, which is pod 3's; it is left there"]
+
+
+def test_a_journal_of_a_shard_that_is_another_pods_is_left_there(store: Path, tmp_path: Path) -> None:
+    put(store, 3, "journal/0-1.jsonl", b"three\n")
+    put(store, 20, "journal/0-1.jsonl", b"twenty\n")
+    put(store, 20, "journal/0-2.jsonl", b"again\n")
+    found = gather(str(store), RUN, tmp_path / "into", {0: 20})
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"twenty\n", "journal/0-2.jsonl": b"again\n"}
+    assert found.notes == ["pod 3 has a journal/0-1.jsonl, which is pod 20's; it is left there"]
 
 
 def test_a_journal_that_became_another_or_shorter_stays_as_it_is_here(store: Path, tmp_path: Path) -> None:

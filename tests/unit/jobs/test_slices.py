@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.errors import BadFileError, MissingInputError
-from ci.jobs.slices import Opened, make_slices, note_pods, open_slice, shards_of_pods, slice_name
+from ci.jobs.slices import Opened, make_slices, open_slice, slice_name
 from test_selection.durations_file import Durations, read_durations, write_durations
 from test_selection.files import read_json, write_json
 from test_selection.legs import Leg
@@ -75,8 +75,9 @@ def test_a_pod_has_its_shards_its_outcomes_and_its_seconds_and_no_more(run: Path
     durations = read_durations(into / "durations.json.gz")
     assert set(durations.tests) == set(plan.ids)
     assert (durations.files, durations.spread) == ({"a.py": 2.0}, {"a.py::1": 0.7})
-    for name, kind in (("run.json", "run"), ("source.json", "source")):
-        assert read_json(into / name, kind) == read_json(run / name, kind)
+    # What the planner's own torch is, is nothing a pod has to be like.
+    assert read_json(into / "run.json", "run") == read_json(run / "run.json", "run") | {"pytorch_version": ""}
+    assert read_json(into / "source.json", "source") == read_json(run / "source.json", "source") | {"sha": ""}
 
 
 def test_pods_that_share_have_the_whole_plan(run: Path, inputs: Path) -> None:
@@ -138,12 +139,3 @@ def test_what_unpacks_to_more_than_a_job_is_refused(inputs: Path, monkeypatch: p
     monkeypatch.setattr("ci.jobs.slices.MOST_BYTES", 100)
     with pytest.raises(BadFileError, match="is no spyre-ci/job-slice/1 of at most"):
         open_slice(inputs, 0, inputs / "pod", share=False)
-
-
-def test_what_is_said_of_pods_is_said_of_their_shards(tmp_path: Path) -> None:
-    assert shards_of_pods(tmp_path, {0: "gone"}) == {}
-    note_pods(tmp_path, LEGS)
-    assert shards_of_pods(tmp_path, {0: "gone", 9: "nobody"}) == {0: "gone", 3: "gone"}
-    write_json(tmp_path / "job-pods.json", "job-pods", {"pods": 4})
-    with pytest.raises(BadFileError, match="of the wrong kind"):
-        shards_of_pods(tmp_path, {0: "gone"})

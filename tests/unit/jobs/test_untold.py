@@ -49,6 +49,21 @@ def test_shards_without_a_word_are_told_of_with_their_reason(tmp_path: Path) -> 
     assert account(tmp_path).ended_at == 50.0
 
 
+def test_what_a_pod_that_is_lost_for_good_did_not_come_to_has_its_reason(tmp_path: Path) -> None:
+    write(tmp_path, 0, begun="a.py::0a")
+    write(tmp_path, 1, *SHARDS[1].ids)
+    write(tmp_path, 2)
+    with contextlib.closing(JournalWriter(journal_path(tmp_path, 2, 1), lambda: 51.0)) as journal:
+        journal.write("file_error", file="a.py", message="it cannot be imported", detail="")
+    lost = dict.fromkeys(range(3), "three pods were lost")
+    assert tell_untold(tmp_path, PLAN, lost, moment=7.0) == []
+    found = {one.id: (one.verdict, one.message) for one in account(tmp_path).results}
+    assert found["a.py::0a"][0] is Verdict.INFRASTRUCTURE
+    assert found["a.py::0b"] == (Verdict.NOT_RUN, "three pods were lost")
+    assert found["a.py::1a"][0] is Verdict.PASSED
+    assert found["a.py::2a"] == (Verdict.NOT_RUN, "a.py could not be imported: it cannot be imported")
+
+
 def test_when_the_journal_comes_the_made_up_one_goes(tmp_path: Path) -> None:
     assert tell_untold(tmp_path, PLAN, {}, moment=7.0) == [0, 1, 2]
     before = (tmp_path / "journal" / "0-0.jsonl").read_bytes()

@@ -56,6 +56,13 @@ def test_everything_is_checked_before_anything_is_made(api: KubernetesApi, clust
     assert {one.query.get("dryRun") for one in api.asked("POST", "")} == {"All"}
 
 
+def test_a_dry_run_is_checked_by_the_cluster_and_makes_nothing(api: KubernetesApi, cluster: Cluster) -> None:
+    done = submit(cluster, manifests_of(), dry_run=True)
+    assert (done.name, done.made, done.there, done.begins) == (NAME, [], [], "")
+    assert len(api.asked("POST", "")) == 2
+    assert cluster.get(JOB) is None
+
+
 def test_the_same_submit_again_changes_nothing(api: KubernetesApi, cluster: Cluster) -> None:
     submit(cluster, manifests_of())
     version = api.store.version

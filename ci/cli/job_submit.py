@@ -1,0 +1,168 @@
+"""`spyre-ci job render` and `submit`: a spec's manifests, and a cluster that makes a job of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ci.cli import options
+from ci.cli.job_collect import collect_watched
+from ci.cli.job_prepare import Asked, prepare, save_spec
+from ci.cli.job_tracking import tracker_of
+from ci.errors import UsageError
+from ci.jobs.cluster_cli import InContext, Namespace, watched
+from ci.jobs.fill import to_yaml
+from ci.jobs.inputs import put_inputs
+from ci.jobs.job import Job
+from ci.jobs.labels import SPEC_ANNOTATION
+from ci.jobs.record import record_of, write_record
+from ci.jobs.render import render as manifests_of
+from ci.jobs.token import secret_name, secret_of
+from ci.report.text import counted
+from ci.steps.context import Context
+from test_selection.files import write_text
+
+TOKEN_BYTES = 24
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The job's YAML file; examples/ has some.")]
+Param = Annotated[
+    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Over the spec's; repeatable.")
+]
+RunId = Annotated[
+    str | None, typer.Option("--run", help="Id of the run, by which a submit is known; default: a new one.")
+]
+AllowDirty = Annotated[
+    bool, typer.Option("--allow-dirty", help="Take a checkout with changes; the job is marked with them.")
+]
+Place = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="WHERE", help="The spec's volume as seen from here: a folder."),
+]
+
+
+def render(
+    ctx: typer.Context,
+    spec: SpecFile,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; default: print it.")] = None,
+    param: Param = None,
+    run: RunId = None,
+    namespace: Namespace = None,
+) -> None:
+    """Print the manifests of a job, as `kubectl apply -f -` takes them; no cluster is asked.
+
+    Example: spyre-ci job render examples/gpu-evaluation.yaml --run trial
+    """
+    from ci.jobs.submit import check_checkout  # noqa: PLC0415  # git, for this verb and submit
+
+    context = options.make_context(ctx, {}, json_output=out is None)
+    checkout = check_checkout(Path.cwd(), allow_dirty=True)
+    asked = Asked(
+        run=run, parameters=param or (), namespace=namespace or "default",
+        commit=checkout.commit, dirty=checkout.dirty,
+    )  # fmt: skip
+    job, _ = prepare(context, spec, asked)
+    if not job.image:
+        raise UsageError(
+            "the image is built when the job is submitted",
+            where=spec,
+            remedy="give image.name, or take what `submit --save-spec` wrote",
+        )
+    text = to_yaml(manifests_of(job))
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+        context.say(f"{job.name}: {out}")
+
+
+def submit(
+    ctx: typer.Context,
+    spec: SpecFile,
+    param: Param = None,
+    run: RunId = None,
+    allow_dirty: AllowDirty = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Have the cluster check it all, and make nothing.")
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save-spec", metavar="FILE", help="Write the spec as it was sent.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Watch it until it ends.")] = False,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Watch it, then report its run; ends as the run does.")
+    ] = False,
+    pending_limit: Annotated[
+        float | None, typer.Option(min=0, help="Minutes after which a job of which nothing runs is given up.")
+    ] = None,
+    store: Place = None,
+    namespace: Namespace = None,
+    cluster_context: InContext = None,
+) -> None:
+    """Submit a job: image, checkout and inputs looked up, all of it checked by the cluster, then made.
+
+    Done again with the same run it makes what is missing, and nothing twice.
+
+    Example: spyre-ci job submit examples/tests-stage1.yaml --collect
+    """
+    from ci.jobs.cluster import open_cluster  # noqa: PLC0415  # its client takes a second
+    from ci.jobs.submit import check_checkout  # noqa: PLC0415
+    from ci.jobs.submit import submit as make  # noqa: PLC0415
+
+    context = options.make_context(ctx, {})
+    cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context)
+    checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
+    asked = Asked(
+        run=run, parameters=param or (), namespace=cluster.namespace,
+        commit=checkout.commit, dirty=checkout.dirty,
+    )  # fmt: skip
+    job, folder = prepare(context, spec, asked)
+    if collect and job.spec.kind != "tests":
+        raise UsageError(f"--collect reports tests, and this is kind {job.spec.kind}", remedy="give --watch")
+    job = replace(job, image=image_of(context, job, spec))
+    manifests = manifests_of(job)
+    if (secret := secret_beside(job, manifests)) is not None:
+        manifests.insert(0, secret)
+    done = make(cluster, manifests, dry_run=True)
+    if dry_run:
+        context.say(f"{job.name}: the cluster takes it; nothing was made")
+        return
+    # What pods read is there before they are, and who they are is known before they do anything.
+    if job.by_volume:
+        context.say(f"slices: {put_inputs(job, store)}")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_record(folder.path, record_of(job))
+    if save is not None:
+        save_spec(save, job)
+    done = make(cluster, manifests)
+    context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; begun by {done.begins}")
+    if secret is not None:
+        context.say(f"its token is in the secret {secret_name(job)}")
+    tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
+    if not (watch or collect):
+        context.say(f"watch it with `spyre-ci job watch {job.name}`")
+        return
+    ending = watched(cluster, job.name, context.console, pending_limit_min=pending_limit)
+    if not collect:
+        raise typer.Exit(ending.exit_code)
+    raise typer.Exit(collect_watched(context, folder, cluster, store=None if store is None else str(store)))
+
+
+def image_of(context: Context, job: Job, spec: Path) -> str:
+    """What the pods run in: by its digest, built and pushed first where the spec has it so."""
+    from ci.jobs.images import Builder  # noqa: PLC0415  # the engine's client takes a part of a second
+
+    builder = Builder(
+        folder=spec.resolve().parent, environ=os.environ, echo=context.say, clock=context.monotonic
+    )
+    return builder.resolve(job.spec.image)
+
+
+def secret_beside(job: Job, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The secret of a notebook's token, where the spec names none."""
+    digest = manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION]
+    return secret_of(job, secrets.token_urlsafe(TOKEN_BYTES), digest)

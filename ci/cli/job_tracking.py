@@ -1,0 +1,21 @@
+"""Telling MLflow of a job: begun when it is submitted, ended when its run is collected."""
+
+from __future__ import annotations
+
+import os
+
+from ci.jobs.tracking import Tracker
+from ci.live.github import defused
+from ci.report.text import plain
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder
+
+
+def tracker_of(context: Context, folder: RunFolder) -> Tracker:
+    """The tracker of a run folder; it does nothing where the spec tracks nothing."""
+    return Tracker(
+        folder=folder.path,
+        environ=os.environ,
+        clock=context.clock,
+        warn=lambda line: context.say(defused(plain(line))),
+    )

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED, UsageError
+from ci.jobs.cluster import Cluster
+from ci.jobs.cluster_cli import cancel, list_jobs, logs, watch
+from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError
+from ci.jobs.submit import submit
+from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
+from tests.kubernetes_jobs import NAME, manifests_of
+
+app = typer.Typer()
+app.command("watch")(watch)
+app.command("logs")(logs)
+app.command("cancel")(cancel)
+app.command("list")(list_jobs)
+
+
+@pytest.fixture(autouse=True)
+def _here(api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    monkeypatch.setenv("CI", "1")
+
+
+def run(*words: str) -> Result:
+    done = CliRunner().invoke(app, words)
+    assert TOKEN not in done.output + done.stderr
+    return done
+
+
+def test_a_job_is_watched_with_lines_and_told_to_machines(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    api.world.pod(0).succeed()
+    api.world.pod(1).fail(1)
+    api.world.pod(2).succeed()
+    done = run("watch", NAME, "--json")
+    assert done.exit_code == EXIT_TEST_FAILED
+    assert json.loads(done.stdout) == {
+        "job": NAME, "pods": 3, "counts": {"done": 2, "failed": 1}, "exit_code": 1,
+        "why": "failed for good: pods 1",
+    }  # fmt: skip
+    assert "pod 1 failed: exit code 1 (tests failed)" in done.stderr
+    assert "3 pods: 2 done, 1 failed" in done.stderr
+
+
+def test_a_watch_that_gives_up_says_why(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    for index in range(3):
+        api.world.pod(index).pend()
+    done = run("watch", NAME, "--pending-limit", "0")
+    assert done.exit_code == EXIT_INCOMPLETE
+    assert "3 pending: no node takes it: 0/6 nodes are available" in done.stdout
+    assert "nothing has run for 0.0 s, and the job is left as it is" in done.stdout
+
+
+def test_a_cluster_that_goes_away_leaves_the_job_running(
+    api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(cluster, manifests_of())
+    monkeypatch.setattr("ci.jobs.cluster_cli.WATCH_PATIENCE_S", 0)
+    api.fail(code=503, path="/pods$", times=99)
+    done = run("watch", NAME)
+    assert isinstance(done.exception, ClusterAwayError)
+    assert f"the job goes on: watch it again with `spyre-ci job watch {NAME}`" in str(done.exception)
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    program = "import sys\nfrom tests.integration.jobs.cluster.test_cluster_cli import app\n"
+    program += "sys.exit(app(standalone_mode=False))"
+    watching = subprocess.Popen(  # this interpreter, on a program of this file
+        [sys.executable, "-c", program, "watch", NAME],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
+    )
+    try:
+        end = time.monotonic() + 60
+        while not any("watch" in one.query for one in api.seen):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=30)
+    finally:
+        watching.kill()
+    assert f"the job goes on: watch it again with `spyre-ci job watch {NAME}`" in said
+    assert f"end it with `spyre-ci job cancel {NAME}`" in said
+    assert len(api.world.pods()) == 3
+    assert watching.returncode == EXIT_INTERRUPTED
+
+
+def test_logs_are_shown_of_a_window(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    api.world.pod(0).run()
+    api.world.pod(0).log("hello", "::warning::no")
+    api.world.pod(0).log("old", age_s=4 * 86_400)
+    done = run("logs", NAME, "--index", "0", "--shift-unit", "days", "--shift-amount", "3")
+    assert (done.exit_code, done.stdout) == (EXIT_OK, "[0] hello\n[0] ::warning::no\n")
+
+
+def test_logs_go_to_a_file_or_a_folder(api: KubernetesApi, cluster: Cluster, tmp_path: Path) -> None:
+    submit(cluster, manifests_of(pods=1))
+    api.world.pod(0).run()
+    api.world.pod(0).log("hello")
+    assert run("logs", NAME, "--to", str(tmp_path / "all.log")).exit_code == EXIT_OK
+    assert (tmp_path / "all.log").read_text() == "[0] hello\n"
+    done = run("logs", NAME, "--to", str(tmp_path / "logs"))
+    assert f"logs of 1 pod: {tmp_path / 'logs'}" in done.stderr
+    assert [one.read_text() for one in (tmp_path / "logs").iterdir()] == ["[0] hello\n"]
+
+
+def test_pods_without_logs_are_said(cluster: Cluster) -> None:
+    submit(cluster, manifests_of(queue="cards"))
+    done = run("logs", NAME)
+    assert done.exit_code == EXIT_INCOMPLETE
+    assert "no log of pods 0-2: they are gone, or were not made yet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--shift-amount", "3"), "--shift-amount says nothing without --shift-unit"),
+        (("--follow", "--to", "logs"), "--follow writes to the screen or to one file"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(
+    cluster: Cluster, words: tuple[str, ...], said: str
+) -> None:
+    submit(cluster, manifests_of())
+    done = run("logs", NAME, *words)
+    assert isinstance(done.exception, UsageError)
+    assert said in str(done.exception)
+
+
+def test_a_job_is_cancelled_and_what_went_is_said(cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    done = run("cancel", NAME)
+    assert done.stdout == f"removed of {NAME}: 1 Job, 3 Pod, 1 ConfigMap\n"
+    done = run("cancel", NAME, "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (EXIT_OK, {"job": NAME, "removed": []})
+    assert done.stderr == f"nothing of {NAME} is there\n"
+
+
+def test_jobs_are_listed(cluster: Cluster) -> None:
+    assert run("list").stdout == f"there are no jobs of spyre-ci in the namespace {NAMESPACE}\n"
+    submit(cluster, manifests_of())
+    line = run("list").stdout.splitlines()[1]
+    assert line.split()[:6] == [NAME, "tests", "running", "3/3", "0", "0"]
+    (row,) = json.loads(run("list", "--json").stdout)
+    assert (row["name"], row["state"], row["pods"]) == (NAME, "running", 3)
+
+
+def test_another_namespace_is_asked(api: KubernetesApi) -> None:
+    assert run("list", "--namespace", "other").stdout.endswith("other\n")
+    assert all("/namespaces/other/" in one.path for one in api.seen)
+
+
+def test_a_token_that_is_refused_is_told_without_it(api: KubernetesApi) -> None:
+    api.token = "another"
+    done = run("list")
+    assert isinstance(done.exception, ForbiddenError)
+    assert "sign in again" in str(done.exception)
+    assert TOKEN not in str(done.exception)
+
+
+def test_a_context_that_is_not_there_is_told() -> None:
+    done = run("list", "--context", "nowhere")
+    assert isinstance(done.exception, CredentialsError)
+    assert "nowhere" in str(done.exception)

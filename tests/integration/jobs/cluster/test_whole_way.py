@@ -1,0 +1,175 @@
+"""A job of tests from its spec to its report, on a stand-in cluster where pods are lost in every way."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci.cli.app import run
+from ci.report.identity import RunIdentity, write_identity
+from ci.report.results import read_results
+from ci.report.verdict import Verdict
+from test_selection.files import read_json
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+from test_selection.selection import Selection, write_selection
+from tests.kubelet import Host, Kubelet, Life
+from tests.kubernetes_api import TOKEN, KubernetesApi
+
+pytestmark = pytest.mark.integration
+RUN = "20260301-120000-spyre-stage1"
+PODS, TESTS = 8, 6
+SPEC = {
+    "version": 1,
+    "kind": "tests",
+    "image": {"name": f"registry.example.com/spyre/runtime@sha256:{'a' * 64}"},
+    "resources": {"cards": 1},
+    "tests": {"plan": RUN},
+    "store": {"volume": "results"},
+}
+
+
+def id_of(shard: int, number: int) -> str:
+    return f"test_{shard}.py::TestIt::test_{number}"
+
+
+def plan_of(pods: int) -> Plan:
+    shards = tuple(
+        Shard(
+            index=shard,
+            expected_s=3,
+            groups=(Group(file=f"test_{shard}.py", ids=tuple(id_of(shard, one) for one in range(TESTS))),),
+        )
+        for shard in range(pods)
+    )
+    return Plan(fingerprint=fingerprint(shards), bound_s=3, makespan_s=3, binds="balance", shards=shards)
+
+
+@pytest.fixture
+def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout that is none, with a planned run and a spec."""
+    folder = tmp_path / "project"
+    planned = folder / "runs" / RUN
+    planned.mkdir(parents=True)
+    plan = plan_of(PODS)
+    write_plan(planned / "plan.json", plan)
+    write_selection(planned / "selection.json", Selection(stage=None, percent=100, ids=plan.ids))
+    identity = RunIdentity(
+        run=RUN, run_id=7, run_attempt=1, device="spyre", pytorch_version="2.13.0", pytorch_sha="0" * 40,
+        stage=None, percent=100, started_at=1_772_366_400.0,
+    )  # fmt: skip
+    write_identity(planned, identity)
+    (folder / "job.yaml").write_text(yaml.safe_dump(SPEC))
+    (folder / "spyre-ci.yaml").write_text("report: {endpoint: none}\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    monkeypatch.setenv("CI", "1")
+    return folder
+
+
+def lost_node(host: Host) -> None:
+    host.pod.run("node-3")
+    host.test(upto=3, cut=True)
+    host.pod.lose_node()
+
+
+def evicted(host: Host) -> None:
+    host.pod.run()
+    host.test(upto=2)
+    host.pod.evict()
+
+
+def pending(host: Host) -> None:
+    host.pod.pend()
+
+
+def no_image(host: Host) -> None:
+    host.pod.image_missing()
+
+
+def incomplete(host: Host) -> None:
+    host.pod.run()
+    host.test(upto=1)
+    host.pod.fail(3)
+
+
+def red(host: Host) -> None:
+    host.pod.run()
+    host.test(failing=["test_4"])
+    host.pod.fail(1)
+
+
+def well(host: Host) -> None:
+    host.pod.run()
+    host.test()
+    host.pod.succeed()
+
+
+LIVES: dict[int, list[Life]] = {
+    2: [lost_node, well],
+    3: [evicted, well],
+    4: [pending],
+    5: [no_image],
+    6: [incomplete],
+    7: [red],
+}
+
+
+def test_whatever_becomes_of_pods_every_planned_test_has_one_verdict(
+    api: KubernetesApi, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # What is heard of pods is cut off twice, and what it goes on from is forgotten once.
+    api.cut_watches = [2, 3]
+    api.fail("status", code=429, reason="TooManyRequests", retry_after=0, path="/pods", method="GET")
+    api.fail("status", code=410, reason="Expired", path="/pods", method="GET", times=1)
+    store = tmp_path / "volume"
+    with Kubelet(api, store, tmp_path / "mounts", LIVES).working():
+        code = run(
+            ["job", "submit", "job.yaml", "--collect", "--store", str(store), "--pending-limit", "0.05"]
+        )
+    said = "".join(capsys.readouterr())
+    assert code == 3, said
+    results = {one.id: one for one in read_results(project / "runs" / RUN / "results.jsonl.gz")}
+    plan = plan_of(PODS)
+    assert sorted(results) == sorted(plan.ids)
+    by_pod = {pod: Counter(results[id_of(pod, one)].verdict for one in range(TESTS)) for pod in range(PODS)}
+    # Shards are dealt to pods one each, the longest first; all are alike here, so pod and shard agree.
+    assert by_pod[0] == by_pod[1] == by_pod[2] == by_pod[3] == {Verdict.PASSED: TESTS}
+    assert by_pod[4] == by_pod[5] == {Verdict.NOT_RUN: TESTS}
+    assert by_pod[6] == {Verdict.PASSED: 3, Verdict.NOT_RUN: TESTS - 3}
+    assert by_pod[7] == {Verdict.PASSED: TESTS - 1, Verdict.FAILED: 1}
+    summary = read_json(project / "runs" / RUN / "summary.json", "summary")
+    assert (summary["planned"], sum(summary["verdicts"].values())) == (PODS * TESTS, PODS * TESTS)
+    assert "Insufficient ibm.com/spyre_pf" in results[id_of(4, 0)].message
+    assert "cannot pull registry.example.com/spyre/runtime" in results[id_of(5, 0)].message
+    # Which test was cut off with its node is plain to see.
+    assert results[id_of(2, 2)].attempts == 2
+    assert TOKEN not in said
+
+
+def test_a_submit_that_is_done_again_finds_the_job_and_changes_nothing(
+    api: KubernetesApi, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["job", "submit", "job.yaml", "--save-spec", "sent.yaml"]) == 0
+    first = json.dumps(api.world.job())
+    assert run(["job", "submit", "sent.yaml"]) == 0
+    assert json.dumps(api.world.job()) == first
+    assert "begun by an earlier submit" in capsys.readouterr().out
+    name = read_json(project / "runs" / RUN / "job.json", "job")["name"]
+    assert run(["job", "cancel", name]) == 0
+    with api.store.changed:
+        assert [one for plural in ("jobs", "pods", "configmaps") for one in api.store.of(plural)] == []
+
+
+def test_a_dry_run_makes_nothing_and_asks_the_cluster_of_everything(
+    api: KubernetesApi, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["job", "submit", "job.yaml", "--dry-run"]) == 0
+    asked = [one for one in api.seen if one.method == "POST"]
+    assert {one.query.get("dryRun") for one in asked} == {"All"}
+    assert {one.body["kind"] for one in asked} == {"ConfigMap", "Job"}
+    assert not (project / "runs" / RUN / "job.json").exists()
+    assert "the cluster takes it; nothing was made" in capsys.readouterr().out
