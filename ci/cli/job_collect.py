@@ -12,8 +12,9 @@ import typer
 
 from ci.buckets import SCHEME
 from ci.cli import options
+from ci.cli.job_prepare import run_of
 from ci.cli.job_tracking import tracker_of
-from ci.errors import MissingInputError, SettingsError, SpyreCiError
+from ci.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext
 from ci.jobs.gather import gather
@@ -64,7 +65,7 @@ def collect(
         context,
         folder,
         where,
-        pods=() if record is None else record.shards,
+        record=record,
         reasons=_asked(context, record, cluster_context),
         allow_collect_errors=allow_collect_errors,
     )
@@ -73,7 +74,9 @@ def collect(
     raise typer.Exit(code)
 
 
-def collect_watched(context: Context, folder: RunFolder, cluster: Cluster, *, store: str | None) -> int:
+def collect_watched(
+    context: Context, folder: RunFolder, cluster: Cluster, *, store: str | None, report: bool = True
+) -> int:
     """Report the run of a job that was watched to its end, whatever that was; its exit code.
 
     Args:
@@ -81,16 +84,15 @@ def collect_watched(context: Context, folder: RunFolder, cluster: Cluster, *, st
         folder: of the run, with the job's record.
         cluster: the job is on.
         store: the spec's volume as seen from here, or None.
+        report: whether it is reported here; else its journals are gathered for who reports it.
     """
     record = read_record(folder.path)
-    return collect_job(
-        context,
-        folder,
-        _seen_at(store, record, record.name),
-        pods=record.shards,
-        reasons=_told(context, cluster, record.name),
-        ended=True,
-    )
+    where, reasons = _seen_at(store, record, record.name), _told(context, cluster, record.name)
+    if report:
+        return collect_job(context, folder, where, record=record, reasons=reasons, ended=True)
+    with run_lock(folder.path, alone=True):
+        gather_job(context, folder, where, record=record, reasons=reasons, ended=True)
+    return EXIT_OK
 
 
 def find_job_folder(runs: Path, named: str) -> RunFolder:
@@ -113,7 +115,7 @@ def collect_job(
     folder: RunFolder,
     where: str,
     *,
-    pods: tuple[tuple[int, ...], ...],
+    record: JobRecord | None,
     reasons: Mapping[int, str],
     allow_collect_errors: bool = False,
     ended: bool = False,
@@ -124,7 +126,7 @@ def collect_job(
         context: the outside world.
         folder: of the run.
         where: the store as seen from here, a folder or s3://….
-        pods: the shards of each pod; empty where nobody knows.
+        record: of the job; None where nobody noted it.
         reasons: by pod, why it left nothing, where that is known.
         allow_collect_errors: whether files in scope may fail to collect.
         ended: the job has, so that a store without anything is what became of it.
@@ -134,26 +136,44 @@ def collect_job(
         RunInUseError: somebody else works in the run's folder.
     """
     with run_lock(folder.path, alone=True):
-        identity, plan = read_identity(folder.path), read_plan(folder.plan)
-        owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
-        found = gather(where, identity.run, folder.path, owners)
-        if not (found.files or reasons or ended):
-            raise MissingInputError(
-                f"there is nothing of the pods of {identity.run}", where=where, remedy="name the job's store"
-            )
-        _say(context, f"gathered {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
-        for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
-            _say(context, f"gathered: {note}")
-        why = {shard: reasons[pod] for shard, pod in owners.items() if pod in reasons}
-        untold = tell_untold(folder.path, plan, why, moment=identity.started_at)
-        if untold:
-            _say(context, f"no journal tells of {counted(len(untold), 'shard')}")
+        gather_job(context, folder, where, record=record, reasons=reasons, ended=ended)
         code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
     summary = read_json(folder.summary, "summary")
-    tracker_of(context, folder).end(
-        status_of(code), metrics_of(summary["verdicts"], context.clock() - identity.started_at), where
-    )
+    seconds = context.clock() - read_identity(folder.path).started_at
+    tracker_of(context, folder).end(status_of(code), metrics_of(summary["verdicts"], seconds), where)
     return code
+
+
+def gather_job(
+    context: Context,
+    folder: RunFolder,
+    where: str,
+    *,
+    record: JobRecord | None,
+    reasons: Mapping[int, str],
+    ended: bool,
+) -> None:
+    """Gather a job's journals into its run's folder, with a word for shards without one.
+
+    Raises:
+        MissingInputError: there is nothing of the run in the store, and nobody says why.
+    """
+    identity, plan = read_identity(folder.path), read_plan(folder.plan)
+    run = run_of(identity) if record is None else record.run
+    pods = () if record is None else record.shards
+    owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
+    found = gather(where, run, folder.path, owners)
+    if not (found.files or reasons or ended):
+        raise MissingInputError(
+            f"there is nothing of the pods of {run}", where=where, remedy="name the job's store"
+        )
+    _say(context, f"gathered {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
+    for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
+        _say(context, f"gathered: {note}")
+    why = {shard: reasons[pod] for shard, pod in owners.items() if pod in reasons}
+    untold = tell_untold(folder.path, plan, why, moment=identity.started_at)
+    if untold:
+        _say(context, f"no journal tells of {counted(len(untold), 'shard')}")
 
 
 def _record_in(folder: RunFolder) -> JobRecord | None:

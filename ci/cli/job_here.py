@@ -13,7 +13,7 @@ import typer
 from ci.cli import options
 from ci.cli.job_collect import collect_job
 from ci.cli.job_prepare import Asked, prepare
-from ci.cli.job_submit import AllowDirty, Param, RunId, SpecFile, image_of, secret_beside
+from ci.cli.job_submit import AllowDirty, Param, Plan, RunId, SpecFile, image_of, secret_beside
 from ci.jobs.cluster_cli import InContext, Namespace
 from ci.jobs.debug import apart
 from ci.jobs.here import Here, user_of
@@ -34,6 +34,7 @@ def local(
     ctx: typer.Context,
     spec: SpecFile,
     param: Param = None,
+    plan: Plan = None,
     run: RunId = None,
     results: Results = None,
     parallel: Annotated[int, typer.Option(min=1, help="Pods at a time.")] = 1,
@@ -49,14 +50,14 @@ def local(
     from ci.jobs.local_cli import local as run_pods  # noqa: PLC0415  # the engine's client takes its time
 
     context = options.make_context(ctx, {})
-    job, folder = prepare(context, spec, Asked(run=run, parameters=param or ()))
+    job, folder = prepare(context, spec, Asked(run=run, plan=plan, parameters=param or ()))
     job = replace(job, image=image_of(context, job, spec))
     here = _here(context, job, results, network=network, port=port, parallel=parallel)
     folder.path.mkdir(parents=True, exist_ok=True)
     write_record(folder.path, record_of(job))
     code = run_pods(job, here, echo=context.say)
     if job.spec.kind == "tests" and job.spec.store is not None and job.spec.store.volume is not None:
-        code = collect_job(context, folder, str(here.results), pods=job.shards, reasons={}, ended=True)
+        code = collect_job(context, folder, str(here.results), record=record_of(job), reasons={}, ended=True)
     raise typer.Exit(code)
 
 
@@ -64,6 +65,7 @@ def debug(
     ctx: typer.Context,
     spec: SpecFile,
     param: Param = None,
+    plan: Plan = None,
     run: RunId = None,
     allow_dirty: AllowDirty = False,
     notebook: Annotated[
@@ -94,7 +96,7 @@ def debug(
 
     context = options.make_context(ctx, {})
     if on_this_machine:
-        job, _ = prepare(context, spec, Asked(run=run, parameters=param or ()))
+        job, _ = prepare(context, spec, Asked(run=run, plan=plan, parameters=param or ()))
         job = replace(job, image=image_of(context, job, spec))
         here = _here(context, job, results, network=network, port=port)
         look = Look(index=index, notebook=notebook, terminal=sys.stdin.isatty())
@@ -102,7 +104,7 @@ def debug(
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context)
     checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
     asked = Asked(
-        run=run, parameters=param or (), namespace=cluster.namespace,
+        run=run, plan=plan, parameters=param or (), namespace=cluster.namespace,
         commit=checkout.commit, dirty=checkout.dirty,
     )  # fmt: skip
     job, _ = prepare(context, spec, asked)

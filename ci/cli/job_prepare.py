@@ -21,6 +21,7 @@ from ci.jobs.parts import SecretRef
 from ci.jobs.slices import make_slices
 from ci.jobs.spec import Kind, Spec, Tests, read_spec
 from ci.jobs.token import with_token
+from ci.report.identity import RunIdentity, read_identity
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_plan
 from test_selection.files import write_text
@@ -37,6 +38,7 @@ class Asked:
 
     Attributes:
         run: id of the run, for kinds that have no plan; None: one is made.
+        plan: the run's folder or id, over the spec's.
         parameters: NAME=VALUE, over those of the spec.
         namespace: of the cluster.
         commit: of the checkout, with `dirty`.
@@ -44,6 +46,7 @@ class Asked:
     """
 
     run: str | None = None
+    plan: str | None = None
     parameters: Sequence[str] = ()
     namespace: str = "default"
     commit: str = ""
@@ -65,20 +68,24 @@ def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]
     check_contract(spec, path)
     if spec.kind == "tests":
         return _of_tests(context, spec, asked)
-    folder = RunFolder(path=context.runs / (asked.run or _new_run(spec.kind, context.clock())))
+    if asked.plan is not None:
+        raise UsageError(f"--plan is {asked.plan}, and kind {spec.kind} has none", remedy="leave it out")
+    run = asked.run or _new_run(spec.kind, context.clock())
+    folder = RunFolder(path=context.runs / run)
     files = _configs(spec, path.resolve().parent)
     minutes = spec.deadline_minutes
     deadline_s = DAY_S if minutes is None else minutes * MINUTE_S
-    return _job(spec, folder, asked, pods=1, files=files, deadline_s=deadline_s), folder
+    return _job(spec, run, asked, pods=1, files=files, deadline_s=deadline_s), folder
 
 
 def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[Job, RunFolder]:
     """The job of a plan: a pod serves the shards of a leg."""
     section = spec.tests or Tests()
-    folder = RunFolder(path=find_plan(context.runs, section.plan).parent)
-    if asked.run not in (None, folder.run):
+    folder = RunFolder(path=find_plan(context.runs, asked.plan or section.plan).parent)
+    run = run_of(read_identity(folder.path))
+    if asked.run not in (None, run):
         raise UsageError(
-            f"--run is {asked.run}, and the plan is of {folder.run}",
+            f"--run is {asked.run}, and the plan is of {run}",
             remedy="leave --run out: the plan says it",
         )
     plan = read_plan(folder.plan)
@@ -93,7 +100,7 @@ def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[Job, RunFolde
     files = make_slices(folder.path, legs)
     job = _job(
         spec,
-        folder,
+        run,
         asked,
         pods=len(legs),
         files=files,
@@ -108,7 +115,7 @@ def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[Job, RunFolde
 
 def _job(
     spec: Spec,
-    folder: RunFolder,
+    run: str,
     asked: Asked,
     *,
     pods: int,
@@ -121,8 +128,8 @@ def _job(
 ) -> Job:
     job = Job(
         spec=spec,
-        name=job_name(spec.name or spec.kind, folder.run),
-        run=folder.run,
+        name=job_name(spec.name or spec.kind, run),
+        run=run,
         # A name as the spec has it; what is built is known once it was built.
         image=spec.image.name or "",
         namespace=asked.namespace,
@@ -137,6 +144,11 @@ def _job(
         by_volume=by_volume,
     )
     return with_token(job)
+
+
+def run_of(identity: RunIdentity) -> str:
+    """What a run is known by on a cluster and in a store: a folder may have the same name every night."""
+    return f"{identity.run}-{identity.run_id}-{identity.run_attempt}"
 
 
 def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
@@ -177,7 +189,7 @@ def _configs(spec: Spec, base: Path) -> dict[str, bytes]:
     return found
 
 
-def save_spec(path: Path, job: Job) -> None:
+def save_spec(path: Path, job: Job, folder: RunFolder) -> None:
     """Write the spec as it was sent: the image by what it is, the run by its id, parameters with it."""
     content = job.spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     content["image"] = {
@@ -185,7 +197,7 @@ def save_spec(path: Path, job: Job) -> None:
         **({"pull_secrets": job.spec.image.pull_secrets} if job.spec.image.pull_secrets else {}),
     }
     if job.spec.kind == "tests":
-        content["tests"] = {**content.get("tests", {}), "plan": job.run}
+        content["tests"] = {**content.get("tests", {}), "plan": folder.run}
     write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 

@@ -36,6 +36,9 @@ Param = Annotated[
 RunId = Annotated[
     str | None, typer.Option("--run", help="Id of the run, by which a submit is known; default: a new one.")
 ]
+Plan = Annotated[
+    str | None, typer.Option("--plan", metavar="RUN", help="Run folder or id, over the spec's `tests.plan`.")
+]
 AllowDirty = Annotated[
     bool, typer.Option("--allow-dirty", help="Take a checkout with changes; the job is marked with them.")
 ]
@@ -50,6 +53,7 @@ def render(
     spec: SpecFile,
     out: Annotated[Path | None, typer.Option("--out", help="File to write; default: print it.")] = None,
     param: Param = None,
+    plan: Plan = None,
     run: RunId = None,
     namespace: Namespace = None,
 ) -> None:
@@ -62,7 +66,7 @@ def render(
     context = options.make_context(ctx, {}, json_output=out is None)
     checkout = check_checkout(Path.cwd(), allow_dirty=True)
     asked = Asked(
-        run=run, parameters=param or (), namespace=namespace or "default",
+        run=run, plan=plan, parameters=param or (), namespace=namespace or "default",
         commit=checkout.commit, dirty=checkout.dirty,
     )  # fmt: skip
     job, _ = prepare(context, spec, asked)
@@ -84,6 +88,7 @@ def submit(
     ctx: typer.Context,
     spec: SpecFile,
     param: Param = None,
+    plan: Plan = None,
     run: RunId = None,
     allow_dirty: AllowDirty = False,
     dry_run: Annotated[
@@ -95,6 +100,10 @@ def submit(
     watch: Annotated[bool, typer.Option("--watch", help="Watch it until it ends.")] = False,
     collect: Annotated[
         bool, typer.Option("--collect", help="Watch it, then report its run; ends as the run does.")
+    ] = False,
+    gather: Annotated[
+        bool,
+        typer.Option("--gather", help="Watch it, then gather its journals for a report elsewhere."),
     ] = False,
     pending_limit: Annotated[
         float | None, typer.Option(min=0, help="Minutes after which a job of which nothing runs is given up.")
@@ -117,12 +126,13 @@ def submit(
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context)
     checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
     asked = Asked(
-        run=run, parameters=param or (), namespace=cluster.namespace,
+        run=run, plan=plan, parameters=param or (), namespace=cluster.namespace,
         commit=checkout.commit, dirty=checkout.dirty,
     )  # fmt: skip
     job, folder = prepare(context, spec, asked)
-    if collect and job.spec.kind != "tests":
-        raise UsageError(f"--collect reports tests, and this is kind {job.spec.kind}", remedy="give --watch")
+    if collect or gather:
+        # Said before anything runs for hours.
+        check_journals(job, store)
     job = replace(job, image=image_of(context, job, spec))
     manifests = manifests_of(job)
     if (secret := secret_beside(job, manifests)) is not None:
@@ -137,19 +147,36 @@ def submit(
     folder.path.mkdir(parents=True, exist_ok=True)
     write_record(folder.path, record_of(job))
     if save is not None:
-        save_spec(save, job)
+        save_spec(save, job, folder)
     done = make(cluster, manifests)
     context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; begun by {done.begins}")
     if secret is not None:
         context.say(f"its token is in the secret {secret_name(job)}")
     tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
-    if not (watch or collect):
+    if not (watch or collect or gather):
         context.say(f"watch it with `spyre-ci job watch {job.name}`")
         return
     ending = watched(cluster, job.name, context.console, pending_limit_min=pending_limit)
-    if not collect:
+    if not (collect or gather):
         raise typer.Exit(ending.exit_code)
-    raise typer.Exit(collect_watched(context, folder, cluster, store=None if store is None else str(store)))
+    where = None if store is None else str(store)
+    raise typer.Exit(collect_watched(context, folder, cluster, store=where, report=not gather))
+
+
+def check_journals(job: Job, store: Path | None) -> None:
+    """Refuse to watch for journals that could not be gathered.
+
+    Raises:
+        UsageError: the job has none, or nobody says where its volume is seen.
+    """
+    if job.spec.kind != "tests":
+        raise UsageError(f"journals are of tests, and this is kind {job.spec.kind}", remedy="give --watch")
+    if job.spec.store is not None and job.spec.store.volume is not None and store is None:
+        raise UsageError(
+            f"the journals will be in the volume {job.spec.store.volume}",
+            where="--store",
+            remedy="name the folder where it is mounted here, or give --watch and collect elsewhere",
+        )
 
 
 def image_of(context: Context, job: Job, spec: Path) -> str:
