@@ -9,7 +9,7 @@ pod takes the whole of what is left up anew, after another start-up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from test_selection.bound import lower_bound
@@ -18,13 +18,16 @@ from test_selection.durations import quantile
 from test_selection.errors import UsageError
 from test_selection.forecast import cards_within
 from test_selection.pack import make_plan
-from test_selection.plan import Plan
+from test_selection.plan import Group, Plan
 from test_selection.simulate import Outcome, run_pieces
 from test_selection.steal import Piece, cut_plan, piece_seconds
 from test_selection.world import Randomness, Truth, World, draw_truth
 
 # A forecast need not claim as finely as a run does: so many pieces a shard cost a third of the time.
 PIECES = 16
+# A piece stands for its tests in so many parts, each under the id of one: what a card that dies has done of
+# it is done.
+PARTS = 4
 # A number of cards that is sought is found this exactly.
 EXACT = 0.05
 MOST_CARDS = 4096
@@ -115,9 +118,11 @@ def capacity(work: Work, cards: int, conditions: Conditions, *, draws: int, rand
     up = conditions.up(cards)
     plan = make_plan(work.tests, test_s=work.test_s, file_s=work.file_s, shards=up)
     size = max(piece_seconds(plan), plan.makespan_s / PIECES)
-    pieces = cut_plan(plan, work.test_s, size)
+    pieces = [[replace(one, ids=one.ids[:PARTS]) for one in row] for row in cut_plan(plan, work.test_s, size)]
+    coarse = _in_pieces(plan, pieces)
+    part_s = {name: one.expected_s / len(one.ids) for row in pieces for one in row for name in one.ids}
     days = tuple(
-        _draw(plan, pieces, work, conditions, tick_s=size, randomness=randomness(number))
+        _draw(coarse, pieces, part_s, work, conditions, tick_s=size, randomness=randomness(number))
         for number in range(draws)
     )
     median = quantile([day.ends_s for day in days], 0.5)
@@ -183,11 +188,27 @@ def needed(work: Work, runs: float, conditions: Conditions, *, at: Callable[[int
     return Needed(runs=runs, found=found)
 
 
+def _in_pieces(plan: Plan, pieces: Pieces) -> Plan:
+    """The plan with the parts of pieces in place of tests: a file is off as a whole, and so are they."""
+    shards = tuple(
+        replace(shard, groups=tuple(Group(file=one.file, ids=one.ids) for one in row))
+        for shard, row in zip(plan.shards, pieces, strict=True)
+    )
+    return replace(plan, shards=shards)
+
+
 def _draw(
-    plan: Plan, pieces: Pieces, work: Work, conditions: Conditions, *, tick_s: float, randomness: Randomness
+    plan: Plan,
+    pieces: Pieces,
+    part_s: Mapping[str, float],
+    work: Work,
+    conditions: Conditions,
+    *,
+    tick_s: float,
+    randomness: Randomness,
 ) -> Day:
     world = World(sigma_file=conditions.sigma_file, sigma_speed=conditions.sigma_speed)
-    truth = draw_truth(plan, test_s=work.test_s, file_s=work.file_s, world=world, randomness=randomness)
+    truth = draw_truth(plan, test_s=part_s, file_s=work.file_s, world=world, randomness=randomness)
     size = conditions.pod_cards or len(pieces)
     pods = [
         _draw_pod(
@@ -229,11 +250,17 @@ def _draw_pod(
     outcome = _run(mine, day, work, tick_s)
     took_s, work_s = outcome.makespan_s, outcome.busy * outcome.makespan_s * count
     if left := set(outcome.not_run):
-        rest = [[piece for piece in shard if piece.ids[0] in left] for shard in mine]
+        rest = [[part for piece in shard if (part := _part(piece, left)).ids] for shard in mine]
         again = _run(rest, replace(day, dies_at=(math.inf,) * count), work, tick_s)
         took_s = max(day.dies_at) + _startup(conditions, randomness) + again.makespan_s
         work_s += again.busy * again.makespan_s * count
     return Day(ends_s=starts_s + took_s, last_start_s=starts_s, work_s=work_s, replaced=int(bool(left)))
+
+
+def _part(piece: Piece, left: Collection[str]) -> Piece:
+    """What is left of a piece that a card may have begun."""
+    ids = tuple(name for name in piece.ids if name in left)
+    return replace(piece, ids=ids, expected_s=piece.expected_s * len(ids) / len(piece.ids))
 
 
 def _startup(conditions: Conditions, randomness: Randomness) -> float:

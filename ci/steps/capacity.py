@@ -16,15 +16,16 @@ from ci.runner.source import op_suite
 from ci.steps.collecting import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
-from ci.steps.forecasting import stage_tests, write_charts
+from ci.steps.forecasting import write_charts
 from ci.steps.ladder import InScope, Places
 from ci.steps.share import share_of
 from test_selection.capacity import DAY_S, Conditions, Work, paper_round
 from test_selection.capacity_days import Capacity, Needed, capacity, needed
 from test_selection.catalog import CatalogTest
-from test_selection.durations import Source, estimate, estimate_files, how_estimated
+from test_selection.durations import Source, estimate, estimate_files
 from test_selection.forecast import doublings
 from test_selection.loads import file_loads
+from test_selection.lock import members
 from test_selection.scope import apply_scope
 from test_selection.world import Randomness
 
@@ -102,37 +103,36 @@ def outlooks(what: InScope, places: Places, stages: Mapping[int, Stage], asked: 
     inside = apply_scope(what.catalog, what.rules).in_scope
     if not inside:
         raise NothingToRunError("nothing is in scope", remedy="check `scope` in the settings and the catalog")
+    # Over all of them at once: what a test is like does not depend on the share it is in.
+    seconds = estimate(inside, what.durations, among=what.catalog.tests)
+    file_s = estimate_files(what.catalog, what.durations)
+
+    def outlook(label: str, tests: Sequence[CatalogTest], sizes: Sequence[int], own: int | None) -> Outlook:
+        test_s = {test.id: seconds[test.id].seconds for test in tests}
+        loads = file_loads(tests, test_s, file_s)
+        work = Work(tests=tests, test_s=test_s, file_s=file_s, loads=loads)
+        guessed = sum(seconds[test.id].source is Source.GUESS for test in tests)
+        return _outlook(label, work, guessed, asked, sizes=sizes, own=own)
+
     found: list[Outlook] = []
     known: dict[tuple[float, str, int], Outlook] = {}
     for number, row in sorted(stages.items()):
         label = f"stage {number}: {row.percent:g} %"
         key = (row.percent, row.by, row.cards)
         if key not in known:
-            tests = stage_tests(what, places, row) if row.percent > 0 else []
-            known[key] = _outlook(label, tests, what, asked, sizes=(row.cards,), own=row.cards)
+            share = (
+                members(inside, places.lock, percent=row.percent, by=row.by, must_run=what.must_run)
+                if row.percent > 0
+                else []
+            )
+            known[key] = outlook(label, share, (row.cards,), row.cards)
         found.append(replace(known[key], label=label))
-    return [*found, _outlook(ALL, inside, what, asked, sizes=SIZES, own=None)]
-
-
-def work_of(tests: Sequence[CatalogTest], what: InScope) -> tuple[Work, int]:
-    """The tests with their seconds, and of how many those are guessed."""
-    estimates = estimate(tests, what.durations, among=what.catalog.tests)
-    test_s = {name: one.seconds for name, one in estimates.items()}
-    file_s = estimate_files(what.catalog, what.durations)
-    work = Work(tests=tests, test_s=test_s, file_s=file_s, loads=file_loads(tests, test_s, file_s))
-    return work, how_estimated(estimates)[Source.GUESS]
+    return [*found, outlook(ALL, inside, SIZES, None)]
 
 
 def _outlook(
-    label: str,
-    tests: Sequence[CatalogTest],
-    what: InScope,
-    asked: Asked,
-    *,
-    sizes: Sequence[int],
-    own: int | None,
+    label: str, work: Work, guessed: int, asked: Asked, *, sizes: Sequence[int], own: int | None
 ) -> Outlook:
-    work, guessed = work_of(tests, what)
     conditions = asked.conditions
 
     @functools.cache
@@ -144,16 +144,16 @@ def _outlook(
 
     return Outlook(
         label=label,
-        tests=len(tests),
+        tests=len(work.tests),
         work_s=work.total_s,
         guessed=guessed,
         cards=own,
-        sizes=tuple(map(at, sizes)) if tests else (),
-        needs=tuple(needed(work, runs, conditions, at=at_up) for runs in asked.runs) if tests else (),
+        sizes=tuple(map(at, sizes)) if work.tests else (),
+        needs=tuple(needed(work, runs, conditions, at=at_up) for runs in asked.runs) if work.tests else (),
         line=tuple(
             (float(cards), paper_round(work.loads, cards, conditions)) for cards in doublings(max(SIZES))
         )
-        if tests
+        if work.tests
         else (),
     )
 

@@ -136,6 +136,16 @@ def test_cards_that_fail_take_longer_and_lose_no_test() -> None:
     assert all(day.work_s >= 160 - 1e-6 for day in found.days)
 
 
+def test_what_a_dead_card_had_begun_is_finished_by_another() -> None:
+    # One card, pieces of many tests: whatever moment it dies at, all the tests' seconds are worked.
+    mortal = Conditions(faults_h=30, pod_cards=1, sigma_file=0, sigma_speed=0)
+    found = carries(work(files=1, tests=400), 1, mortal, draws=20)
+    assert sum(day.replaced for day in found.days) > 5
+    assert all(day.work_s >= 400 - 1e-6 for day in found.days)
+    # What was under way is done again, and the file is set up again.
+    assert all(day.ends_s <= 402 + 402 / 16 + 2 + 10 for day in found.days)
+
+
 def test_the_same_seed_draws_the_same_days() -> None:
     usual = Conditions(startup_s=60, faults_h=0.1, repair_h=1)
     assert carries(work(), 16, usual) == carries(work(), 16, usual)
