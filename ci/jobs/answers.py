@@ -54,10 +54,10 @@ def is_untouched(status: int) -> bool:
     return status == HTTPStatus.TOO_MANY_REQUESTS
 
 
-def asked_wait_s(reply: Reply) -> float | None:
-    """Seconds the cluster asks to wait for; None where it asks for none."""
+def asked_wait_s(reply: Reply) -> float:
+    """Seconds the cluster asks to wait for; 0 where it asks for none."""
     told = reply.headers.get("retry-after", "").strip()
-    return min(float(told), LONGEST_S) if re.fullmatch(r"\d{1,9}", told) else None
+    return min(float(told), LONGEST_S) if re.fullmatch(r"\d{1,9}", told) else 0.0
 
 
 def content_of(reply: Reply, what: str) -> dict[str, Any]:

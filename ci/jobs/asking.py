@@ -12,8 +12,8 @@ from ci.jobs.answers import Reply, asked_wait_s, content_of, error_of, is_untouc
 from ci.jobs.errors import ClusterAwayError, ClusterError, CutError
 from ci.jobs.wire import Method, NoAnswerError, Wire
 
-TRIES = 6
 FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +106,16 @@ class Asking:
             else:
                 if reply.ok:
                     return reply
-                failure, wait_s = error_of(reply, what), asked_wait_s(reply) or self._pause_s(tries)
+                failure, wait_s = error_of(reply, what), max(asked_wait_s(reply), self._pause_s(tries))
                 worth = is_untouched(reply.status) or (again and is_worth_another(reply.status))
-            if not worth or tries >= TRIES or self._effects.monotonic() + wait_s > end:
+            if not worth or self._effects.monotonic() + wait_s > end:
                 raise failure
             self._effects.sleep(wait_s)
 
     def _pause_s(self, tries: int) -> float:
         """Longer after each try, and not the same for everybody."""
-        return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
+        usual = min(FIRST_WAIT_S * 2.0 ** min(tries - 1, 10), LONGEST_WAIT_S)
+        return usual * (0.5 + self._effects.rng())
 
 
 def _to_the_end(pieces: Iterator[bytes], what: str) -> Iterator[bytes]:

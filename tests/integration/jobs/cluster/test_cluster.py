@@ -121,6 +121,17 @@ def test_the_clusters_own_trouble_is_waited_for_longer_each_time(
     assert waited.waits == [0.5, 1.0, 2.0]
 
 
+def test_a_control_plane_that_is_renewed_is_waited_for_as_long_as_there_is_patience(
+    api: KubernetesApi, tmp_path: Path, waited: Waited
+) -> None:
+    cluster = api.cluster(tmp_path, effects=waited.effects(), patience_s=600)
+    api.fail("drop", times=25)
+    cluster.items(CONFIGS)
+    assert waited.waits[:6] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+    assert set(waited.waits[6:]) == {20.0}
+    assert len(waited.waits) == 25
+
+
 def test_patience_has_an_end(api: KubernetesApi, cluster: Cluster, waited: Waited) -> None:
     api.fail(code=429, reason="TooManyRequests", message="slow down", retry_after=40, times=99)
     with pytest.raises(ClusterAwayError, match="429: slow down") as caught:
@@ -151,7 +162,7 @@ def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
     api.fail("hang", times=99)
     with pytest.raises(ClusterAwayError, match=r"no answer to GET .*timed out"):
         cluster.items(CONFIGS)
-    assert len(api.seen) == 6
+    assert len(api.seen) == 9
 
 
 def test_what_has_no_name_is_not_sent_twice(api: KubernetesApi, cluster: Cluster) -> None:
@@ -235,7 +246,7 @@ def test_a_watch_from_a_version_that_is_dropped_is_told(api: KubernetesApi, clus
 def test_errors_never_hold_the_token(api: KubernetesApi, tmp_path: Path, waited: Waited) -> None:
     cluster = api.cluster(tmp_path, effects=waited.effects())
     for kind in ("drop", "cut", "status"):
-        api.fail(kind, times=6, message=f"you sent Bearer {TOKEN}")
+        api.fail(kind, times=99, message=f"you sent Bearer {TOKEN}")
         with pytest.raises(ClusterError) as caught:
             cluster.items(CONFIGS)
         assert TOKEN not in str(caught.value)
