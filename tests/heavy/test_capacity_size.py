@@ -38,7 +38,7 @@ def test_sizes_like_the_trees_are_forecast_in_minutes(tests: int, files: int, li
     file_s = dict.fromkeys({row.file for row in rows}, 5.0)
     work = Work(tests=rows, test_s=seconds, file_s=file_s, loads=file_loads(rows, seconds, file_s))
     usual = Conditions(queue_s=600, startup_s=60, report_s=60, faults_h=0.0005, repair_h=24)
-    began = time.monotonic()
+    began = time.process_time()
     found = [capacity(work, cards, usual, draws=5, randomness=random.Random) for cards in SIZES]
     three = needed(
         work,
@@ -52,7 +52,8 @@ def test_sizes_like_the_trees_are_forecast_in_minutes(tests: int, files: int, li
             randomness=random.Random,
         ),
     )
-    assert time.monotonic() - began < limit_s
+    # Of its own: a machine that is busy with others says nothing of a forecast.
+    assert time.process_time() - began < limit_s
     assert [one.makespan(0.9) >= one.bound_s for one in found] == [True] * len(SIZES)
     assert found[0].binds == "cards"
     assert three.found is not None

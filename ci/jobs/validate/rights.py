@@ -35,14 +35,15 @@ def _rights(group: str, resource: str, verbs: str) -> list[Right]:
     return [Right(verb, group, resource) for verb in verbs.split()]
 
 
+# What is read of secrets and claims is left out where it may not be.
 RIGHTS: tuple[Right, ...] = (
-    *_rights("batch", "jobs", "create get list watch patch delete"),
-    *_rights("", "pods", "create get list watch delete"),
+    *_rights("batch", "jobs", "create get list patch delete"),
+    *_rights("apps", "deployments", "create get list patch delete"),
+    *_rights("", "pods", "create get list watch delete deletecollection"),
     Right("get", "", "pods", "log"),
-    *_rights("", "configmaps", "create get list delete deletecollection"),
+    *_rights("", "configmaps", "create get list deletecollection"),
+    *_rights("", "services", "create get list deletecollection"),
     *_rights("", "events", "list"),
-    *_rights("", "services", "create get delete"),
-    *_rights("apps", "deployments", "create get list watch delete"),
 )
 
 
