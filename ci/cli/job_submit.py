@@ -16,7 +16,7 @@ from ci.cli.job_collect import collect_watched
 from ci.cli.job_prepare import Asked, prepare, save_spec
 from ci.cli.job_tracking import tracker_of
 from ci.errors import UsageError
-from ci.jobs.cluster_cli import InContext, Namespace, watched
+from ci.jobs.cluster_cli import WATCH_PATIENCE_S, InContext, Namespace, watched
 from ci.jobs.fill import to_yaml
 from ci.jobs.inputs import put_inputs
 from ci.jobs.job import Job
@@ -118,12 +118,13 @@ def submit(
 
     Example: spyre-ci job submit examples/tests-stage1.yaml --collect
     """
-    from ci.jobs.cluster import open_cluster  # noqa: PLC0415  # its client takes a second
+    from ci.jobs.cluster import PATIENCE_S, open_cluster  # noqa: PLC0415  # its client takes a second
     from ci.jobs.submit import check_checkout  # noqa: PLC0415
     from ci.jobs.submit import submit as make  # noqa: PLC0415
 
     context = options.make_context(ctx, {})
-    cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context)
+    patience_s = WATCH_PATIENCE_S if watch or collect or gather else PATIENCE_S
+    cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
     checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
     asked = Asked(
         run=run, plan=plan, parameters=param or (), namespace=cluster.namespace,
@@ -148,7 +149,7 @@ def submit(
     write_record(folder.path, record_of(job))
     if save is not None:
         save_spec(save, job, folder)
-    done = make(cluster, manifests)
+    done = make(cluster, manifests, shards=job.shards)
     context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; begun by {done.begins}")
     if secret is not None:
         context.say(f"its token is in the secret {secret_name(job)}")
