@@ -22,6 +22,7 @@ GITHUB_LEGS = 256
 GITHUB_OUTPUT_BYTES = 1_000_000
 MAX_MINUTES = 5 * 24 * 60
 MINUTE_S = 60
+WAIT_MINUTES, TRIES = 24 * 60, 3
 Beyond = Literal["matrices", "indexed-job"]
 
 
@@ -134,7 +135,10 @@ def _hand_over(legs: Sequence[Leg], wording: Wording) -> dict[str, Any]:
     slowest = max(leg.expected_s for leg in legs)
     shards = tuple(index for leg in legs for index in leg.shards)
     whole = Leg(shards=shards, cards=wording.fewest_cards, expected_s=slowest)
-    return {"leg": 0, **_row(whole, wording), "hand_over": "indexed-job"}
+    row = _row(whole, wording)
+    # It waits for the cluster's cards, too, and for pods that are replaced.
+    minutes = min(MAX_MINUTES, WAIT_MINUTES + TRIES * int(row["timeout_minutes"]))
+    return {"leg": 0, **row, "timeout_minutes": minutes, "hand_over": "indexed-job"}
 
 
 def _labels(cards: int, wording: Wording) -> list[str]:

@@ -126,7 +126,7 @@ def test_every_job_has_a_timeout_from_the_settings_once_they_were_read(path: Pat
             assert name == "gate" or not READERS & needed(path, name), name
             assert limit <= 60
         else:
-            assert re.search(r"timeouts|matrix\.timeout_minutes", limit), name
+            assert re.search(r"timeouts|matrix(\)\.include\[0\])?\.timeout_minutes", limit), name
 
 
 def test_the_timeouts_that_workflows_ask_for_are_settings() -> None:
