@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ InContext = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 # A control plane that is renewed is away for some minutes; a watch has nothing else to do.
 WATCH_PATIENCE_S = 600
+LOG_COLUMNS = 200
 
 
 def watch(
@@ -178,11 +180,15 @@ def list_jobs(as_json: Json = False, namespace: Namespace = None, context: InCon
     if as_json:
         typer.echo(json.dumps([row.as_json() for row in rows]))
         return
-    table = Table(*HEAD, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for head in HEAD:
+        # A name that is cut off is no name.
+        table.add_column(head, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row.cells()))
     if rows:
-        Console().print(table, soft_wrap=True)
+        # Nothing is cut off in a file or for another program.
+        Console(width=None if sys.stdout.isatty() else LOG_COLUMNS).print(table)
     else:
         _say(f"there are no jobs of spyre-ci in the namespace {cluster.namespace}")
 

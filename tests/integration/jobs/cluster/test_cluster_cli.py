@@ -162,6 +162,16 @@ def test_jobs_are_listed(cluster: Cluster) -> None:
     assert (row["name"], row["state"], row["pods"]) == (NAME, "running", 3)
 
 
+def test_a_list_for_a_file_cuts_no_name_off(cluster: Cluster) -> None:
+    job = manifests_of()[-1]
+    name, run_id = "nightly-".ljust(52, "x"), "20260301-120000-spyre-".ljust(70, "x")
+    job["metadata"]["name"] = job["metadata"]["labels"]["app.kubernetes.io/name"] = name
+    job["metadata"]["annotations"]["spyre-ci.io/run-id"] = run_id
+    submit(cluster, [job])
+    assert run("list").stdout.splitlines()[1].split()[0] == name
+    assert run_id in run("list").stdout
+
+
 def test_another_namespace_is_asked(api: KubernetesApi) -> None:
     assert run("list", "--namespace", "other").stdout.endswith("other\n")
     assert all("/namespaces/other/" in one.path for one in api.seen)
