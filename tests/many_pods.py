@@ -19,6 +19,8 @@ from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 
 RUN = "20260101-000000-spyre-stage5"
+# What a cluster and a store know it by: with the number and attempt of its identity.
+STORED = f"{RUN}-7-1"
 BEGAN = 1_767_225_600.0
 FILE_TESTS = 2_000
 DTYPES = ("float16", "float32", "bfloat16", "int64", "complex64", "bool", "int8", "float64")
@@ -114,7 +116,7 @@ def make_store(store: Path, plan: Plan, *, seed: int = 7) -> ManyPods:
             verdicts |= dict.fromkeys(shard.ids, "not_run")
             continue
         breaks_off = draw.random() < 1 / 200
-        folder = store / RUN / "pods" / str(shard.index) / "journal"
+        folder = store / STORED / "pods" / str(shard.index) / "journal"
         folder.mkdir(parents=True)
         with (folder / f"{shard.index}-1.jsonl").open("wb") as stream:
             for event in _events(plan, shard, verdicts, draw, breaks_off=breaks_off):

@@ -12,7 +12,7 @@ from ci.jobs.slices import make_slices
 from ci.report.results import read_results, read_summary
 from test_selection.legs import Leg
 from tests.benchmarks.bench_jobs import collect
-from tests.many_pods import RUN, ManyPods, make_folder, make_plan, make_store
+from tests.many_pods import RUN, STORED, ManyPods, make_folder, make_plan, make_store
 
 PODS, TESTS = 2048, 200_000
 MOST_MIB = 1024
@@ -76,7 +76,7 @@ def test_pods_of_a_bucket_are_collected_by_id(tmp_path: Path, monkeypatch: pytes
             monkeypatch.setenv(variable, value)
         client = boto3.client("s3")
         client.create_bucket(Bucket="results")
-        for path in sorted((tmp_path / "store").glob(f"{RUN}/pods/*/journal/*")):
+        for path in sorted((tmp_path / "store").glob(f"{STORED}/pods/*/journal/*")):
             data, name = path.read_bytes(), path.relative_to(tmp_path / "store")
             cut = data.index(b"\n", len(data) // 2) + 1
             for offset, part in ((0, data[:cut]), (cut, data[cut:])):
