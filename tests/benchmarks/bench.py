@@ -1,4 +1,4 @@
-"""`nox -s bench`: the planner beside other tools', the runner beside pytest, the HUD beside its databases."""
+"""`nox -s bench`: planner and runner beside other tools', the HUD beside its databases, a job of pods."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from tests.benchmarks import (
     bench_hud_pages,
     bench_hud_rows,
+    bench_jobs,
     bench_planner,
     bench_runner,
     bench_trivial,
     inputs,
 )
 
-PARTS = ("planner", "hud", "trivial", "journal", "runner")
+PARTS = ("planner", "hud", "jobs", "trivial", "journal", "runner")
+# These want neither torch nor pytest's helpers.
+ALONE = {"planner", "hud", "jobs"}
 FULL, QUICK = (100, 1_000), (4, 25)
 
 
@@ -44,10 +47,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             found["pages"] = bench_hud_pages.measure(
                 rows={"sqlite": few, "clickhouse": many}, rounds=options.rounds
             )
-    if wanted <= {"planner", "hud"}:
+    if "jobs" in wanted:
+        found["jobs"] = bench_jobs.measure(*((64, 6_000) if options.quick else (2_048, 200_000)))
+    if wanted <= ALONE:
         return found
     if reason := _missing("torch", "xdist"):
-        found["skipped"] += [f"{part}: {reason}" for part in PARTS if part in wanted - {"planner", "hud"}]
+        found["skipped"] += [f"{part}: {reason}" for part in PARTS if part in wanted - ALONE]
         return found
     if "trivial" in wanted:
         files, tests = QUICK if options.quick else FULL
@@ -81,6 +86,7 @@ def show(found: dict[str, Any]) -> None:
         "planner": bench_planner,
         "hud": bench_hud_rows,
         "pages": bench_hud_pages,
+        "jobs": bench_jobs,
         "trivial": bench_trivial,
         "runner": bench_runner,
     }

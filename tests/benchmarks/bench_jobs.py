@@ -1,14 +1,12 @@
 """A job over 2,048 pods on paper: its slices, and what they left gathered, told of and reported.
 
-`python tests/benchmarks/bench_jobs.py` prints seconds and memory; `--json` gives them to the tests.
+Collecting runs in a process of its own, whose time and memory it is that count.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -29,10 +27,6 @@ TIMEOUT_S = 1800
 COLLECT = """
 import json, resource, sys, time
 from ci.cli.app import run
-from ci.cli.job_collect import collect
-from ci.jobs.cli import app
-if "collect" not in {one.name or one.callback.__name__ for one in app.registered_commands}:
-    app.command()(collect)
 began = time.perf_counter()
 code = run(sys.argv[2:])
 took = time.perf_counter() - began
@@ -78,17 +72,8 @@ def measure(shards: int, tests: int) -> dict[str, Any]:
         return found | {"counts": made.counts, "pods": shards, "tests": tests}
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pods", type=int, default=2048)
-    parser.add_argument("--tests", type=int, default=200_000)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    found = measure(options.pods, options.tests)
-    if options.json:
-        print(json.dumps(found))
-        return
+def show(found: dict[str, Any]) -> None:
+    """What `measure` found, as lines."""
     cut = found["slices"]
     print(f"{found['pods']:,} pods, {found['tests']:,} tests")
     print(f"  slices: {cut['seconds']:.1f} s, {cut['bytes']:,} bytes, the largest {cut['largest']:,}")
@@ -96,8 +81,3 @@ def main() -> None:
         row = found[what]
         took = f"{row['seconds']:.1f} s, {row['cpu_s']:.1f} s of them CPU"
         print(f"  {what}: {took}, {row['mib']:.0f} MiB, exit code {row['code']}")
-    print(f"  this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()

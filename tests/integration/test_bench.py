@@ -87,3 +87,10 @@ def test_a_file_that_is_not_there_says_so() -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         bench("--only", "runner", "--files", "test_nowhere.py", PYTORCH_TREE=str(ROOT / "tests"))
     assert "ended with 2" in caught.value.stderr
+
+
+def test_the_quick_benchmark_collects_a_job() -> None:
+    found = json.loads(bench("--only", "jobs", "--json").stdout)["jobs"]
+    assert (found["pods"], found["tests"]) == (64, 6_000)
+    assert found["collect"]["mib"] > 0
+    assert found["collect"]["code"] == found["again"]["code"]

@@ -28,22 +28,6 @@ from test_selection.selection import Selection, write_selection
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 300
 RUN = "20260101-000000-spyre-some"
-# As the entrance does it, whichever verbs it knows by now.
-DRIVER = """
-import sys
-import os
-from ci.cli import job_pod
-from ci.cli.app import run
-from ci.cli.job_collect import collect
-from ci.cli.job_pod import pod
-from ci.jobs.cli import app
-job_pod.FLUSH_S = float(os.environ.get("POD_FLUSH_S", job_pod.FLUSH_S))
-known = {one.name or one.callback.__name__ for one in app.registered_commands}
-for verb in (pod, collect):
-    if verb.__name__ not in known:
-        app.command()(verb)
-sys.exit(run(sys.argv[1:]))
-"""
 TESTS = """
 import os, pathlib, time, unittest
 
@@ -146,7 +130,7 @@ class Site:
 
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*self.prefix, sys.executable, "-c", DRIVER, *words],
+            [*self.prefix, sys.executable, "-m", "ci.cli", *words],
             cwd=self.home, env=self.environ | environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
