@@ -63,6 +63,7 @@ class KubernetesApi(StandIn[Fault]):
         token: that is known.
         denied: verbs and plurals that are refused with 403, such as ("delete", "jobs").
         allowed: the verbs and plurals that are not refused; None: all others than `denied`.
+        used: verbs and plurals that were asked for, and not refused.
         unserved: plurals of kinds this cluster does not have.
         pages: of lists; how long they are, and how long they last.
         cut_watches: after so many events each, the next watches are cut, in order.
@@ -77,6 +78,7 @@ class KubernetesApi(StandIn[Fault]):
         self.git_version = "v1.33.2"
         self.denied: set[tuple[str, str]] = set()
         self.allowed: set[tuple[str, str]] | None = None
+        self.used: set[tuple[str, str]] = set()
         self.unserved: set[str] = {"workloads"}
         self.pages = Pages()
         self.cut_watches: list[int] = []
@@ -185,6 +187,7 @@ class KubernetesApi(StandIn[Fault]):
             said = f'{about} is forbidden: User "me" cannot {verb} resource "{about}" in API group'
             text = f'{said} "{ask.resource.group}" in the namespace "{ask.namespace}"'
             return refused(403, "Forbidden", text, kind=about)
+        self.used.add((verb, about))
         with self.store.changed:
             done: Answer = getattr(self, f"_{verb}")(ask)
             if method != "GET":

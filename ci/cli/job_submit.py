@@ -23,7 +23,7 @@ from ci.jobs.job import Job
 from ci.jobs.labels import SPEC_ANNOTATION
 from ci.jobs.record import record_of, write_record
 from ci.jobs.render import render as manifests_of
-from ci.jobs.token import secret_name, secret_of
+from ci.jobs.token import how_to_make, is_made, secret_name, secret_of
 from ci.report.text import counted
 from ci.steps.context import Context
 from test_selection.files import write_text
@@ -82,6 +82,9 @@ def render(
     else:
         write_text(out, text)
         context.say(f"{job.name}: {out}")
+    if is_made(job):
+        said = f"its pod waits for the secret {secret_name(job)}, which only `spyre-ci job submit` makes;"
+        typer.echo(f"{said} by hand:\n{how_to_make(job)}", err=True)
 
 
 def submit(

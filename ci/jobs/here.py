@@ -28,6 +28,8 @@ GROUP = 0
 WRITABLE = frozenset({"scratch", "results"})
 # A cluster's pods have as much as their memory; here it is taken as far as it is used.
 SHARED_MEMORY_BYTES = 8 << 30
+# Of a secret of many lines; what is shorter, such as a bracket, tells nothing and is in any line.
+LINE_LENGTH = 6
 
 
 class MissingSecretError(SettingsError):
@@ -199,8 +201,12 @@ def fetching(conditions: Conditions, fetch: Fetch) -> Conditions:
 
 def shown_line(line: str, index: int, secrets: Sequence[str]) -> str:
     """A line of a pod, with its index: no colours, no commands to a CI, none of the secrets handed to it."""
+    # A key of many lines is printed line by line.
+    lines = {
+        one for secret in secrets for raw in secret.splitlines() if len(one := raw.strip()) >= LINE_LENGTH
+    }
     # The longest first: one may be a part of another.
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    for secret in sorted(filter(None, {*secrets, *lines}), key=len, reverse=True):
         line = line.replace(secret, "***")
     return defused(f"[{index}] {plain(line)}")
 

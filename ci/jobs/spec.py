@@ -37,6 +37,8 @@ KINDS: tuple[Kind, ...] = ("tests", "evaluation", "load", "train", "serve", "not
 Command = Annotated[list[Word], Field(min_length=1)]
 Configs = list[Annotated[str, Field(min_length=1, max_length=512), NO_NUL]]
 DAY_MINUTES = 24 * 60
+# Of users and groups, less root's.
+_ID = Field(ge=1, le=(1 << 31) - 1)
 
 
 class Tests(Section):
@@ -110,6 +112,12 @@ class Spec(Section):
         default_factory=dict, description="labels of nodes, such as an accelerator's product"
     )
     service_account: DnsName | None = Field(default=None, description="whom pods run as; none: the default")
+    user: Annotated[int, _ID] | None = Field(
+        default=None, description="number pods run as; none: the namespace's (OpenShift), or the image's"
+    )
+    group: Annotated[int, _ID] | None = Field(
+        default=None, description="number of their group, which volumes are made writable for; none: the same"
+    )
     tolerations: list[Toleration] = Field(default_factory=list, description="taints of nodes they may run on")
     priority: DnsName | None = Field(default=None, description="priority class; none: the default")
     queue: DnsLabel | None = Field(default=None, description="Kueue's LocalQueue; none: started at once")

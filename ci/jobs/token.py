@@ -35,6 +35,25 @@ def secret_name(job: Job) -> str:
     return f"{job.name}-token"
 
 
+def is_made(job: Job) -> bool:
+    """Whether a submit makes the secret: the spec names none of its own.
+
+    Args:
+        job: as `with_token` gives it.
+    """
+    return job.spec.notebook is not None and job.spec.notebook.token == secret_name(job)
+
+
+def how_to_make(job: Job) -> str:
+    """The command that makes the secret where no submit does; the token is in no process's words.
+
+    Args:
+        job: whose secret a submit would make.
+    """
+    made = f"oc create secret generic -n {job.namespace} {secret_name(job)} --from-file={KEY}=/dev/stdin"
+    return f"openssl rand -hex 24 | tr -d '\\n' | {made}"
+
+
 def secret_of(job: Job, token: str, digest: str) -> dict[str, Any] | None:
     """The secret to make; None where the spec names one of its own, or there is no notebook.
 
@@ -43,7 +62,7 @@ def secret_of(job: Job, token: str, digest: str) -> dict[str, Any] | None:
         token: of the notebook.
         digest: of the spec, by which what is there is known to be this job's.
     """
-    if job.spec.notebook is None or job.spec.notebook.token != secret_name(job):
+    if not is_made(job):
         return None
     return {
         "apiVersion": "v1",

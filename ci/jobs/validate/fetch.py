@@ -10,7 +10,7 @@ from ci.jobs.errors import ForbiddenError, MissingError
 from ci.jobs.paths import ACCESS_REVIEW, path_of
 from ci.jobs.validate.cards import CHECKER, DEFINITION, PLUGIN, SCHEDULER, is_spyre
 from ci.jobs.validate.facts import Asked, Facts
-from ci.jobs.validate.rights import RIGHTS
+from ci.jobs.validate.rights import wanted
 
 POLICIES = "/apis/spyre.ibm.com/v1alpha1/spyreclusterpolicies"
 NODE_STATES = "/apis/spyre.ibm.com/v1alpha1/spyrenodestates"
@@ -56,7 +56,7 @@ def _questions(cluster: Cluster, asked: Asked) -> dict[str, Callable[[], Any]]:
         "quotas": items(path_of("ResourceQuota", namespace)),
         "limits": items(path_of("LimitRange", namespace)),
         "account": one(path_of("ServiceAccount", namespace, account)),
-        "rights": lambda: _rights(cluster, namespace),
+        "rights": lambda: _rights(cluster, asked),
     }
     if is_spyre(asked):
         found |= {
@@ -93,11 +93,11 @@ def _cluster_queue(cluster: Cluster, local: str) -> dict[str, Any] | None:
     return cluster.get(path_of("ClusterQueue", name=name)) if name else None
 
 
-def _rights(cluster: Cluster, namespace: str) -> dict[str, bool]:
+def _rights(cluster: Cluster, asked: Asked) -> dict[str, bool]:
     """What we may do: each is asked, nothing is tried."""
     return {
         str(one): bool(
-            (cluster.create(ACCESS_REVIEW, one.review(namespace)).get("status") or {}).get("allowed")
+            (cluster.create(ACCESS_REVIEW, one.review(asked.namespace)).get("status") or {}).get("allowed")
         )
-        for one in RIGHTS
+        for one in wanted(asked.spec)
     }

@@ -12,7 +12,7 @@ from ci.jobs.validate.asking_for import of_a_job, of_a_pod
 from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import Asked, Facts, Object, is_true, labels_of, name_of, named
 from ci.jobs.validate.quantity import quantity
-from ci.jobs.validate.rights import RIGHTS, lacking
+from ci.jobs.validate.rights import lacking, wanted
 
 # A class of it makes no volumes by itself.
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -147,12 +147,13 @@ def account(facts: Facts, asked: Asked) -> Iterator[Checked]:
 
 def rights(facts: Facts, asked: Asked) -> Iterator[Checked]:
     """We may do all that submit, watch, logs and cancel do."""
-    bad = lacking(facts.rights)
+    bad = lacking(facts.rights, asked.spec)
     yield judged(
         "rights",
-        f"may not {named(bad)}" if bad else f"all {len(RIGHTS)} that jobs need",
+        f"may not {named(bad)}" if bad else f"all {len(wanted(asked.spec))} that jobs need",
         holds=not bad,
-        remedy=f"have a role bound to you: oc adm policy add-role-to-user edit USER -n {asked.namespace}",
+        remedy="have the role of docs/jobs-cluster.md bound to you, or: "
+        f"oc adm policy add-role-to-user edit USER -n {asked.namespace}",
     )
 
 

@@ -38,6 +38,7 @@ def _jobs() -> dict[str, Job]:
                 train={"command": ["train"], "dataset": ARTIFACT, "configs": ["conf/train.yaml"]},
             )
         ),
+        "evaluation-user": job_of(spec_of("evaluation", user=1001, group=2001)),
         "serve-artifact": job_of(
             spec_of("serve", source=ARTIFACT, environment=MLFLOW, serve={"quantization_bits": 8})
         ),

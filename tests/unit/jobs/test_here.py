@@ -156,6 +156,14 @@ def test_a_line_has_its_index_and_none_of_the_secrets() -> None:
     assert shown_line("##[error]x", 0, []) == "[0] # #[error]x"
 
 
+def test_no_line_of_a_secret_of_many_lines_is_shown() -> None:
+    key = "-----BEGIN KEY-----\r\n  MIIEvQIBADAN\n{\nshort\n-----END KEY-----\n"
+    assert shown_line("  MIIEvQIBADAN\r", 0, [key]) == "[0]   ***\\x0d"
+    assert shown_line("key: -----BEGIN KEY-----", 0, [key]) == "[0] key: ***"
+    # What is as short as a bracket would make stars of every line there is.
+    assert shown_line("{ short }", 0, [key]) == "[0] { short }"
+
+
 @given(code=st.integers(0, 255), tries=st.integers(1, 12), retries=st.integers(0, 10))
 def test_a_pod_is_replaced_only_where_neither_a_test_nor_the_usage_is_to_blame(
     code: int, tries: int, retries: int

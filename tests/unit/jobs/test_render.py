@@ -223,3 +223,9 @@ def test_2048_pods_are_one_small_job() -> None:
     assert broken_rules(manifests) == []
     assert [one["kind"] for one in manifests] == [*["ConfigMap"] * 9, "Job"]
     assert len(to_yaml(manifests[-1:])) < 10_000
+
+
+def test_a_user_alone_leaves_the_volumes_to_their_group() -> None:
+    pod = render(job_of(spec_of("evaluation", user=1001)))[-1]["spec"]["template"]["spec"]
+    assert {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys() == {"runAsUser"}
+    assert pod["securityContext"]["runAsUser"] == 1001

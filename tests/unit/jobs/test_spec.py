@@ -69,6 +69,8 @@ def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(tmp_path: Path)
         ({"deadline_minutes": 0}, "deadline_minutes: Input should be greater than or equal to 1 (seen: 0)"),
         ({"ttl_minutes": 0}, "ttl_minutes: Input should be greater than or equal to 10 (seen: 0)"),
         ({"retries": 11}, "retries: Input should be less than or equal to 10 (seen: 11)"),
+        ({"user": 0}, "user: Input should be greater than or equal to 1 (seen: 0)"),
+        ({"group": 1 << 31}, "group: Input should be less than or equal to 2147483647 (seen: 2147483648)"),
         ({"source_image": "Not An Image"}, "source_image: String should match pattern"),
         ({"tags": {"spyre-ci.io/commit": "x"}}, "spyre-ci.io/commit is what the job itself is tagged with"),
         ({"tags": {"a": "\0"}}, "tags.a: holds a NUL, or half a pair of surrogates"),

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.cli.job_preflight import line_of
+from ci.jobs.spec import Spec
 from ci.jobs.validate import checked, probe, told
 from ci.jobs.validate.asking_for import of_a_job
 from ci.jobs.validate.checks import CHECKS, check_all
 from ci.jobs.validate.facts import Asked, Facts, Node
 from ci.jobs.validate.quantity import quantity, whole
 from ci.jobs.validate.report import cell, drawing
-from ci.jobs.validate.rights import RIGHTS, lacking
+from ci.jobs.validate.rights import RIGHTS, lacking, wanted
 from ci.runner.preflight import Finding
 from tests.job_specs import spec_of
 from tests.manifests import check_strictly
@@ -76,13 +77,21 @@ def test_scratch_that_is_claimed_counts_as_storage() -> None:
 
 
 def test_a_right_nobody_told_of_is_lacking() -> None:
-    assert lacking({str(one): True for one in RIGHTS}) == []
-    assert lacking({}) == [str(one) for one in RIGHTS]
+    assert lacking({str(one): True for one in RIGHTS}, spec_of("notebook")) == []
+    assert lacking({}, spec_of("notebook")) == [str(one) for one in RIGHTS]
     log = next(one for one in RIGHTS if one.part)
     review: Any = log.review("cards")
     assert review["spec"]["resourceAttributes"] == {
         "namespace": "cards", "verb": "get", "resource": "pods", "subresource": "log",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "spec", [None, spec_of("tests"), spec_of("notebook", notebook={"token": "my-token"})]
+)
+def test_secrets_are_asked_of_none_but_a_notebook_whose_token_is_made(spec: Spec | None) -> None:
+    found = [str(one) for one in RIGHTS if one not in wanted(spec)]
+    assert found == ["create secrets", "get secrets"]
 
 
 def test_3_beats_1_and_all_well_is_0() -> None:

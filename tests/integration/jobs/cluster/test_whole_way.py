@@ -173,3 +173,22 @@ def test_a_dry_run_makes_nothing_and_asks_the_cluster_of_everything(
     assert {one.body["kind"] for one in asked} == {"ConfigMap", "Job"}
     assert not (project / "runs" / RUN / "job.json").exists()
     assert "the cluster takes it; nothing was made" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("project")
+def test_rendering_a_notebook_tells_how_to_make_the_secret_that_a_submit_makes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = {"version": 1, "kind": "notebook", "image": SPEC["image"]}
+    Path("notebook.yaml").write_text(yaml.safe_dump(spec))
+    assert run(["job", "render", "notebook.yaml", "--run", "trial", "-n", "cards"]) == 0
+    out, err = capsys.readouterr()
+    pod = [*yaml.safe_load_all(out)][-1]["spec"]["template"]["spec"]
+    named = pod["containers"][0]["env"]
+    (secret,) = [one["valueFrom"]["secretKeyRef"]["name"] for one in named if one["name"] == "JUPYTER_TOKEN"]
+    assert "only `spyre-ci job submit` makes" in err
+    # A token given as a word would be seen by whoever lists processes.
+    assert f"oc create secret generic -n cards {secret} --from-file=token=/dev/stdin" in err
+    Path("notebook.yaml").write_text(yaml.safe_dump({**spec, "notebook": {"token": "mine"}}))
+    assert run(["job", "render", "notebook.yaml", "--run", "trial"]) == 0
+    assert "secret" not in capsys.readouterr().err
