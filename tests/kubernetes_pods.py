@@ -68,6 +68,11 @@ class Pod:
         gone = self._condition("DisruptionTarget", on=True, reason="TerminationByKubelet", message=message)
         self._move(phase="Failed", reason="Evicted", message=message, conditions=[gone])
 
+    def overfill(self) -> None:
+        """It wrote more than its scratch takes; the kubelet ended it, and calls that no disruption."""
+        said = 'Usage of EmptyDir volume "scratch" exceeds the limit "10Gi". '
+        self._move(phase="Failed", reason="Evicted", message=said, conditions=[])
+
     def preempt(self) -> None:
         """The scheduler ended it for one of more priority."""
         said = "spyre-scheduler: preempting to accommodate a higher priority pod"

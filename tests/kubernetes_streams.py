@@ -94,6 +94,9 @@ def _log_pieces(
 ) -> Iterator[bytes]:
     lines = world.logs.setdefault((pod["metadata"]["name"], container), [])
     since = time.time() - float(query["sinceSeconds"]) if "sinceSeconds" in query else 0.0
+    if "sinceTime" in query:
+        # Between the API server and a kubelet whole seconds are left of it.
+        since = float(int(datetime.fromisoformat(query["sinceTime"]).timestamp()))
     at = max(len(lines) - int(query["tailLines"]), 0) if "tailLines" in query else 0
     sent = 0
     while not stop.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -105,8 +106,10 @@ def find_job_folder(runs: Path, named: str) -> RunFolder:
         return find_run(runs, named, holding=RECORD_FILE)
     except MissingInputError:
         for path in sorted(runs.glob(f"*/{RECORD_FILE}"), reverse=True):
-            if read_record(path.parent).name == named:
-                return RunFolder(path=path.parent)
+            # One that cannot be read hides no other.
+            with contextlib.suppress(SpyreCiError, OSError):
+                if read_record(path.parent).name == named:
+                    return RunFolder(path=path.parent)
         raise
 
 

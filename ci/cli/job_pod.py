@@ -59,9 +59,8 @@ def pod(
     if place.by_bucket:
         code = _run_by_bucket(context, place, inputs, folder, source)
     else:
-        code = _run(
-            context, place, open_slice(inputs, place.index, folder, share=place.share), folder, source
-        )[0]
+        opened = open_slice(inputs, place.index, folder, share=place.share, source=source)
+        code = _run(context, place, opened, folder, source)[0]
     raise typer.Exit(code)
 
 
@@ -101,7 +100,7 @@ def _run_by_bucket(context: Context, place: Place, inputs: Path, folder: Path, s
     with _store_away(place.store):
         bucket = Bucket(place.store, where=STORE_VARIABLE)
         settled, cut_off = fetch_earlier(bucket, place, folder, context.say)
-    opened = open_slice(inputs, place.index, folder, share=False)
+    opened = open_slice(inputs, place.index, folder, share=False, source=source)
     if cut_off:
         mark_doubts(
             folder, read_plan(folder / "plan.json"), opened.shards, boot=boot_id(), host=host_name(),

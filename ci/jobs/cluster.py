@@ -139,6 +139,7 @@ class Cluster:
         *,
         container: str = "",
         since_s: int | None = None,
+        since_time: str = "",
         tail: int | None = None,
         follow: bool = False,
         timestamps: bool = False,
@@ -150,6 +151,7 @@ class Cluster:
             pod: its name.
             container: of the pod; empty where it has but one.
             since_s: the last so many seconds of it.
+            since_time: from this time on, as a line of it tells; not beside `since_s`.
             tail: the last so many lines of it.
             follow: whether to wait for more until the container ends.
             timestamps: whether each line begins with its time.
@@ -162,8 +164,7 @@ class Cluster:
         flags = {"follow": follow, "timestamps": timestamps, "previous": previous}
         query = {name: str(number) for name, number in numbers.items() if number is not None}
         query |= {name: "true" for name, on in flags.items() if on}
-        if container:
-            query["container"] = container
+        query |= {name: text for name, text in (("container", container), ("sinceTime", since_time)) if text}
         read_s = FOLLOW_SILENCE_S if follow else READ_TIMEOUT_S
         yield from self._asking.pieces(log_path(self.namespace, pod), query, read_s=read_s)
 

@@ -84,11 +84,12 @@ def _failed(status: Mapping[str, Any], index: int) -> Fate:
         return Fate(index=index, phase=Phase.LOST, why=_words(target.get("message")) or "its node is gone")
     if reason in _NODE_REASONS:
         return Fate(index=index, phase=Phase.LOST, why=said or "its node is gone")
-    if reason == "Evicted" or target is not None:
-        why = said or _words((target or {}).get("message")) or str((target or {}).get("reason") or "evicted")
+    if target is not None:
+        why = said or _words(target.get("message")) or str(target.get("reason") or "evicted")
         return Fate(index=index, phase=Phase.EVICTED, why=why)
-    if reason == "DeadlineExceeded":
-        return Fate(index=index, phase=Phase.FAILED, why="took longer than its deadline")
+    # Evicted without that condition: beyond a limit of its own, such as its scratch's, and counted as such.
+    if why := {"DeadlineExceeded": "took longer than its deadline", "Evicted": said or "evicted"}.get(reason):
+        return Fate(index=index, phase=Phase.FAILED, why=why)
     for name, ended in _ended(status):
         if code := ended.get("exitCode"):
             return Fate(index=index, phase=Phase.FAILED, why=_why_ended(name, ended), exit_code=int(code))

@@ -46,6 +46,43 @@ def shown_line(line: bytes, prefix: str) -> str:
     return defused(f"{prefix}{text}")
 
 
+class Unseen:
+    """Tells, of a log that is followed again after a cut, what was not given out before.
+
+    Lines of one time may be many: a runtime gives all that it reads at once the same. So those of the last
+    time are counted, in the pieces that `split_lines` makes of them.
+    """
+
+    def __init__(self) -> None:
+        self.last = b""
+        self._of_last = self._to_skip = 0
+        self._at = b""
+        self._again = False
+
+    def cut(self) -> None:
+        """The log is followed again, from before the last line that was given out."""
+        self._again, self._to_skip, self._at = bool(self.last), self._of_last, b""
+
+    def take(self, time: bytes) -> bool:
+        """Whether the next piece is new.
+
+        Args:
+            time: of its line; empty where it goes on with a line whose time was told.
+        """
+        self._at = time or self._at
+        if self._again:
+            if self._at < self.last:
+                return False
+            if self._at == self.last and self._to_skip:
+                self._to_skip -= 1
+                return False
+            self._again = self._at == self.last
+        if self._at > self.last:
+            self.last, self._of_last = self._at, 0
+        self._of_last += self._at == self.last
+        return True
+
+
 def without_time(line: bytes) -> tuple[bytes, bytes]:
     """The time a cluster puts before a line, and the line; no time before what is but a piece of one."""
     time, found, rest = line.partition(b" ")

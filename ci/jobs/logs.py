@@ -15,7 +15,7 @@ from ci.jobs.cluster import Cluster
 from ci.jobs.errors import CutError, MissingError, RefusedError
 from ci.jobs.fate import index_of
 from ci.jobs.labels import selector
-from ci.jobs.log_lines import shown_line, split_lines, without_time
+from ci.jobs.log_lines import Unseen, shown_line, split_lines, without_time
 from ci.jobs.paths import path_of
 from ci.report.text import counted, one_line
 from test_selection.ranges import format_ranges
@@ -25,8 +25,6 @@ MAIN = "main"
 MOST_FOLLOWED = 32
 # How often a followed log that was cut is taken up again without a line between.
 RESUMES = 5
-# Clocks of nodes differ, and lines that were seen are passed over.
-OVERLAP_S = 30
 Write = Callable[[str], object]
 
 
@@ -181,22 +179,23 @@ def _lines(cluster: Cluster, pod: str, wanted: Wanted) -> Iterator[bytes]:
     if not wanted.follow:
         yield from split_lines(log(since_s=wanted.since_s))
         return
-    last, since_s, cuts = b"", wanted.since_s, 0
+    unseen, cuts = Unseen(), 0
     while True:
-        began = cluster.effects.monotonic()
-        pieces = log(since_s=since_s, follow=True, timestamps=True)
+        # By the node's own clock, which is not that of whoever follows.
+        since_time = unseen.last.decode(errors="replace")
+        since_s = None if since_time else wanted.since_s
+        pieces = log(since_s=since_s, since_time=since_time, follow=True, timestamps=True)
         try:
             for line in split_lines(pieces):
                 time, text = without_time(line)
-                # What has no time goes on from the piece of a line before it.
-                if not time or time > last:
-                    last, cuts = time or last, 0
+                if unseen.take(time):
+                    cuts = 0
                     yield text
         except CutError:
             cuts += 1
             if cuts > RESUMES:
                 raise
-            since_s = int(cluster.effects.monotonic() - began) + OVERLAP_S if last else wanted.since_s
+            unseen.cut()
         else:
             return
 

@@ -32,7 +32,8 @@ MOST_BYTES = 1 << 30
 # Files of a run folder that are handed on as they are, by the schema each has.
 _AS_IT_IS = {"run": "run.json", "source": "source.json"}
 # Who plans without a card has another torch than pods have; a pod that goes on compares itself with pods.
-_OF_THE_PLANNER = {"run": {"pytorch_version": ""}, "source": {"sha": ""}}
+_OF_THE_PLANNER = {"run": {"pytorch_version": ""}}
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _REMEDY = "submit the job anew"
 
 
@@ -72,7 +73,7 @@ def make_slices(folder: Path, legs: Sequence[Leg]) -> dict[str, bytes]:
     plan = read_plan(folder / "plan.json")
     common = {key: _bare(read_json(folder / name, key)) for key, name in _AS_IT_IS.items() if key == "run"}
     if (folder / _AS_IT_IS["source"]).is_file():
-        common["source"] = _bare(read_json(folder / _AS_IT_IS["source"], "source"))
+        common["source"] = _held(_bare(read_json(folder / _AS_IT_IS["source"], "source")))
     selection = _selection(folder)
     durations = folder / "durations.json.gz"
     known = read_durations(durations) if durations.is_file() else Durations()
@@ -93,6 +94,17 @@ def make_slices(folder: Path, legs: Sequence[Leg]) -> dict[str, bytes]:
         }
         made[slice_name(pod)] = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0)
     return made
+
+
+def _held(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the tests are, by the commit they were planned at: a branch moves while pods wait for cards.
+
+    The op suite's hash names the planner's torch, and a tree without Git may be another one in the image.
+    """
+    where, sha = source.get("where"), str(source.get("sha", ""))
+    if isinstance(where, str) and where.startswith("git+") and _COMMIT.fullmatch(sha):
+        return {**source, "where": f"{where.rpartition('@')[0]}@{sha}"}
+    return {**source, "sha": ""}
 
 
 def _selection(folder: Path) -> dict[str, Any]:
@@ -124,7 +136,7 @@ def _known(known: Durations, ids: Sequence[str], files: Collection[str]) -> dict
     }
 
 
-def open_slice(inputs: Path, pod: int, into: Path, *, share: bool) -> Opened:
+def open_slice(inputs: Path, pod: int, into: Path, *, share: bool, source: str | None = None) -> Opened:
     """Write the files of a pod's run folder.
 
     Args:
@@ -132,12 +144,15 @@ def open_slice(inputs: Path, pod: int, into: Path, *, share: bool) -> Opened:
         pod: its index.
         into: the run folder.
         share: the pod takes over others' work, so it has the whole plan.
+        source: where the tests are in the image; None: where they were planned.
 
     Raises:
         MissingInputError: a slice is not there.
         BadFileError: one was changed, or is another's.
     """
     own = _read(inputs, pod)
+    if source is not None:
+        own["source"] = {"where": source, "sha": ""}
     slices = [own]
     if share:
         slices = [own if at == pod else _read(inputs, at) for at in range(own["pods"])]

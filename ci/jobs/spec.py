@@ -125,7 +125,11 @@ class Spec(Section):
         default=None, ge=1, le=30 * DAY_MINUTES, description="until it is ended; none: by its plan, or a day"
     )
     ttl_minutes: int = Field(
-        default=DAY_MINUTES, ge=0, le=30 * DAY_MINUTES, description="until what has ended is removed"
+        default=DAY_MINUTES,
+        # What is removed the moment it ends, nobody who watches or collects sees the end of.
+        ge=10,
+        le=30 * DAY_MINUTES,
+        description="until what has ended is removed",
     )
     retries: int = Field(default=2, ge=0, le=10, description="how often a pod that failed is replaced")
     parameters: dict[ParameterName, Value] = Field(

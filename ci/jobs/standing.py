@@ -105,13 +105,21 @@ def _of_server(job: Mapping[str, Any]) -> Standing:
         ),
         "",
     )
+    refused = next(
+        (
+            one_line(str(one.get("message") or one.get("reason")))
+            for one in status.get("conditions") or ()
+            if one.get("type") == "ReplicaFailure" and one.get("status") == "True"
+        ),
+        "",
+    )
     serves = bool(status.get("availableReplicas"))
     return Standing(
         pods=int(spec.get("replicas") or 1),
         active=int(status.get("replicas") or 0),
         end=End.SERVES if serves else End.FAILED if stuck else None,
         reason=stuck,
-        waits="is paused" if spec.get("paused") else "",
+        waits="is paused" if spec.get("paused") else f"gets no pod: {refused}" if refused else "",
     )
 
 

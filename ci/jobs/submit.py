@@ -17,7 +17,7 @@ from ci.jobs.errors import ConflictError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
 from ci.jobs.paths import path_of
 from ci.jobs.policy import check_kept
-from ci.jobs.standing import SHARDS_ANNOTATION
+from ci.jobs.standing import SHARDS_ANNOTATION, End, standing_of
 from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
 
@@ -105,7 +105,7 @@ def submit(
         dry_run: whether to have it all checked, and make nothing.
 
     Raises:
-        ConflictError: something else has a name of it, or the job is of another spec.
+        ConflictError: something else has a name of it, or the job is of another spec, or has failed.
         ClusterError: the cluster refuses a part, or would drop what a job counts on, and then nothing was
             made; or it went away.
     """
@@ -115,6 +115,7 @@ def submit(
     there = {_word(one): cluster.get(_path(one, named=True)) for one in manifests}
     for one in manifests:
         _check_same(there[_word(one)], one, there[_word(owner)])
+    _check_goes_on(there[_word(owner)], done)
     for one in manifests:
         if there[_word(one)] is None:
             check_kept(one, cluster.create(_path(one), one, dry_run=True))
@@ -151,6 +152,17 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
         )
 
 
+def _check_goes_on(there: Manifest | None, done: Submitted) -> None:
+    """Refuse a Job that came to nothing: no cluster takes one up again."""
+    if there is None or done.kind != "Job":
+        return
+    if (standing := standing_of(there)).end is End.FAILED:
+        raise ConflictError(
+            f"Job {done.name} is there, and has failed: {standing.reason or 'nobody says why'}",
+            remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
+        )
+
+
 def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
     made = cluster.create(_path(body), body)
     done.made.append(_word(body))
@@ -159,6 +171,8 @@ def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
 
 def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
     """Let the job begin, once; and what starts it."""
+    if owner["kind"] == "Job" and standing_of(made).end is End.COMPLETE:
+        return "an earlier submit, and done"
     if (owner["metadata"].get("labels") or {}).get(QUEUE_LABEL) and owner["kind"] == "Job":
         return "its queue"
     if BEGUN in (made["metadata"].get("annotations") or {}):

@@ -14,6 +14,8 @@ from ci.runner.journal import JournalWriter, journal_path, read_journal
 from test_selection.plan import Plan, Shard
 
 ATTEMPT = 0
+# Events that name tests and say nothing of how they ended.
+NO_WORD = frozenset({"resumed", "elsewhere"})
 NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
@@ -61,7 +63,7 @@ def _left(shard: Shard, journals: list[Path]) -> list[str]:
     for path in journals:
         for event in read_journal(path, shard.index, ATTEMPT).events:
             named |= {event["id"]} if isinstance(event.get("id"), str) else set()
-            ids = event.get("ids")
+            ids = None if event["e"] in NO_WORD else event.get("ids")
             named |= {one for one in ids if isinstance(one, str)} if isinstance(ids, list) else set()
             files |= {str(event.get("file"))} if event["e"] == "file_error" else set()
     return [

@@ -20,7 +20,7 @@ STATUS: dict[str, dict[str, Any]] = {
     "running": {"phase": "Running"},
     "done": {"phase": "Succeeded"},
     "failed": {"phase": "Failed"},
-    "evicted": {"phase": "Failed", "reason": "Evicted"},
+    "evicted": {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
     "lost": {"phase": "Unknown"},
 }
 

@@ -15,7 +15,7 @@ from ci.jobs.board import Board
 from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError, GoneError
 from ci.jobs.events import events_of, lines_of
 from ci.jobs.fate import Fate, Phase
-from ci.jobs.log_lines import shown_line, split_lines, window_s, without_time
+from ci.jobs.log_lines import Unseen, shown_line, split_lines, window_s, without_time
 from ci.jobs.paths import log_path, path_of
 from ci.jobs.standing import Standing
 from ci.jobs.watch_view import MAX_TOLD, Lines, Screen, reasons, view_for
@@ -123,6 +123,22 @@ def test_a_line_is_shown_on_one_line() -> None:
     assert shown_line(b"::error::x", "") == "| ::error::x"
     assert without_time(b"2026-11-23T00:00:00.1Z a b") == (b"2026-11-23T00:00:00.1Z", b"a b")
     assert without_time(b"the rest of a long line") == (b"", b"the rest of a long line")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3))), st.lists(st.integers(0, 40), max_size=4))
+def test_a_log_that_is_cut_anywhere_is_given_out_once(lines: list[tuple[int, int]], cuts: list[int]) -> None:
+    lines.sort(key=lambda line: line[0])
+    pieces = [
+        (b"2026-11-23T00:00:0%d.1Z" % time if not piece else b"", (number, piece))
+        for number, (time, long) in enumerate(lines)
+        for piece in range(long)
+    ]
+    unseen, given = Unseen(), []
+    for end in [*cuts, len(pieces)]:
+        begin = next((at for at, (time, _) in enumerate(pieces) if time and time >= unseen.last), 0)
+        given += [what for time, what in pieces[begin : max(end, begin)] if unseen.take(time)]
+        unseen.cut()
+    assert given == [what for _, what in pieces]
 
 
 def board(pods: int = 4) -> Board:

@@ -81,9 +81,24 @@ SCHEDULED = condition("PodScheduled")
         ),
         ({"phase": "Failed", "reason": "DeadlineExceeded"}, Phase.FAILED, "took longer than its deadline"),
         (
-            {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
+            {
+                "phase": "Failed",
+                "reason": "Evicted",
+                "message": "The node was low on resource: memory.",
+                "conditions": [condition("DisruptionTarget", reason="TerminationByKubelet", message="x")],
+            },
             Phase.EVICTED,
             "The node was low on resource: memory.",
+        ),
+        # Nobody's disruption but its own: the cluster counts it.
+        (
+            {
+                "phase": "Failed",
+                "reason": "Evicted",
+                "message": 'Usage of EmptyDir volume "scratch" exceeds the limit "10Gi".',
+            },
+            Phase.FAILED,
+            'Usage of EmptyDir volume "scratch" exceeds the limit "10Gi".',
         ),
         (
             {

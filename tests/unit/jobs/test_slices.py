@@ -89,6 +89,22 @@ def test_pods_that_share_have_the_whole_plan(run: Path, inputs: Path) -> None:
     assert read_durations(into / "durations.json.gz") == read_durations(run / "durations.json.gz")
 
 
+def test_a_branch_is_handed_on_as_the_commit_it_was_planned_at(run: Path) -> None:
+    sha = "c0ffee" + "0" * 34
+    where = "git+ssh://git@example.com/pytorch/pytorch"
+    write_json(run / "source.json", "source", {"where": f"{where}@main", "sha": sha})
+    (run / "in").mkdir()
+    for name, data in make_slices(run, LEGS).items():
+        (run / "in" / name).write_bytes(data)
+    open_slice(run / "in", 0, run / "pod", share=False)
+    found = read_json(run / "pod" / "source.json", "source")
+    assert (found["where"], found["sha"]) == (f"{where}@{sha}", sha)
+    # Where the job's environment names the image's own tree, that is what is held on to.
+    open_slice(run / "in", 0, run / "told", share=False, source="/opt/pytorch")
+    found = read_json(run / "told" / "source.json", "source")
+    assert (found["where"], found["sha"]) == ("/opt/pytorch", "")
+
+
 def test_a_bare_plan_with_its_identity_is_enough(run: Path) -> None:
     for name in ("selection.json", "durations.json.gz", "source.json"):
         (run / name).unlink()

@@ -67,6 +67,7 @@ def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(tmp_path: Path)
         ({"node_selector": {"a b": "c"}}, "node_selector.a b: String should match pattern"),
         ({"node_selector": {"a": "c d"}}, "node_selector.a: String should match pattern"),
         ({"deadline_minutes": 0}, "deadline_minutes: Input should be greater than or equal to 1 (seen: 0)"),
+        ({"ttl_minutes": 0}, "ttl_minutes: Input should be greater than or equal to 10 (seen: 0)"),
         ({"retries": 11}, "retries: Input should be less than or equal to 10 (seen: 11)"),
         ({"user": 0}, "user: Input should be greater than or equal to 1 (seen: 0)"),
         ({"group": 1 << 31}, "group: Input should be less than or equal to 2147483647 (seen: 2147483648)"),

@@ -78,6 +78,15 @@ def test_a_server_that_makes_no_progress_failed() -> None:
     assert (told.end, told.reason) == (End.FAILED, 'ReplicaSet "a" has timed out')
 
 
+def test_a_server_that_may_have_no_pod_says_why() -> None:
+    told = standing_of(
+        server(conditions=[condition("ReplicaFailure", "FailedCreate", "exceeded quota: cards")])
+    )
+    assert (told.end, told.waits) == (None, "gets no pod: exceeded quota: cards")
+    ended = condition("ReplicaFailure", "FailedCreate", "exceeded quota", value="False")
+    assert standing_of(server(conditions=[ended])).waits == ""
+
+
 def test_what_was_made_at_no_time_is_as_old_as_time() -> None:
     assert row_of(job(), now_s=5).age_s == 5
     assert row_of(job(), now_s=5).state == "waits for pods"

@@ -89,5 +89,15 @@ def test_what_may_have_run_before_the_bucket_heard_is_marked(tmp_path: Path) -> 
         assert found[name].message.endswith(f"may have run before: {CUT_OFF}")
 
 
+def test_a_mark_that_a_test_may_have_run_is_no_word_of_it(tmp_path: Path) -> None:
+    write(tmp_path, 0, "a.py::0a")
+    mark_doubts(tmp_path, PLAN, [0], boot="b", host="here", clock=lambda: 60.0)
+    tell_untold(tmp_path, PLAN, {0: "its pods were lost three times"}, moment=7.0)
+    found = {one.id: one for one in account(tmp_path).results}
+    assert found["a.py::0b"].verdict is Verdict.NOT_RUN
+    assert "its pods were lost three times" in found["a.py::0b"].message
+    assert found["a.py::0a"].verdict is Verdict.PASSED
+
+
 def test_a_pod_of_which_only_a_log_is_left_is_in_doubt_altogether(tmp_path: Path) -> None:
     assert mark_doubts(tmp_path, PLAN, [0], boot="b", host="here", clock=lambda: 60.0) == 2

@@ -155,6 +155,20 @@ def test_logs_are_followed_to_their_ends_through_a_cut(
     )
 
 
+@pytest.mark.parametrize("cut", range(5))
+def test_lines_of_one_time_are_followed_through_a_cut(
+    api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str], cut: int
+) -> None:
+    pod = api.world.pod(0)
+    # A runtime gives all lines that it reads at once the same time.
+    written = api.world.logs[pod.name, "main"]
+    written[:] = [(written[0][0], f"line {number}".encode()) for number in range(5)]
+    pod.succeed()
+    api.world.cut_log_after = cut
+    assert read(cluster, lines, said, index=0, follow=True) == EXIT_OK
+    assert lines == [f"[0] line {number}" for number in range(5)]
+
+
 def test_a_followed_log_that_is_cut_again_and_again_is_given_up(
     api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str]
 ) -> None:

@@ -92,6 +92,23 @@ def test_another_spec_under_the_same_name_is_refused(cluster: Cluster) -> None:
     assert f"spyre-ci job cancel {NAME}" in str(caught.value)
 
 
+def test_a_job_that_failed_is_not_taken_for_one_that_goes_on(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    api.world.pass_deadline()
+    with pytest.raises(ConflictError, match="has failed: DeadlineExceeded") as caught:
+        submit(cluster, manifests_of())
+    assert f"spyre-ci job cancel {NAME}; what has a verdict stays" in str(caught.value)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_a_job_that_is_done_is_said_to_be(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    for index in range(3):
+        api.world.pod(index).run()
+        api.world.pod(index).succeed()
+    assert submit(cluster, manifests_of()).begins == "an earlier submit, and done"
+
+
 @pytest.mark.parametrize("at", ["configmaps$", f"jobs/{NAME}$"])
 def test_a_submit_killed_half_way_is_finished_by_the_next(
     api: KubernetesApi, cluster: Cluster, at: str

@@ -161,6 +161,19 @@ def test_a_pod_that_is_taken_away_is_replaced_and_told(
     assert +watched.board.counts == {Phase.DONE: 1}
 
 
+def test_a_full_scratch_is_a_failure_that_counts(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
+    submit(cluster, manifests_of(pods=1, retries=0))
+    watched = watch()
+    api.world.pod(0).run()
+    watched.until(running(1))
+    api.world.pod(0).overfill()
+    assert watched.ending() == Ending(exit_code=EXIT_INCOMPLETE, why="failed for good: pods 0")
+    (told,) = watched.told.fates
+    assert (told.phase, told.why) == (
+        Phase.FAILED, 'Usage of EmptyDir volume "scratch" exceeds the limit "10Gi".'
+    )  # fmt: skip
+
+
 def test_a_pod_that_somebody_deletes_is_lost(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
     submit(cluster, manifests_of(pods=1))
     watched = watch()
