@@ -74,6 +74,7 @@ def lost_node(host: Host) -> None:
     host.pod.run("node-3")
     host.test(upto=3, cut=True)
     host.pod.lose_node()
+    host.pod.delete_node()
 
 
 def evicted(host: Host) -> None:
