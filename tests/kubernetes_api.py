@@ -27,6 +27,7 @@ from ci.jobs.cluster import Cluster, open_cluster
 from tests import stand_in
 from tests.kubernetes_checks import (
     RESOURCES,
+    kept,
     refused,
     status,
     wrong_body,
@@ -239,6 +240,7 @@ class KubernetesApi(StandIn[Fault]):
             return refused(404, "NotFound", f'namespaces "{ask.namespace}" not found', name=ask.namespace)
         if wrong := wrong_body(resource, ask.namespace, body):
             return wrong
+        body = kept(resource, body, self.git_version)
         about = body["metadata"]
         if not about.get("name"):
             # A cluster's own choice: nothing depends on it.

@@ -178,6 +178,21 @@ def _wrong_job(
     return None
 
 
+def kept(resource: Resource, body: Mapping[str, Any], git_version: str) -> dict[str, Any]:
+    """What a server of a version keeps: a Job's failure policy is behind gates that are off before 1.29.
+
+    pkg/registry/batch/job/strategy.go, PrepareForCreate of 1.28.
+    """
+    if resource.kind != "Job" or int(git_version.split(".")[1]) >= 29:
+        return dict(body)
+    gated = {"backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"}
+    spec = {key: value for key, value in body["spec"].items() if key not in gated}
+    if policy := spec.get("podFailurePolicy"):
+        rules = [one for one in policy["rules"] if one["action"] != "FailIndex"]
+        spec["podFailurePolicy"] = {**policy, "rules": rules}
+    return {**body, "spec": spec}
+
+
 IMMUTABLE = {
     "Job": ("template", "completions", "completionMode", "selector", "podFailurePolicy",
             "backoffLimitPerIndex", "podReplacementPolicy"),

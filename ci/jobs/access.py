@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 from ci.addresses import is_loopback, shown, without_secrets
 from ci.extras import wanted
 from ci.jobs.errors import CredentialsError
+from ci.report.text import one_line
 
 KUBECONFIG = "KUBECONFIG"
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -53,6 +56,30 @@ def configuration_of(
     return configuration, namespace or DEFAULT_NAMESPACE
 
 
+@contextlib.contextmanager
+def heard() -> Iterator[list[str]]:
+    """What the official client says of a credential program: it logs it, raw, and goes on without.
+
+    Yields:
+        The lines, which then go to no log.
+    """
+    said: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        said.append(one_line(without_secrets(record.getMessage())))
+        return False
+
+    root, nowhere = logging.getLogger(), logging.NullHandler()
+    root.addFilter(keep)
+    # Where nobody takes logs, logging's own functions would have them go to standard error from then on.
+    root.addHandler(nowhere)
+    try:
+        yield said
+    finally:
+        root.removeFilter(keep)
+        root.removeHandler(nowhere)
+
+
 def _usual_file(home: Path) -> str:
     usual = home / ".kube" / "config"
     return str(usual) if usual.is_file() else ""
@@ -63,7 +90,8 @@ def _of_files(files: str, context: str | None) -> tuple[Any, str]:
     configuration = _library("kubernetes.client").Configuration()
     try:
         contexts, current = config.list_kube_config_contexts(files)
-        config.load_kube_config(files, context=context, client_configuration=configuration)
+        with heard() as said:
+            config.load_kube_config(files, context=context, client_configuration=configuration)
     # The official client raises whatever a broken file leads to: its own, YAML's, and plain ones of types.
     except Exception as error:  # noqa: BLE001  # told as the file's fault, whatever it was
         raise CredentialsError(
@@ -71,6 +99,12 @@ def _of_files(files: str, context: str | None) -> tuple[Any, str]:
             where=files,
             remedy="sign in again (oc login), or mend the file",
         ) from None
+    if said and not configuration.api_key and not configuration.cert_file:
+        raise CredentialsError(
+            f"the program that says who asks did not: {said[-1]}",
+            where=files,
+            remedy="run it by itself (`exec` of the kubeconfig's user), or sign in again (oc login)",
+        )
     taken = next((one for one in contexts if one["name"] == context), current)
     return configuration, str(taken["context"].get("namespace") or "")
 

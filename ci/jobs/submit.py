@@ -16,6 +16,7 @@ from ci.jobs.cluster import Cluster, same_spec
 from ci.jobs.errors import ConflictError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
 from ci.jobs.paths import path_of
+from ci.jobs.policy import check_kept
 from ci.jobs.standing import SHARDS_ANNOTATION, End, standing_of
 from ci.package.git import changes, git, hidden_changes, parts
 from ci.report.text import counted, one_line
@@ -105,7 +106,8 @@ def submit(
 
     Raises:
         ConflictError: something else has a name of it, or the job is of another spec, or has failed.
-        ClusterError: the cluster refuses a part, and then nothing was made; or it went away.
+        ClusterError: the cluster refuses a part, or would drop what a job counts on, and then nothing was
+            made; or it went away.
     """
     owner = next(one for one in manifests if one["kind"] in HOLD)
     others = [one for one in manifests if one is not owner]
@@ -116,7 +118,7 @@ def submit(
     _check_goes_on(there[_word(owner)], done)
     for one in manifests:
         if there[_word(one)] is None:
-            cluster.create(_path(one), one, dry_run=True)
+            check_kept(one, cluster.create(_path(one), one, dry_run=True))
     done.there = [word for word, found in there.items() if found is not None]
     if dry_run:
         return done

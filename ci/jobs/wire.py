@@ -15,6 +15,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 from ci.addresses import without_secrets
+from ci.jobs.access import heard
 from ci.jobs.answers import Reply
 from ci.jobs.errors import CredentialsError
 from ci.report.text import one_line
@@ -99,14 +100,18 @@ class Wire:
             merge = method == "PATCH"
             headers["content-type"] = "application/merge-patch+json" if merge else "application/json"
         try:
-            for one in filter(lambda one: one["value"], self._configuration.auth_settings().values()):
-                headers[one["key"]] = one["value"]
-                self._token = one["value"].split()[-1]
+            with heard() as said:
+                settings = self._configuration.auth_settings()
         except (ConfigException, OSError) as error:
+            said = [without_secrets(str(error))[:300]]
+        if said:
             raise CredentialsError(
-                f"who asks can no longer be shown: {without_secrets(str(error))[:300]}",
+                f"who asks can no longer be shown: {said[-1]}",
                 remedy="sign in again (oc login), or mend the kubeconfig's user",
-            ) from None
+            )
+        for one in filter(lambda one: one["value"], settings.values()):
+            headers[one["key"]] = one["value"]
+            self._token = one["value"].split()[-1]
         try:
             return self._pools.request(
                 method,

@@ -29,6 +29,7 @@ class Check:
 
 CHECKS: tuple[Check, ...] = (
     Check(name="API server", needs=("version",), run=nodes.api_server),
+    Check(name="failure policy", needs=("version", "dropped"), run=nodes.failure_policy),
     Check(name="control plane", needs=("nodes",), run=nodes.control_plane),
     Check(name="cluster operators", needs=("operators",), run=nodes.cluster_operators),
     Check(name="worker nodes", needs=("nodes",), run=nodes.workers),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +60,7 @@ class Facts:
     """What the cluster answered; lists are empty where there is none.
 
     Attributes:
+        dropped: of a Job's failure policy, what the cluster does not keep; None: a version that keeps it.
         unread: why something could not be had, by the name of its field.
         rights: whether we may, by verb and resource.
     """
@@ -81,6 +83,7 @@ class Facts:
     priority: Object | None = None
     account: Object | None = None
     rights: Mapping[str, bool] = field(default_factory=dict)
+    dropped: Sequence[str] | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -123,6 +126,12 @@ def _node(one: Object, asked: Asked) -> Node:
         healthy=whole(healthy.get(most, 0)),
         usable=is_ready(one) and not is_cordoned(one),
     )
+
+
+def minor_of(version: Object) -> int | None:
+    """The number behind `1.` of what a cluster says it is; None: it says none."""
+    found = re.match(r"v?1\.(\d+)", str(version.get("gitVersion", "")))
+    return None if found is None else int(found[1])
 
 
 def name_of(one: Object) -> str:

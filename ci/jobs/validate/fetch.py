@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ci.jobs.cluster import Cluster
-from ci.jobs.errors import ForbiddenError, MissingError
+from ci.jobs.errors import ForbiddenError, MissingError, RefusedError
 from ci.jobs.paths import ACCESS_REVIEW, path_of
+from ci.jobs.policy import KEPT_SINCE, dropped
 from ci.jobs.validate.cards import CHECKER, DEFINITION, PLUGIN, SCHEDULER, is_spyre
-from ci.jobs.validate.facts import Asked, Facts
+from ci.jobs.validate.facts import Asked, Facts, minor_of
+from ci.jobs.validate.probe import policy_job
 from ci.jobs.validate.rights import wanted
 
 POLICIES = "/apis/spyre.ibm.com/v1alpha1/spyreclusterpolicies"
@@ -28,12 +30,15 @@ def facts_of(cluster: Cluster, asked: Asked) -> Facts:
     """
     found: dict[str, Any] = {"version": cluster.version()}
     unread: dict[str, str] = {}
-    for name, ask in _questions(cluster, asked).items():
+    questions = _questions(cluster, asked)
+    if (minor_of(found["version"]) or KEPT_SINCE) < KEPT_SINCE:
+        questions["dropped"] = lambda: _dropped(cluster, asked)
+    for name, ask in questions.items():
         try:
             found[name] = ask()
         except MissingError:
             continue
-        except ForbiddenError as error:
+        except (ForbiddenError, RefusedError) as error:
             unread[name] = error.said or error.what
     return Facts(**found, unread=unread)
 
@@ -91,6 +96,12 @@ def _cluster_queue(cluster: Cluster, local: str) -> dict[str, Any] | None:
     queue = cluster.get(local)
     name = ((queue or {}).get("spec") or {}).get("clusterQueue")
     return cluster.get(path_of("ClusterQueue", name=name)) if name else None
+
+
+def _dropped(cluster: Cluster, asked: Asked) -> list[str]:
+    """What a Job says of pods that fail and this cluster does not keep; nothing is made."""
+    job = policy_job(asked)
+    return dropped(job, cluster.create(path_of("Job", asked.namespace), job, dry_run=True))
 
 
 def _rights(cluster: Cluster, asked: Asked) -> dict[str, bool]:

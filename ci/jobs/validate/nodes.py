@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from ci.jobs.policy import REMEDY
 from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import (
     Asked,
@@ -15,6 +15,7 @@ from ci.jobs.validate.facts import (
     is_ready,
     is_true,
     labels_of,
+    minor_of,
     name_of,
     named,
 )
@@ -28,13 +29,25 @@ PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailabl
 def api_server(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     """The API server's version is one that manifests are checked against."""
     said = str(facts.version.get("gitVersion", ""))
-    found = re.match(r"v?1\.(\d+)", said)
+    minor = minor_of(facts.version)
     yield judged(
         "API server",
         said or "says no version",
-        holds=found is not None and OLDEST <= int(found[1]) <= NEWEST,
+        holds=minor is not None and OLDEST <= minor <= NEWEST,
         remedy=f"use a cluster of Kubernetes 1.{OLDEST} to 1.{NEWEST}, which manifests are checked for",
     )
+
+
+def failure_policy(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+    """A cluster before 1.29 keeps what jobs say of pods that fail."""
+    if facts.dropped is not None:
+        said = str(facts.version.get("gitVersion", ""))
+        yield judged(
+            "failure policy",
+            f"{said} drops {', '.join(facts.dropped)}" if facts.dropped else f"{said} keeps it",
+            holds=not facts.dropped,
+            remedy=REMEDY,
+        )
 
 
 def control_plane(facts: Facts, _asked: Asked) -> Iterator[Checked]:

@@ -36,6 +36,30 @@ def pull_pod(asked: Asked, name: str, deadline_s: int) -> dict[str, Any]:
     }
 
 
+def policy_job(asked: Asked) -> dict[str, Any]:
+    """A Job that says of pods that fail what jobs say, for a dry run: its answer has what is kept."""
+    main = {"name": "main", "image": asked.image or "none", "command": ["true"]}
+    codes = {"containerName": "main", "operator": "In", "values": [1]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "validate-policy", "namespace": asked.namespace},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": 1,
+            "parallelism": 1,
+            "backoffLimitPerIndex": 1,
+            "maxFailedIndexes": 1,
+            "podReplacementPolicy": "Failed",
+            # The schema of 1.28 wants conditions beside codes.
+            "podFailurePolicy": {
+                "rules": [{"action": "FailIndex", "onExitCodes": codes, "onPodConditions": []}]
+            },
+            "template": {"spec": {"restartPolicy": "Never", "containers": [main]}},
+        },
+    }
+
+
 def preflight_jobs(
     asked: Asked, nodes: Sequence[Node], name: str, *, deadline_s: int, card_s: float
 ) -> list[dict[str, Any]]:

@@ -194,6 +194,7 @@ def limit_range(made: CardCluster) -> None:
 FAULTS: list[tuple[str, Spoil, str, str]] = [
     ("API server", version("v1.27.9"), "v1.27.9", "1.28 to 1.36"),
     ("API server", version("v1.37.0"), "v1.37.0", "1.28 to 1.36"),
+    ("failure policy", version("v1.28.9"), "v1.28.9 drops backoffLimitPerIndex", "JobBackoffLimitPerIndex"),
     ("control plane", condition("control-1", "Ready", "Unknown"), "not: control-1", "kubelet"),
     (
         "cluster operators",
@@ -351,6 +352,28 @@ def test_a_fault_is_told_with_what_was_seen_and_its_remedy(
     assert remedy in found[check]["remedy"]
     assert found[check]["remedy"]
     assert code == 1
+
+
+def test_a_cluster_before_1_29_that_keeps_the_failure_policy_passes(
+    made: CardCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "failure policy" not in told(capsys, "--no-preflight")[1]
+    made.api.git_version = "v1.28.9"
+    monkeypatch.setattr("tests.kubernetes_api.kept", lambda _resource, body, _version: body)
+    code, found = told(capsys, "--no-preflight")
+    assert (code, found["failure policy"]["state"]) == (0, "passed")
+    # It was asked by a dry run, of which nothing is there.
+    assert [one.query.get("dryRun") for one in made.api.asked("POST", "/jobs$")] == ["All"]
+
+
+def test_a_trial_that_is_refused_for_another_reason_is_not_asked(
+    made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.api.git_version = "v1.28.9"
+    made.api.fail("status", code=422, reason="Invalid", message="a webhook's", method="POST", path="/jobs")
+    code, found = told(capsys, "--no-preflight")
+    assert (code, found["failure policy"]["state"]) == (3, "not asked")
+    assert "a webhook's" in found["failure policy"]["seen"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -93,16 +92,72 @@ def test_a_token_that_is_refused_is_told(api: KubernetesApi, tmp_path: Path) -> 
     assert len(api.seen) == 1
 
 
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+
+
+def told_by(api: KubernetesApi, folder: Path, *lines: str) -> dict[str, str]:
+    """The environment of a kubeconfig whose user is told by a program of these lines."""
+    program = folder / "who"
+    program.write_text("\n".join([f"#!{sys.executable}", "import sys, pathlib", *lines]))
+    program.chmod(0o700)
+    about = {"apiVersion": EXEC["apiVersion"], "command": str(program), "interactiveMode": "Never"}
+    return changed(api.kubeconfig(folder), users=[{"name": "me", "user": {"exec": about}}])
+
+
+def says(**status: str) -> str:
+    return f"print({json.dumps({**EXEC, 'status': status})!r})"
+
+
 def test_a_program_says_who_asks(api: KubernetesApi, tmp_path: Path) -> None:
-    told = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
-    program = tmp_path / "who"
-    said = json.dumps({**told, "status": {"token": TOKEN}})
-    program.write_text(f"#!{sys.executable}\nprint('''{said}''')\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    about = {"apiVersion": told["apiVersion"], "command": str(program), "interactiveMode": "Never"}
-    users = [{"name": "me", "user": {"exec": about}}]
-    cluster = open_cluster(changed(api.kubeconfig(tmp_path), users=users))
+    cluster = open_cluster(told_by(api, tmp_path, says(token=TOKEN)))
     assert cluster.items(CONFIGS)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["sys.exit('##[error]not signed in\\nto https://me:word@sso.example.com')"], "process returned 1"),
+        (["print('no JSON')"], "failed to decode process output"),
+        ([says()], "missing token or clientCertificateData"),
+    ],
+)
+def test_a_program_that_does_not_say_it_is_told_and_nobody_is_asked(
+    api: KubernetesApi,
+    tmp_path: Path,
+    lines: list[str],
+    told: str,
+    *,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    environ = told_by(api, tmp_path, *lines)
+    with pytest.raises(CredentialsError, match="the program that says who asks did not") as caught:
+        open_cluster(environ)
+    assert told in str(caught.value)
+    assert "\n" not in caught.value.what
+    assert "me:word" not in str(caught.value)
+    assert "run it by itself" in str(caught.value.remedy)
+    # What a stranger said is in the error alone, which is made harmless where it is shown.
+    assert caplog.records == []
+    assert "".join(capsys.readouterr()) == ""
+    assert api.seen == []
+
+
+def test_a_program_that_fails_when_its_token_is_over_is_told(
+    api: KubernetesApi, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = tmp_path / "asked"
+    environ = told_by(
+        api,
+        tmp_path,
+        f"if pathlib.Path({str(there)!r}).exists(): sys.exit('sign in again')",
+        f"pathlib.Path({str(there)!r}).touch()",
+        says(token=TOKEN, expirationTimestamp="2020-01-01T00:00:00Z"),
+    )
+    cluster = open_cluster(environ)
+    with pytest.raises(CredentialsError, match=r"can no longer be shown: exec: .*sign in again"):
+        cluster.items(CONFIGS)
+    assert caplog.records == []
 
 
 @pytest.fixture

@@ -63,6 +63,18 @@ def test_a_dry_run_is_checked_by_the_cluster_and_makes_nothing(api: KubernetesAp
     assert cluster.get(JOB) is None
 
 
+def test_a_cluster_that_drops_the_failure_policy_is_refused(api: KubernetesApi, cluster: Cluster) -> None:
+    api.git_version = "v1.28.9"
+    with pytest.raises(RefusedError, match="would drop backoffLimitPerIndex, maxFailedIndexes,") as caught:
+        submit(cluster, manifests_of())
+    assert "podReplacementPolicy, rules of podFailurePolicy" in caught.value.what
+    assert "JobBackoffLimitPerIndex" in str(caught.value.remedy)
+    assert "1.29" in str(caught.value.remedy)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert cluster.get(JOB) is None
+    assert {one.query.get("dryRun") for one in api.asked("POST", "")} == {"All"}
+
+
 def test_the_same_submit_again_changes_nothing(api: KubernetesApi, cluster: Cluster) -> None:
     submit(cluster, manifests_of())
     version = api.store.version
