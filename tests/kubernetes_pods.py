@@ -80,10 +80,18 @@ class Pod:
         self._move(phase="Failed", conditions=[self._condition("DisruptionTarget", on=True, **why)])
 
     def lose_node(self) -> None:
-        """Its node is gone; the pod is ended and taken away."""
+        """Its node does not answer: the pod is to go, and stays as it was, since nobody can end it."""
+        self.stick()
         said = "Taint manager: deleting due to NoExecute taint"
         why = {"reason": "DeletionByTaintManager", "message": said}
         self.content["metadata"]["deletionTimestamp"] = now()
+        both = [self._condition("Ready", on=False), self._condition("DisruptionTarget", on=True, **why)]
+        self._move(phase="Running", conditions=both, state={"running": {"startedAt": now()}})
+
+    def delete_node(self) -> None:
+        """Somebody deletes the node that does not answer; the pod is failed and taken away."""
+        why = {"reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"}
+        self.content["metadata"].setdefault("deletionTimestamp", now())
         self._move(phase="Failed", conditions=[self._condition("DisruptionTarget", on=True, **why)])
 
     def vanish(self) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import copy
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.kubernetes_pods import Pod
 from tests.kubernetes_store import Object, Store, now
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-ENDS = {"Complete", "Failed"}
+# What a controller says first, and once the last pod has ended.
+ENDINGS = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 
 @dataclass(kw_only=True)
@@ -38,6 +39,7 @@ class World:
     Attributes:
         logs: lines with their times, by pod and container.
         cut_log_after: so many lines into the next log the connection is cut.
+        failed_at_once: a job is told as failed while its pods still end, as before Kubernetes 1.31.
         refuse_pods: why no pod can be made, such as a quota; empty: they can.
     """
 
@@ -45,6 +47,7 @@ class World:
         self.store = store
         self.logs: dict[tuple[str, str], list[tuple[float, bytes]]] = {}
         self.cut_log_after: int | None = None
+        self.failed_at_once = False
         self.refuse_pods = ""
         self._counted: dict[str, Counted] = {}
         self._paused = False
@@ -93,7 +96,12 @@ class World:
         if self._paused:
             return
         for job in self.store.of("jobs"):
-            if "deletionTimestamp" not in job["metadata"] and not ended(job):
+            if "deletionTimestamp" in job["metadata"]:
+                continue
+            if ended(job) or _has(job, ENDINGS):
+                self._reap(job)
+                self._finish(job)
+            else:
                 self._sync(job)
         for one in self.store.of("deployments"):
             if one["spec"].get("paused") is not True and "status" not in one:
@@ -105,8 +113,8 @@ class World:
         pods = [one for kind, one in self.store.owned(job) if kind == "pods"]
         if job["spec"].get("suspend"):
             for one in pods:
-                self.store.remove("pods", one)
-            self._write(job, {"conditions": [_condition("Suspended", "JobSuspended", "Job suspended")]})
+                self._terminate(job, one, counted)
+            self._status(job, counted, {}, [_condition("Suspended", "JobSuspended", "Job suspended")])
             return
         for one in pods:
             self._count(job, one, counted)
@@ -157,6 +165,27 @@ class World:
         if "deletionTimestamp" in pod["metadata"]:
             self.store.remove("pods", pod)
 
+    def _terminate(self, job: Object, pod: Object, counted: Counted) -> None:
+        """Delete a pod: what runs ends by SIGTERM, and counts as it does; what is stuck stays as it is."""
+        about, state = pod["metadata"], pod["status"]
+        about.setdefault("deletionTimestamp", now())
+        stuck = about["uid"] in self.store.stuck
+        if state.get("phase") == "Running" and not stuck:
+            state["phase"] = "Failed"
+            for one in state.get("containerStatuses", ()):
+                one["state"] = {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": now()}}
+        self.store.tell("MODIFIED", "pods", pod)
+        if not stuck:
+            self._count(job, pod, counted)
+            self.store.remove("pods", pod)
+
+    def _reap(self, job: Object) -> None:
+        """Take away what was to go and has ended."""
+        for plural, one in self.store.owned(job):
+            going = plural == "pods" and "deletionTimestamp" in one["metadata"]
+            if going and one["status"].get("phase") in {"Succeeded", "Failed"}:
+                self.store.remove("pods", one)
+
     def _pod_of(self, job: Object, index: int) -> Object:
         about, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
         tail = hashlib.sha256(f"{about['uid']} {index} {self.store.version}".encode()).hexdigest()[:5]
@@ -179,7 +208,13 @@ class World:
             "status": {"phase": "Pending", "startTime": now()},
         }
 
-    def _status(self, job: Object, counted: Counted, busy: dict[int, Object]) -> None:
+    def _status(
+        self,
+        job: Object,
+        counted: Counted,
+        busy: dict[int, Object],
+        conditions: list[dict[str, Any]] | None = None,
+    ) -> None:
         ready = [one for one in busy.values() if one["status"]["phase"] == "Running"]
         made = {
             "active": len(busy), "ready": len(ready), "terminating": 0, "startTime": now(),
@@ -188,7 +223,8 @@ class World:
             "failedIndexes": format_ranges(counted.failed), "uncountedTerminatedPods": {},
         }  # fmt: skip
         made["startTime"] = job.get("status", {}).get("startTime", made["startTime"])
-        self._write(job, {name: value for name, value in made.items() if value != ""})
+        told = {name: value for name, value in made.items() if value != ""}
+        self._write(job, told | ({"conditions": conditions} if conditions else {}))
 
     def _write(self, job: Object, status: dict[str, Any]) -> None:
         if job.get("status") != status:
@@ -196,14 +232,28 @@ class World:
             self.store.tell("MODIFIED", "jobs", job)
 
     def _end(self, job: Object, kind: str, reason: str, message: str) -> None:
-        for plural, one in self.store.owned(job):
-            if plural == "pods" and one["status"].get("phase") in {"Pending", "Running"}:
-                self.store.remove("pods", one)
-        first = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-        both = [_condition(one, reason, message) for one in (first, kind)]
+        first = next(soon for soon, end in ENDINGS.items() if end == kind)
+        kept = {**job.get("status", {}), "active": 0, "ready": 0}
+        self._write(job, kept | {"conditions": [_condition(first, reason, message)]})
+        counted = self._counted.setdefault(job["metadata"]["uid"], Counted())
+        for one in self._live(job):
+            self._terminate(job, one, counted)
+        self._finish(job)
+
+    def _finish(self, job: Object) -> None:
+        """Say that a job has ended, once the last of its pods has; before 1.31 at once."""
+        status = job["status"]
+        if ended(job) or (self._live(job) and not self.failed_at_once):
+            return
+        (first,) = status["conditions"]
+        kind = ENDINGS[first["type"]]
         done = {"completionTime": now()} if kind == "Complete" else {}
-        kept = {**job.get("status", {}), **done, "conditions": both, "active": 0, "ready": 0}
-        self._write(job, kept)
+        last = _condition(kind, first["reason"], first["message"])
+        self._write(job, {**status, **done, "conditions": [first, last]})
+
+    def _live(self, job: Object) -> list[Object]:
+        owned = [one for plural, one in self.store.owned(job) if plural == "pods"]
+        return [one for one in owned if one["status"].get("phase") in {"Pending", "Running"}]
 
     def log(self, pod: str, container: str, line: str, age_s: float = 0) -> None:
         """A line of a container's log, written so many seconds ago."""
@@ -212,7 +262,11 @@ class World:
 
 
 def ended(job: Object) -> bool:
-    return any(one["type"] in ENDS for one in job.get("status", {}).get("conditions", ()))
+    return _has(job, ENDINGS.values())
+
+
+def _has(job: Object, kinds: Iterable[str]) -> bool:
+    return any(one["type"] in kinds for one in job.get("status", {}).get("conditions", ()))
 
 
 def index_of(pod: Object) -> int:

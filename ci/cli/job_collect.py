@@ -21,7 +21,8 @@ from ci.jobs.cluster_cli import InContext
 from ci.jobs.gather import gather
 from ci.jobs.reasons import reasons_of
 from ci.jobs.record import FILE as RECORD_FILE
-from ci.jobs.record import JobRecord, read_record
+from ci.jobs.record import HERE, JobRecord, read_record
+from ci.jobs.room import make_room
 from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.jobs.untold import tell_untold
 from ci.live.github import defused
@@ -165,6 +166,8 @@ def gather_job(
     run = run_of(identity) if record is None else record.run
     pods = () if record is None else record.shards
     owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
+    if (moved := make_room(folder.path, run, record)) is not None:
+        _say(context, f"what was here is not of {run}, and is in {moved} now")
     found = gather(where, run, folder.path, owners)
     if not (found.files or reasons or ended):
         raise MissingInputError(
@@ -180,7 +183,21 @@ def gather_job(
 
 
 def _record_in(folder: RunFolder) -> JobRecord | None:
-    return read_record(folder.path) if (folder.path / RECORD_FILE).is_file() else None
+    """The job of a run; None where nobody noted it.
+
+    Raises:
+        MissingInputError: it was of an earlier run in the same folder, and this one's was not submitted.
+    """
+    if not (folder.path / RECORD_FILE).is_file():
+        return None
+    record, run = read_record(folder.path), run_of(read_identity(folder.path))
+    if record.run != run:
+        raise MissingInputError(
+            f"{record.name} was a job of {record.run}, and the run is {run} now",
+            where=folder.path / RECORD_FILE,
+            remedy="submit this run, then collect it; what the earlier one came to is in the store still",
+        )
+    return record
 
 
 def _seen_at(store: str | None, record: JobRecord | None, named: str) -> str:
@@ -202,7 +219,7 @@ def _seen_at(store: str | None, record: JobRecord | None, named: str) -> str:
 
 def _asked(context: Context, record: JobRecord | None, cluster_context: str | None) -> dict[int, str]:
     """What the cluster says of pods; nothing where there is none to ask: the journals are what counts."""
-    if record is None or not record.shards:
+    if record is None or not record.shards or record.namespace == HERE:
         return {}
     try:
         cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)

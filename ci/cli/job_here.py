@@ -18,7 +18,7 @@ from ci.jobs.cluster_cli import InContext, Namespace
 from ci.jobs.debug import apart
 from ci.jobs.here import Here, user_of
 from ci.jobs.job import Job
-from ci.jobs.record import record_of, write_record
+from ci.jobs.record import HERE, record_of, write_record
 from ci.jobs.render import render as manifests_of
 from ci.steps.context import Context
 
@@ -54,10 +54,11 @@ def local(
     job = replace(job, image=image_of(context, job, spec))
     here = _here(context, job, results, network=network, port=port, parallel=parallel)
     folder.path.mkdir(parents=True, exist_ok=True)
-    write_record(folder.path, record_of(job))
+    record = replace(record_of(job), namespace=HERE)
+    write_record(folder.path, record)
     code = run_pods(job, here, echo=context.say)
     if job.spec.kind == "tests" and job.spec.store is not None and job.spec.store.volume is not None:
-        code = collect_job(context, folder, str(here.results), record=record_of(job), reasons={}, ended=True)
+        code = collect_job(context, folder, str(here.results), record=record, reasons={}, ended=True)
     raise typer.Exit(code)
 
 

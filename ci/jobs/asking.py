@@ -70,13 +70,16 @@ class Asking:
         reply = self._until(what, lambda: self._wire.exchange(method, path, query, body), again=again)
         return content_of(reply, what)
 
-    def pieces(self, path: str, query: Mapping[str, str], *, read_s: float) -> Iterator[bytes]:
+    def pieces(
+        self, path: str, query: Mapping[str, str], *, read_s: float, patience_s: float | None = None
+    ) -> Iterator[bytes]:
         """An answer that comes bit by bit.
 
         Args:
             path: of the API.
             query: of the address.
             read_s: seconds after which an answer that says nothing is over.
+            patience_s: how long it may wait in all to begin; None: as every call.
 
         Raises:
             ClusterError: it does not begin; see `ci.jobs.errors`.
@@ -89,12 +92,14 @@ class Asking:
             found[:] = [pieces]
             return reply
 
-        self._until(f"GET {path}", begin, again=True)
+        self._until(f"GET {path}", begin, again=True, patience_s=patience_s)
         return _to_the_end(found[0], f"GET {path}")
 
-    def _until(self, what: str, ask: Callable[[], Reply], *, again: bool) -> Reply:
+    def _until(
+        self, what: str, ask: Callable[[], Reply], *, again: bool, patience_s: float | None = None
+    ) -> Reply:
         """The first answer that is ok."""
-        end = self._effects.monotonic() + self._patience_s
+        end = self._effects.monotonic() + (self._patience_s if patience_s is None else patience_s)
         tries = 0
         while True:
             tries += 1

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.errors import EXIT_TEST_FAILED
+from ci.errors import EXIT_TEST_FAILED, EXIT_USAGE
 from ci.jobs.fate import ENDED_BADLY, Fate, Phase, fate_of, index_of
 from ci.jobs.standing import Standing
 
 UNBORN = "no pod of it was made yet"
+# Its pods have ended, and another is to come: at once, or when a queue or quota has room.
+NEXT = "to be replaced"
+# Of these the job's failure policy makes an index that has failed for good.
+_FINAL = (EXIT_TEST_FAILED, EXIT_USAGE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +34,7 @@ class Board:
         counts: indexes by phase.
         reasons: why indexes are pending, with how many for each.
         shards_done: of the pods that ran them to their ends, tests that failed among them.
+        stuck: indexes whose pod is lost and still there, so that nothing replaces it.
         badly: pods that ended badly, by phase; others may have taken up what they did.
         standing: what the job's controller says.
     """
@@ -41,6 +46,7 @@ class Board:
         self.counts: Counter[Phase] = Counter({Phase.PENDING: self.pods})
         self.reasons: Counter[str] = Counter({UNBORN: self.pods})
         self.badly: Counter[Phase] = Counter()
+        self.stuck: set[int] = set()
         self.shards_done = 0
         self._tries: dict[int, dict[str, _Try]] = {}
         self._shown: dict[int, Fate] = {}
@@ -62,7 +68,9 @@ class Board:
         tries = self._tries.setdefault(index, {})
         known = tries.get(name)
         fate = fate_of(pod)
-        if kind == "DELETED" and _lives(fate):
+        if kind == "DELETED" and fate.stays:
+            fate = Fate(index=index, phase=Phase.LOST, why="its node is gone")
+        elif kind == "DELETED" and _lives(fate):
             fate = Fate(index=index, phase=Phase.LOST, why="somebody or something deleted it")
         tries[name] = _Try(made=str(about.get("creationTimestamp", "")), fate=fate)
         self._show(index, now)
@@ -83,14 +91,17 @@ class Board:
                     one.fate = Fate(index=index, phase=Phase.LOST, why="it is gone")
                     self.badly[Phase.LOST] += 1
                     news.append(one.fate)
+                elif name not in seen and one.fate.stays:
+                    one.fate = Fate(index=index, phase=Phase.LOST, why="its node is gone")
             self._show(index, now)
         return news
 
     def look(self, standing: Standing, now: float) -> None:
         """What the job's controller says now; of pods that are gone it is all that tells."""
         changed = (standing.done ^ self.standing.done) | (standing.failed ^ self.standing.failed)
+        turned = (standing.over is None) != (self.standing.over is None)
         self.standing = standing
-        self._show_all(changed, now)
+        self._show_all(range(self.pods) if turned else changed, now)
 
     def fate(self, index: int) -> Fate:
         """What is known of an index: of its newest pod, or of the one that did its work."""
@@ -98,11 +109,17 @@ class Board:
 
     @property
     def settled(self) -> bool:
-        """Whether no pod is pending or at work; the controller may still replace some."""
-        return not self.counts[Phase.PENDING] and not self.counts[Phase.RUNNING]
+        """Whether no pod is pending, at work or stuck: the controller is about to say that this is all."""
+        return not self.counts[Phase.PENDING] and not self.counts[Phase.RUNNING] and not self.stuck
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no pod is there that could tell anything; the controller has the next word."""
+        awaited = self.reasons[UNBORN] + self.reasons[NEXT]
+        return not self.counts[Phase.RUNNING] and self.counts[Phase.PENDING] == awaited
 
     def stalled_s(self, now: float) -> float:
-        """For how many seconds nothing has run, while pods are pending; 0: something does."""
+        """For how many seconds nothing has run, while pods are pending or stuck; 0: something does."""
         return 0.0 if self._stalled_at is None else now - self._stalled_at
 
     def _show_all(self, indexes: Iterable[int], now: float) -> None:
@@ -126,7 +143,8 @@ class Board:
                 del self.reasons[was.why]
         if is_.phase is Phase.PENDING:
             self.reasons[is_.why] += 1
-        busy = self.counts[Phase.RUNNING] or not self.counts[Phase.PENDING]
+        (self.stuck.add if is_.stays else self.stuck.discard)(index)
+        busy = self.counts[Phase.RUNNING] or not (self.counts[Phase.PENDING] or self.stuck)
         if busy:
             self._stalled_at = None
         elif self._stalled_at is None or is_.phase is Phase.DONE:
@@ -140,9 +158,10 @@ class Board:
         if index in self.standing.done:
             return Fate(index=index, phase=Phase.DONE)
         if tries:
-            # Two may be of the same second; what is still under way is the one that counts.
-            newest = max(enumerate(tries), key=lambda one: (_lives(one[1].fate), one[1].made, one[0]))
-            return newest[1].fate
+            _, newest = max(enumerate(tries), key=_standing_for_it)
+            if _there(newest.fate) or index in self.standing.failed or self.standing.over:
+                return newest.fate
+            return Fate(index=index, phase=Phase.PENDING, why=NEXT)
         if index in self.standing.failed:
             return Fate(index=index, phase=Phase.FAILED, why="its pods are gone")
         return Fate(index=index, phase=Phase.PENDING, why=UNBORN)
@@ -155,3 +174,15 @@ def _ran(fate: Fate) -> bool:
 
 def _lives(fate: Fate) -> bool:
     return fate.phase in {Phase.PENDING, Phase.RUNNING}
+
+
+def _standing_for_it(one: tuple[int, _Try]) -> tuple[bool, bool, str, int]:
+    """By what the pod is found that an index is judged by: what is still under way, then the newest."""
+    order, a_try = one
+    # Two may be of the same second.
+    return _lives(a_try.fate), _there(a_try.fate), a_try.made, order
+
+
+def _there(fate: Fate) -> bool:
+    """Whether nothing replaces it as yet."""
+    return _lives(fate) or fate.stays or fate.exit_code in _FINAL

@@ -144,6 +144,7 @@ class Cluster:
         follow: bool = False,
         timestamps: bool = False,
         previous: bool = False,
+        patience_s: float | None = None,
     ) -> Iterator[bytes]:
         """A log as it comes, in pieces that end anywhere.
 
@@ -156,8 +157,10 @@ class Cluster:
             follow: whether to wait for more until the container ends.
             timestamps: whether each line begins with its time.
             previous: that of the container before its last restart.
+            patience_s: how long it may wait in all to begin; None: as every call.
 
         Raises:
+            ClusterAwayError: it does not begin, as where the pod's node does not answer.
             CutError: the connection was cut, so that more may be there.
         """
         numbers = {"sinceSeconds": since_s, "tailLines": tail}
@@ -166,7 +169,8 @@ class Cluster:
         query |= {name: "true" for name, on in flags.items() if on}
         query |= {name: text for name, text in (("container", container), ("sinceTime", since_time)) if text}
         read_s = FOLLOW_SILENCE_S if follow else READ_TIMEOUT_S
-        yield from self._asking.pieces(log_path(self.namespace, pod), query, read_s=read_s)
+        path = log_path(self.namespace, pod)
+        yield from self._asking.pieces(path, query, read_s=read_s, patience_s=patience_s)
 
 
 def open_cluster(

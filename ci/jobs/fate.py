@@ -16,7 +16,9 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 MAX_WHY = 240
 # Whose end is the node's doing, and not what ran there.
 _NODE_GONE = {"DeletionByTaintManager", "DeletionByPodGC"}
+NODE_AWAY = "its node does not answer, or is tainted; where it stays so, delete the node or force the pod"
 _NODE_REASONS = {"NodeLost", "NodeShutdown", "Shutdown", "Terminated"}
+_ALIVE = {"Pending", "Running", "Unknown"}
 _PULLING = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 _MEANING = {1: "tests failed", 2: "wrong usage or settings", 3: "incomplete, hardware or infrastructure"}
 
@@ -43,13 +45,15 @@ class Fate:
         index: of the job's pods; 0 where the job numbers none.
         phase: where it is.
         why: that is so, on one line; empty where there is nothing to say.
-        exit_code: of the container that failed; None where none ended by itself.
+        exit_code: of the main container that failed; None where that did not end by itself.
+        stays: lost, but still there, so that nothing replaces it until somebody takes it away.
     """
 
     index: int
     phase: Phase
     why: str = ""
     exit_code: int | None = None
+    stays: bool = False
 
 
 def index_of(pod: Mapping[str, Any]) -> int:
@@ -62,13 +66,17 @@ def index_of(pod: Mapping[str, Any]) -> int:
 def fate_of(pod: Mapping[str, Any]) -> Fate:
     """What became of a pod."""
     status, index = pod.get("status") or {}, index_of(pod)
+    leaves = "deletionTimestamp" in pod.get("metadata", {})
+    target = _condition(status, "DisruptionTarget") or {}
+    if leaves and status.get("phase") in _ALIVE and target.get("reason") in _NODE_GONE:
+        # Only its kubelet could end it: https://github.com/kubernetes/enhancements/issues/6262
+        return Fate(index=index, phase=Phase.LOST, why=NODE_AWAY, stays=True)
     match status.get("phase"):
         case "Succeeded":
             return Fate(index=index, phase=Phase.DONE)
         case "Failed":
             return _failed(status, index)
         case "Running":
-            leaves = "deletionTimestamp" in pod.get("metadata", {})
             return Fate(index=index, phase=Phase.RUNNING, why="is being ended" if leaves else "")
         case "Unknown":
             why = _words(status.get("message")) or "its node does not answer"
@@ -88,11 +96,13 @@ def _failed(status: Mapping[str, Any], index: int) -> Fate:
         why = said or _words(target.get("message")) or str(target.get("reason") or "evicted")
         return Fate(index=index, phase=Phase.EVICTED, why=why)
     # Evicted without that condition: beyond a limit of its own, such as its scratch's, and counted as such.
-    if why := {"DeadlineExceeded": "took longer than its deadline", "Evicted": said or "evicted"}.get(reason):
-        return Fate(index=index, phase=Phase.FAILED, why=why)
+    if own := {"DeadlineExceeded": "took longer than its deadline", "Evicted": said or "evicted"}.get(reason):
+        return Fate(index=index, phase=Phase.FAILED, why=own)
     for name, ended in _ended(status):
         if code := ended.get("exitCode"):
-            return Fate(index=index, phase=Phase.FAILED, why=_why_ended(name, ended), exit_code=int(code))
+            # Others' codes say nothing of tests, and no rule of the job's is about them.
+            own_code = int(code) if name == "main" else None
+            return Fate(index=index, phase=Phase.FAILED, why=_why_ended(name, ended), exit_code=own_code)
     return Fate(index=index, phase=Phase.FAILED, why=said or reason or "the cluster does not say why")
 
 

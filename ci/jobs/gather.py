@@ -1,8 +1,9 @@
 """Gathering what pods left in a store, their journals and logs, into a run folder.
 
-What is there already stays, and what is new is put behind it, so that gathering again is cheap and gathering
-while pods run is of use. What a store holds is data: names are checked, links are not followed, and a file
-whose middle is missing ends where the hole begins.
+What is here is a copy, and the store is the truth. What is new there is put behind what is here, so that
+gathering again is cheap and gathering while pods run is of use; what became another file there is taken anew.
+What a store holds is data: names are checked, links are not followed, and a file whose middle is missing ends
+where the hole begins.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Protocol
 from ci.buckets import SCHEME, Bucket
 from ci.jobs.layout import KINDS, MOST_BYTES, PODS, is_file, is_pod, shard_of
 from ci.jobs.pieces import BucketFiles
+from test_selection.files import atomic_writer
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 16
 # By so much of its beginning a journal is known again: its first line has a time in it.
 HEAD_BYTES = 160
 MOST_NOTES = 20
@@ -123,24 +125,25 @@ def _unlike(files: Iterator[Held], owners: Mapping[int, int], found: Gathered) -
 
 
 def take(held: Held, into: Path, note: Callable[[str], None]) -> int:
-    """Put what is new of a file behind what is here.
+    """Put what is new of a file behind what is here; what is another file here is replaced.
 
     Args:
         held: the file in the store.
         into: the run folder it is put in.
-        note: told what is left in the store, and why.
+        note: told what was replaced.
 
     Returns:
-        How many bytes were new.
+        How many bytes were taken.
     """
     target = into / held.file
     have = target.stat().st_size if target.exists() else 0
+    if have == held.size and shard_of(held.file) is None:
+        return 0  # a log is no evidence, and not looked into for its own sake
+    if have and (have > held.size or not _alike(_head(target), next(held.read(0), b""))):
+        note(f"pod {held.pod}: {held.file} was another one here than in the store, and is the store's now")
+        with atomic_writer(target) as whole:
+            return sum(whole.write(data) for data in held.read(0))
     if have >= held.size:
-        if have > held.size:
-            note(f"pod {held.pod}: {held.file} is shorter in the store than here; it is left as it is here")
-        return 0
-    if have and not _alike(_head(target), next(held.read(0), b"")):
-        note(f"pod {held.pod}: {held.file} is another one in the store than here; it is left there")
         return 0
     target.parent.mkdir(parents=True, exist_ok=True)
     written = 0

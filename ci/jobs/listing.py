@@ -77,7 +77,8 @@ def row_of(job: Mapping[str, Any], *, now_s: float) -> Row:
     if "deletionTimestamp" in about:
         state = "is being removed"
     else:
-        state = str(standing.end or standing.waits or working)
+        ending = "is ending" if standing.ending else ""
+        state = str(standing.end or ending or standing.waits or working)
     return Row(
         name=one_line(str(about["name"])),
         kind=one_line(str((about.get("labels") or {}).get(COMPONENT_LABEL, ""))),

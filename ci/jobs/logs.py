@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
+from ci.jobs.away import Away
 from ci.jobs.cluster import Cluster
-from ci.jobs.errors import CutError, MissingError, RefusedError
+from ci.jobs.errors import ClusterAwayError, CutError, MissingError, RefusedError
 from ci.jobs.fate import index_of
 from ci.jobs.labels import selector
 from ci.jobs.log_lines import Unseen, shown_line, split_lines, without_time
@@ -53,25 +54,30 @@ class Source:
         index: of the job's pods.
         name: of the pod.
         prefix: of its lines.
+        node: it is on; empty where it is on none.
     """
 
     index: int
     name: str
     prefix: str
+    node: str = ""
 
 
 def sources_of(pods: list[dict[str, Any]], index: int | None) -> list[Source]:
     """The pods of a job, or of one index, in order; a prefix tells those of one index apart; pure."""
-    told = sorted((index_of(one), str(one["metadata"].get("creationTimestamp")), _name(one)) for one in pods)
-    wanted = [(number, name) for number, _, name in told if index in {None, number}]
-    several = Counter(number for number, _ in wanted)
+    told = sorted(
+        (index_of(one), str(one["metadata"].get("creationTimestamp")), _name(one), _node(one)) for one in pods
+    )
+    wanted = [(number, name, node) for number, _, name, node in told if index in {None, number}]
+    several = Counter(number for number, *_ in wanted)
     return [
         Source(
             index=number,
             name=name,
             prefix=f"[{number}] " if several[number] == 1 else f"[{number} {name.rpartition('-')[2]}] ",
+            node=node,
         )
-        for number, name in wanted
+        for number, name, node in wanted
     ]
 
 
@@ -116,17 +122,25 @@ def write_logs(
         say: takes what is to be said of logs that cannot be had.
 
     Returns:
-        The exit code: 3 where none could be had, or one was cut.
+        The exit code: 3 where none could be had, one was cut, or a node or the cluster did not answer.
     """
     lock = threading.Lock()
     ends: list[bool] = []
+    away = Away()
 
     def one(source: Source) -> None:
         try:
             with into(source) as write:
-                ends.append(_write(cluster, source, wanted, told(write), told(say)))
+                patience_s = away.patience_s(source.node)
+                ends.append(_write(cluster, source, wanted, told(write), told(say), patience_s=patience_s))
+                away.answered()
         except (MissingError, RefusedError) as error:
+            away.answered()
             told(say)(f"no log of pod {source.index} ({source.name}): {error.said}")
+        except ClusterAwayError as error:
+            away.silent(source.node)
+            ends.append(False)
+            told(say)(f"no log of pod {source.index} ({source.name}): {error.said or error.what}")
 
     def told(write: Write) -> Write:
         def locked(line: str) -> None:
@@ -138,17 +152,27 @@ def write_logs(
     if wanted.follow:
         _side_by_side([partial(one, source) for source in sources])
     else:
-        for source in sources:
+        for number, source in enumerate(sources, start=1):
             one(source)
+            if away.all and number < len(sources):
+                left = format_ranges([other.index for other in sources[number:]])
+                say(f"the cluster does not answer: the logs of pods {left} are not asked for")
+                break
     return EXIT_OK if True in ends and False not in ends else EXIT_INCOMPLETE
 
 
-def _write(cluster: Cluster, source: Source, wanted: Wanted, write: Write, say: Write) -> bool:
+def _write(
+    cluster: Cluster, source: Source, wanted: Wanted, write: Write, say: Write, *, patience_s: float
+) -> bool:
     """Write a pod's log; whether it came to its end."""
+    begun = False
     try:
-        for line in _lines(cluster, source.name, wanted):
+        for line in _lines(cluster, source.name, wanted, patience_s):
+            begun = True
             write(shown_line(line, source.prefix))
-    except CutError as error:
+    except ClusterAwayError as error:
+        if not begun and not isinstance(error, CutError):
+            raise
         # What came of it is worth keeping.
         say(f"the log of pod {source.index} ({source.name}) is cut: {error.what}")
         return False
@@ -174,17 +198,19 @@ def _side_by_side(calls: list[Callable[[], None]]) -> None:
         raise failures[0]
 
 
-def _lines(cluster: Cluster, pod: str, wanted: Wanted) -> Iterator[bytes]:
+def _lines(cluster: Cluster, pod: str, wanted: Wanted, patience_s: float) -> Iterator[bytes]:
     log = partial(cluster.log, pod, container=wanted.container, previous=wanted.previous)
     if not wanted.follow:
-        yield from split_lines(log(since_s=wanted.since_s))
+        yield from split_lines(log(since_s=wanted.since_s, patience_s=patience_s))
         return
     unseen, cuts = Unseen(), 0
     while True:
         # By the node's own clock, which is not that of whoever follows.
         since_time = unseen.last.decode(errors="replace")
-        since_s = None if since_time else wanted.since_s
-        pieces = log(since_s=since_s, since_time=since_time, follow=True, timestamps=True)
+        begins: dict[str, Any] = {"since_s": wanted.since_s, "patience_s": patience_s}
+        # One that was there comes back as the cluster does.
+        begins = {"since_time": since_time} if since_time else begins
+        pieces = log(follow=True, timestamps=True, **begins)
         try:
             for line in split_lines(pieces):
                 time, text = without_time(line)
@@ -198,6 +224,10 @@ def _lines(cluster: Cluster, pod: str, wanted: Wanted) -> Iterator[bytes]:
             unseen.cut()
         else:
             return
+
+
+def _node(pod: Mapping[str, Any]) -> str:
+    return one_line(str((pod.get("spec") or {}).get("nodeName") or ""))
 
 
 def _name(pod: Mapping[str, Any]) -> str:

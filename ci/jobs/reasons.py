@@ -28,7 +28,7 @@ def reasons_of(cluster: Cluster, name: str) -> dict[int, str]:
     pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
     board.relist(pods, 0.0)
     fates = [board.fate(index) for index in range(board.pods)]
-    waits = standing.waits or (standing.reason if standing.end is not None else "")
+    waits = standing.waits or (standing.reason if standing.over is not None else "")
     return {
         fate.index: f"pod {fate.index} is {fate.phase}" + (f": {why}" if (why := fate.why or waits) else "")
         for fate in fates

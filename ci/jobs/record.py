@@ -12,6 +12,8 @@ from test_selection.files import read_json, write_json
 
 KIND = "job"
 FILE = "job.json"
+# The namespace of a job that ran on this machine, of which no cluster knows.
+HERE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class JobRecord:
 
     Attributes:
         name: of the job.
-        namespace: it is in.
+        namespace: it is in; HERE where it ran on this machine.
         kind: of the spec.
         run: the readable run id.
         image: its pods run in.

@@ -27,6 +27,11 @@ class End(StrEnum):
     SERVES = "serves"
 
 
+# From 1.31 on the first come only once all pods have ended; until then the second tell what comes.
+_ENDS = {"Complete": End.COMPLETE, "Failed": End.FAILED}
+_ENDINGS = {"SuccessCriteriaMet": End.COMPLETE, "FailureTarget": End.FAILED}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How a job stands.
@@ -36,8 +41,9 @@ class Standing:
         done: indexes that succeeded.
         failed: indexes that failed for good.
         active: pods that are there and have not ended.
-        end: how it ended; None: it goes on.
-        reason: the cluster's word for why it failed.
+        end: how it ended; None: it goes on, or `ending` says more.
+        ending: how it is to end once its last pods have; None: nothing is known of an end.
+        reason: the cluster's word for why it fails.
         shards: how many each pod serves, by index; empty where nobody says.
         waits: why nothing of it has begun; empty: it has.
     """
@@ -47,9 +53,15 @@ class Standing:
     failed: frozenset[int] = frozenset()
     active: int = 0
     end: End | None = None
+    ending: End | None = None
     reason: str = ""
     shards: tuple[int, ...] = ()
     waits: str = ""
+
+    @property
+    def over(self) -> End | None:
+        """How it ended or is about to: no pod of it is made any more."""
+        return self.end or self.ending
 
 
 def standing_of(job: Mapping[str, Any]) -> Standing:
@@ -58,9 +70,10 @@ def standing_of(job: Mapping[str, Any]) -> Standing:
         return _of_server(job)
     spec, status = job.get("spec") or {}, job.get("status") or {}
     pods = int(spec.get("completions") or 1)
-    end, reason = _end(status)
+    end, reason = _end(status, _ENDS)
+    ending, soon = _end(status, _ENDINGS)
     done = _indexes(status.get("completedIndexes"))
-    if end is End.COMPLETE:
+    if (end or ending) is End.COMPLETE:
         done = frozenset(range(pods))
     return Standing(
         pods=pods,
@@ -68,17 +81,18 @@ def standing_of(job: Mapping[str, Any]) -> Standing:
         failed=_indexes(status.get("failedIndexes")),
         active=int(status.get("active") or 0),
         end=end,
-        reason=reason,
+        ending=None if end else ending,
+        reason=reason or soon,
         shards=_shards(job, pods),
         waits=_waits(job),
     )
 
 
-def _end(status: Mapping[str, Any]) -> tuple[End | None, str]:
+def _end(status: Mapping[str, Any], known: Mapping[str, End]) -> tuple[End | None, str]:
     for one in status.get("conditions") or ():
-        if one.get("status") == "True" and one.get("type") in {"Complete", "Failed"}:
+        if one.get("status") == "True" and one.get("type") in known:
             said = ": ".join(str(part) for part in (one.get("reason"), one.get("message")) if part)
-            return End(one["type"].lower()), one_line(said)
+            return known[one["type"]], one_line(said)
     return None, ""
 
 

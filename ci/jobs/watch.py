@@ -10,7 +10,7 @@ from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, Mi
 from ci.jobs.board import Board
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, GoneError
-from ci.jobs.fate import Phase
+from ci.jobs.fate import NODE_AWAY, Phase
 from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
 from ci.jobs.standing import End, standing_of
@@ -21,6 +21,8 @@ from test_selection.ranges import format_ranges
 # A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.
 WINDOW_S = 15
 SETTLED_WINDOW_S = 1
+# What a pod has to write its account once it is ended (`terminationGracePeriodSeconds`), and a margin.
+ENDING_S = 120 + 30
 # A server that ends each watch at once is not asked more often than this.
 SHORTEST_S = 1.0
 # Which codes of a pod beat which, worst first; others are infrastructure's.
@@ -67,25 +69,30 @@ def watch_job(
         name: of the job.
         watcher: takes what happens.
         path: of the job, as `find_job` has it.
-        pending_limit_s: seconds after which a job whose pods all wait is given up; None: never.
+        pending_limit_s: seconds after which a job is given up whose pods all wait, or are stuck; None: never.
 
     Raises:
         ClusterError: the cluster went away for longer than a call is tried; the job goes on.
     """
     clock, version = cluster.effects.monotonic, ""
+    over_at: float | None = None
     while True:
         began = clock()
         job = cluster.get(path)
         if job is None:
             return Ending(exit_code=EXIT_INCOMPLETE, why="the job is gone: somebody removed it")
         watcher.look(standing_of(job))
-        over = watcher.board.standing.end is not None
-        if over or not version:
+        over = watcher.board.standing.over is not None
+        if not version or (over and over_at is None):
             pods, version = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
             watcher.relist(pods)
         if over:
-            return ending_of(watcher.board)
-        if pending_limit_s is not None and watcher.stalled_s() >= pending_limit_s:
+            # Pods that are ended write what they have: whoever gathers it is not to come before that.
+            over_at = began if over_at is None else over_at
+            left = job.get("kind") != "Deployment" and watcher.board.counts[Phase.RUNNING]
+            if not left or clock() - over_at >= ENDING_S:
+                return ending_of(watcher.board)
+        elif pending_limit_s is not None and watcher.stalled_s() >= pending_limit_s:
             return _given_up(cluster, name, watcher.board, pending_limit_s)
         version = _window(cluster, name, watcher, version)
         if (rest_s := SHORTEST_S - (clock() - began)) > 0:
@@ -93,17 +100,30 @@ def watch_job(
 
 
 def ending_of(board: Board) -> Ending:
-    """How a job ended whose controller says that it did; pure."""
+    """How a job ended whose controller says that it did, or is about to; pure."""
     standing = board.standing
-    if standing.end is not End.FAILED:
+    if standing.over is not End.FAILED:
         return Ending(exit_code=EXIT_OK)
     bad = [index for index in range(board.pods) if board.fate(index).phase is not Phase.DONE]
     if not standing.reason.startswith("FailedIndexes"):
-        return Ending(exit_code=EXIT_INCOMPLETE, why=f"{standing.reason}; without an end: {_pods(bad)}")
+        return Ending(
+            exit_code=EXIT_INCOMPLETE, why=f"{standing.reason}; without an end: {_pods(bad)}{_left(board)}"
+        )
     found = {board.fate(index).exit_code for index in bad}
     known = {code if code in _WORST else EXIT_INCOMPLETE for code in found}
     code = next((one for one in _WORST if one in known), EXIT_INCOMPLETE)
-    return Ending(exit_code=code, why=f"failed for good: {_pods(bad)}")
+    return Ending(exit_code=code, why=f"failed for good: {_pods(bad)}{_left(board)}")
+
+
+def _left(board: Board) -> str:
+    """The pods that did not go though their job is over."""
+    stay = [index for index in range(board.pods) if board.fate(index).phase is Phase.RUNNING]
+    still = f"; still being ended: {_pods(stay)}" if stay else ""
+    return f"{still}; {_stuck(board)}" if board.stuck else still
+
+
+def _stuck(board: Board) -> str:
+    return f"{_pods(sorted(board.stuck))}: {NODE_AWAY}"
 
 
 def _pods(indexes: list[int]) -> str:
@@ -126,7 +146,7 @@ def _window(cluster: Cluster, name: str, watcher: Watcher, version: str) -> str:
                 version = str(pod.get("metadata", {}).get("resourceVersion") or version)
                 if event["type"] != "BOOKMARK":
                     watcher.take(event["type"], pod)
-                    if watcher.board.settled:
+                    if watcher.board.quiet:
                         break  # the job itself says whether that is all
         except GoneError:
             return ""
@@ -152,6 +172,7 @@ def _refused_pods(cluster: Cluster, name: str) -> str:
 
 
 def worst_reason(board: Board) -> str:
-    """Why most of what is pending is."""
-    (why, number), *_ = board.reasons.most_common(1) or [("nobody says why", 0)]
-    return f"{number} x {why}" if number else why
+    """Why most of what is pending is, and what is stuck."""
+    stuck = [_stuck(board)] if board.stuck else []
+    why = [f"{number} x {why}" for why, number in board.reasons.most_common(1)]
+    return "; ".join([*why, *stuck]) or "nobody says why"

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ci.jobs.board import Board
+from ci.jobs.board import NEXT, Board
 from ci.jobs.fate import Fate, Phase
 from ci.live.github import defused
 from ci.provider import in_log
@@ -30,6 +30,7 @@ def overall(board: Board) -> str:
     replaced = sum(board.badly.values()) - sum(
         board.counts[one] for one in (Phase.FAILED, Phase.EVICTED, Phase.LOST)
     )
+    replaced -= board.reasons[NEXT]
     again = f"; {counted(replaced, 'pod')} replaced" if replaced > 0 else ""
     shards = sum(board.standing.shards)
     ran = f"; {board.shards_done:,}/{shards:,} shards" if shards else ""

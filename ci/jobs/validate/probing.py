@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ci.jobs.away import Away
 from ci.jobs.cluster import Cluster
-from ci.jobs.errors import ClusterError, ConflictError, CutError, ForbiddenError, MissingError, RefusedError
+from ci.jobs.errors import (
+    ClusterAwayError,
+    ClusterError,
+    ConflictError,
+    CutError,
+    ForbiddenError,
+    MissingError,
+    RefusedError,
+)
 from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
 from ci.jobs.validate import probe, told
@@ -73,7 +82,8 @@ def try_cards(
             for body in bodies:
                 cluster.create(path_of("Job", asked.namespace), body)
             pods = _ended_pods(cluster, asked.namespace, name, sum(map(_completions, bodies)), timeout_s)
-            answers = [told.node_told(pod, _log(cluster, pod)) for pod in pods]
+            away = Away()
+            answers = [told.node_told(pod, _log(cluster, pod, away)) for pod in pods]
     except (RefusedError, ConflictError) as error:
         return [judged("preflight", _said(error), holds=False, remedy=REMEDY)]
     except (ForbiddenError, MissingError) as error:
@@ -101,18 +111,28 @@ def _ended_pods(
     return found
 
 
-def _log(cluster: Cluster, pod: dict[str, Any]) -> bytes:
-    """A pod's log, as far as it can be had; what it does not say is found missing."""
+def _log(cluster: Cluster, pod: dict[str, Any], away: Away) -> bytes:
+    """A pod's log, as far as it can be had; what it does not say is found missing.
+
+    Raises:
+        ClusterAwayError: it is not this pod's node alone that does not answer.
+    """
+    node = str((pod.get("spec") or {}).get("nodeName") or "")
     if (pod.get("status") or {}).get("phase") not in told.ENDED:
         return b""
     log = bytearray()
     try:
-        for piece in cluster.log(name_of(pod), container="main"):
+        for piece in cluster.log(name_of(pod), container="main", patience_s=away.patience_s(node)):
             log += piece
             if len(log) > MAX_LOG:
                 break
+        away.answered()
     except (CutError, MissingError, RefusedError):
-        pass
+        away.answered()
+    except ClusterAwayError:
+        away.silent(node)
+        if away.all:
+            raise
     return bytes(log[:MAX_LOG])
 
 

@@ -28,6 +28,8 @@ from test_selection.selection import Selection, write_selection
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 300
 RUN = "20260101-000000-spyre-some"
+# As a store knows it, by its CI's number and attempt.
+STORED = f"{RUN}-1-1"
 TESTS = """
 import os, pathlib, time, unittest
 
@@ -101,7 +103,7 @@ class Site:
         for name, data in make_slices(self.run_dir, LEGS).items():
             (self.inputs / name).write_bytes(data)
         record = JobRecord(
-            name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=RUN, image="", commit="",
+            name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=STORED, image="", commit="",
             fingerprint=self.plan.fingerprint, store="", shards=tuple(leg.shards for leg in LEGS),
         )  # fmt: skip
         write_record(self.run_dir, record)
@@ -138,7 +140,7 @@ class Site:
     def start_pod(self, index: int, **environ: str) -> subprocess.Popen[str]:
         """A pod; each has its own disk."""
         told = {
-            "JOB_COMPLETION_INDEX": str(index), "SPYRE_CI_JOB_RUN": RUN, "SPYRE_CI_JOB_STORE": self.store,
+            "JOB_COMPLETION_INDEX": str(index), "SPYRE_CI_JOB_RUN": STORED, "SPYRE_CI_JOB_STORE": self.store,
             "SPYRE_CI_JOB_INPUT": str(self.inputs),
             "SPYRE_CI__RUN__LEASES": str(self.home / f"leases-{index}"),
         }  # fmt: skip
@@ -150,8 +152,8 @@ class Site:
         if self.store.startswith("s3://"):
             words = process.args
             assert isinstance(words, list)
-            return Path(words[-1]) / RUN / "pods" / str(index)
-        return Path(self.store) / RUN / "pods" / str(index)
+            return Path(words[-1]) / STORED / "pods" / str(index)
+        return Path(self.store) / STORED / "pods" / str(index)
 
     def pod(self, index: int, **environ: str) -> tuple[int, str, str]:
         return end(self.start_pod(index, **environ))

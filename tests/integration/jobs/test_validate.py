@@ -499,6 +499,26 @@ def test_nodes_that_do_not_answer_are_named(made: CardCluster, capsys: pytest.Ca
     assert {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs"}} == set()
 
 
+def test_a_node_whose_log_cannot_be_had_is_named_and_others_count(
+    made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Which of the pods comes first, the cluster says.
+    made.api.fail(path="-0-[a-z0-9]+/log$", message="dial tcp 10.0.0.7:10250: i/o timeout", times=99)
+    code, found = told(capsys)
+    assert code == 3
+    assert found["preflight"]["seen"] == "16 cards passed"
+    assert "1 nodes did not answer" in found["preflight of every node"]["seen"]
+
+
+def test_nodes_that_all_have_no_log_are_the_clusters_own_trouble(
+    made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.api.fail(path="/log$", message="no route to host", times=999)
+    assert run(["checked", "validate", "--spec", "spec.yaml"]) == 3
+    assert "no route to host" in capsys.readouterr().err
+    assert {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs"}} == set()
+
+
 def test_emulated_cards_are_no_cards(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
     made.emulated = True
     code, found = told(capsys)

@@ -5,14 +5,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.jobs.board import UNBORN, Board
-from ci.jobs.fate import Phase, fate_of
+from ci.jobs.board import NEXT, UNBORN, Board
+from ci.jobs.fate import NODE_AWAY, Phase, fate_of
 from ci.jobs.standing import End, Standing
-from ci.jobs.watch import Ending, ending_of
-from ci.jobs.watch_view import overall
+from ci.jobs.watch import Ending, ending_of, worst_reason
+from ci.jobs.watch_view import overall, reasons
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 STATUS: dict[str, dict[str, Any]] = {
@@ -86,6 +87,7 @@ def test_shards_are_done_where_their_tests_ran_failed_ones_too() -> None:
     one.take("MODIFIED", exited(1, 1), 1)
     one.take("MODIFIED", exited(2, 3), 1)
     assert one.shards_done == 4
+    one.look(replace(one.standing, failed=frozenset({1, 2})), 2)
     assert overall(one) == "3 pods: 1 done, 2 failed; 4/5 shards"
 
 
@@ -100,7 +102,8 @@ def test_pods_that_a_list_does_not_have_are_lost() -> None:
     one.relist([pod(0, phase="running"), pod(1, phase="done")], 1)
     (news,) = one.relist([pod(1, phase="done")], 2)
     assert (news.index, news.phase, news.why) == (0, Phase.LOST, "it is gone")
-    assert +one.counts == {Phase.LOST: 1, Phase.DONE: 1, Phase.PENDING: 1}
+    assert +one.counts == {Phase.DONE: 1, Phase.PENDING: 2}
+    assert one.reasons == {NEXT: 1, UNBORN: 1}
 
 
 def test_the_controllers_word_counts_where_pods_are_gone() -> None:
@@ -120,6 +123,69 @@ def test_a_job_stalls_while_pods_wait_and_none_runs() -> None:
     assert one.stalled_s(203) == 3
     one.take("MODIFIED", pod(1, phase="done"), 204)
     assert one.stalled_s(300) == 0
+
+
+def dying(index: int, phase: str = "running", reason: str = "DeletionByTaintManager") -> dict[str, Any]:
+    """A pod that is to go, and whose node does not answer."""
+    one = pod(index, phase=phase)
+    one["metadata"]["deletionTimestamp"] = "2026-11-23T00:05:00Z"
+    why = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+    return {**one, "status": {**one["status"], "conditions": [why]}}
+
+
+@pytest.mark.parametrize("phase", ["pending", "running", "lost"])
+def test_a_pod_on_a_node_that_does_not_answer_is_lost_and_nothing_replaces_it(phase: str) -> None:
+    one = board(2)
+    one.take("ADDED", pod(1, phase="done"), 1)
+    one.take("ADDED", pod(0, phase="running"), 1)
+    told = one.take("MODIFIED", dying(0, phase), 5)
+    assert told is not None
+    assert (told.phase, told.why) == (Phase.LOST, NODE_AWAY)
+    assert one.stuck == {0}
+    assert (one.settled, one.stalled_s(12)) == (False, 7)
+    assert worst_reason(one) == f"pods 0: {NODE_AWAY}"
+    # Whoever deletes its node, or forces the pod, has it replaced.
+    assert one.take("DELETED", dying(0, phase), 20) is None
+    assert (one.stuck, one.badly[Phase.LOST]) == (set(), 1)
+    assert (one.fate(0).phase, one.fate(0).why) == (Phase.PENDING, NEXT)
+
+
+def test_a_pod_on_such_a_node_that_a_list_does_not_have_is_no_second_loss() -> None:
+    one = board(1)
+    one.take("MODIFIED", dying(0), 5)
+    assert one.relist([], 6) == []
+    assert (one.stuck, one.reasons) == (set(), {NEXT: 1})
+
+
+def test_a_pod_that_is_drained_still_runs_until_it_ends() -> None:
+    one = board(1)
+    one.take("MODIFIED", dying(0, reason="EvictionByEvictionAPI"), 5)
+    assert (one.fate(0).phase, one.fate(0).why) == (Phase.RUNNING, "is being ended")
+
+
+def test_an_index_whose_pods_have_ended_waits_for_another() -> None:
+    one = board(2)
+    for index in range(2):
+        one.take("ADDED", pod(index, phase="running"), 1)
+        one.take("DELETED", pod(index, phase="running"), 2)
+    assert overall(one) == "2 pods: 2 pending"
+    assert reasons(one) == ["2 pending: to be replaced"]
+    assert (one.settled, one.quiet, one.stalled_s(10)) == (False, True, 8)
+    one.look(replace(one.standing, waits="waits in the queue cards"), 11)
+    assert reasons(one) == ["the job waits in the queue cards"]
+    assert one.stalled_s(20) == 18
+    one.take("ADDED", pod(0, 1, "running"), 21)
+    assert (one.quiet, one.stalled_s(30)) == (False, 0)
+    assert overall(one) == "2 pods: 1 pending, 1 running; 1 pod replaced"
+
+
+def test_a_job_that_is_about_to_fail_has_its_pods_as_they_ended() -> None:
+    one = board(1)
+    one.take("ADDED", pod(0, phase="lost"), 1)
+    assert one.fate(0).phase is Phase.PENDING
+    one.look(replace(one.standing, ending=End.FAILED, reason="DeadlineExceeded"), 2)
+    assert one.fate(0).phase is Phase.LOST
+    assert ending_of(one).why == "DeadlineExceeded; without an end: pods 0"
 
 
 events = st.lists(

@@ -161,7 +161,8 @@ def test_an_init_container_that_failed_is_named() -> None:
     told = fate_of(
         pod(phase="Failed", initContainerStatuses=[ended(1, message="no such bucket", name="fetch-source")])
     )
-    assert told.why == "fetch-source: exit code 1: no such bucket"
+    # No test failed: nothing of it has begun.
+    assert (told.why, told.exit_code) == ("fetch-source: exit code 1: no such bucket", None)
 
 
 def test_what_a_pod_says_steers_no_terminal_and_stays_on_a_line() -> None:

@@ -112,14 +112,19 @@ def test_a_journal_of_a_shard_that_is_another_pods_is_left_there(store: Path, tm
     assert found.notes == ["pod 3 has a journal/0-1.jsonl, which is pod 20's; it is left there"]
 
 
-def test_a_journal_that_became_another_or_shorter_stays_as_it_is_here(store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [b"other\nand more\n", b"other\n", b"f", b"o"])
+def test_a_journal_that_became_another_in_the_store_is_taken_anew(
+    store: Path, tmp_path: Path, data: bytes
+) -> None:
     put(store, 0, "journal/0-1.jsonl", b"first\n")
     gather(str(store), RUN, tmp_path / "into")
-    put(store, 0, "journal/0-1.jsonl", b"other\nand more\n")
-    assert "is another one in the store than here" in gather(str(store), RUN, tmp_path / "into").notes[0]
-    put(store, 0, "journal/0-1.jsonl", b"f")
-    assert "is shorter in the store than here" in gather(str(store), RUN, tmp_path / "into").notes[0]
-    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"first\n"}
+    put(store, 0, "journal/0-1.jsonl", data)
+    found = gather(str(store), RUN, tmp_path / "into")
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": data}
+    assert found.new_bytes == len(data)
+    assert found.notes == [
+        "pod 0: journal/0-1.jsonl was another one here than in the store, and is the store's now"
+    ]
 
 
 def test_a_file_that_is_too_large_is_cut_and_told_of(
@@ -175,7 +180,7 @@ def test_pieces_are_put_together_by_their_offsets(tmp_path: Path) -> None:
     assert bring(bucket, tmp_path) == (14, [])
     assert here(tmp_path) == {"journal/0-1.jsonl": b"one\ntwo\nthree\n"}
     assert bring(bucket, tmp_path) == (0, [])
-    assert len(bucket.got) == 3
+    assert len(bucket.got) == 3 + 1  # a look at its beginning
 
 
 def test_a_piece_that_grew_brings_what_is_new_of_it(tmp_path: Path) -> None:

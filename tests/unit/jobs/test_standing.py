@@ -41,6 +41,16 @@ def test_a_job_that_failed_says_why() -> None:
     assert (told.end, told.reason) == (End.FAILED, "DeadlineExceeded: too long")
 
 
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("FailureTarget", End.FAILED), ("SuccessCriteriaMet", End.COMPLETE)]
+)
+def test_a_job_whose_last_pods_still_end_is_about_to(kind: str, ending: End) -> None:
+    told = standing_of(job(conditions=[condition(kind, "DeadlineExceeded", "too long")]))
+    assert (told.end, told.ending, told.over) == (None, ending, ending)
+    assert told.reason == "DeadlineExceeded: too long"
+    assert row_of(job(conditions=[condition(kind)]), now_s=0).state == "is ending"
+
+
 def test_a_condition_that_does_not_hold_is_no_end() -> None:
     assert standing_of(job(conditions=[condition("Failed", value="False")])).end is None
 

@@ -169,6 +169,79 @@ def test_lines_of_one_time_are_followed_through_a_cut(
     assert lines == [f"[0] line {number}" for number in range(5)]
 
 
+NO_ROUTE = 'Get "https://10.0.0.7:10250/containerLogs/": dial tcp 10.0.0.7:10250: connect: no route to host'
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_node_that_does_not_answer_takes_no_others_logs_with_it(
+    api: KubernetesApi, cluster: Cluster, said: list[str], tmp_path: Path, follow: bool
+) -> None:
+    submit(cluster, manifests_of())
+    for index in range(3):
+        api.world.pod(index).log("one line")
+        api.world.pod(index).succeed()
+    name = api.world.pod(1).name
+    api.fail(path=f"{name}/log$", message=NO_ROUTE, times=99)
+    sources = find_sources(cluster, NAME, index=None, follow=follow)
+    began = cluster.effects.monotonic()
+    with into_file(tmp_path / "all.log") as into:
+        assert write_logs(cluster, sources, Wanted(follow=follow), into, said.append) == EXIT_INCOMPLETE
+    assert said == [f"no log of pod 1 ({name}): {NO_ROUTE}"]
+    assert cluster.effects.monotonic() - began < 30
+    written = (tmp_path / "all.log").read_text().splitlines()
+    assert sorted(written) == ["[0] one line", "[2] one line"]
+
+
+def test_a_followed_log_that_does_not_come_back_keeps_what_came(
+    api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str]
+) -> None:
+    name = api.world.pod(0).name
+    api.world.cut_log_after = 1
+
+    def write(line: str) -> None:
+        lines.append(line)
+        api.fail(path=f"{name}/log$", message=NO_ROUTE, times=99)
+
+    sources = find_sources(cluster, NAME, index=0, follow=True)
+    with into_one(write) as into:
+        assert write_logs(cluster, sources, Wanted(follow=True), into, said.append) == EXIT_INCOMPLETE
+    assert lines == ["[0] one of 0"]
+    assert said[0].startswith(f"the log of pod 0 ({name}) is cut: ")
+
+
+def test_other_pods_of_a_node_that_does_not_answer_are_asked_for_once(
+    api: KubernetesApi, cluster: Cluster, said: list[str]
+) -> None:
+    submit(cluster, manifests_of(pods=6))
+    for index in range(6):
+        api.world.pod(index).run("node-1" if index < 5 else "node-2")
+    api.world.pod(5).log("well")
+    for index in range(5):
+        api.fail(path=f"{api.world.pod(index).name}/log$", message=NO_ROUTE, times=99)
+    found: list[str] = []
+    assert read(cluster, found, said) == EXIT_INCOMPLETE
+    assert found == ["[5] well"]
+    asked = [len(api.asked("GET", f"{api.world.pod(index).name}/log$")) for index in range(5)]
+    assert asked[0] > 1
+    assert asked[1:] == [1] * 4
+
+
+def test_a_cluster_that_does_not_answer_is_not_asked_for_every_log(
+    api: KubernetesApi, cluster: Cluster, said: list[str]
+) -> None:
+    submit(cluster, manifests_of(pods=6))
+    for index in range(6):
+        api.world.pod(index).run(f"node-{index}")
+        api.world.pod(index).log("well")
+    for index in range(1, 6):
+        api.fail(path=f"{api.world.pod(index).name}/log$", message=NO_ROUTE, times=99)
+    found: list[str] = []
+    assert read(cluster, found, said) == EXIT_INCOMPLETE
+    assert found == ["[0] well"]
+    assert [line.partition(" (")[0] for line in said[:3]] == [f"no log of pod {one}" for one in (1, 2, 3)]
+    assert said[3:] == ["the cluster does not answer: the logs of pods 4-5 are not asked for"]
+
+
 def test_a_followed_log_that_is_cut_again_and_again_is_given_up(
     api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str]
 ) -> None:

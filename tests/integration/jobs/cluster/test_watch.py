@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
-from ci.jobs.board import Board
+from ci.jobs.board import NEXT, Board
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError
-from ci.jobs.fate import Fate, Phase
+from ci.jobs.fate import NODE_AWAY, Fate, Phase
 from ci.jobs.paths import path_of
 from ci.jobs.standing import standing_of
 from ci.jobs.submit import submit
@@ -154,6 +154,9 @@ def test_a_pod_that_is_taken_away_is_replaced_and_told(
     watched.until(running(1))
     getattr(api.world.pod(0), end)()
     watched.until(lambda board: board.badly[phase] == 1)
+    if end == "lose_node":
+        assert watched.board.stuck == {0}
+        api.world.pod(0).delete_node()
     api.world.pod(0).run()
     api.world.pod(0).succeed()
     assert watched.ending() == Ending(exit_code=EXIT_OK)
@@ -288,6 +291,116 @@ def test_a_deadline_that_is_over_is_told_with_what_had_no_end(
     assert ending.exit_code == EXIT_INCOMPLETE
     assert ending.why.startswith("DeadlineExceeded: Job was active longer")
     assert ending.why.endswith("without an end: pods 1-2")
+
+
+def test_a_node_that_does_not_answer_ends_a_watch_with_a_limit(
+    api: KubernetesApi, cluster: Cluster, watch: Watch
+) -> None:
+    submit(cluster, manifests_of())
+    watched = watch(pending_limit_s=0.1)
+    for index in range(3):
+        api.world.pod(index).run()
+    watched.until(running(3))
+    for index in (0, 1):
+        api.world.pod(index).succeed()
+    api.world.pod(2).lose_node()
+    ending = watched.ending()
+    assert ending.exit_code == EXIT_INCOMPLETE
+    assert f"pods 2: {NODE_AWAY}" in ending.why
+    assert [fate.phase for fate in watched.told.fates] == [Phase.LOST]
+
+
+def test_a_deadline_ends_a_watch_though_a_node_does_not_answer(
+    api: KubernetesApi, cluster: Cluster, watch: Watch
+) -> None:
+    submit(cluster, manifests_of(pods=2))
+    watched = watch()
+    for index in range(2):
+        api.world.pod(index).run()
+    watched.until(running(2))
+    api.world.pod(1).lose_node()
+    api.world.pass_deadline()
+    ending = watched.ending()
+    assert standing_of(api.world.job()).end is None
+    assert ending.exit_code == EXIT_INCOMPLETE
+    assert ending.why.startswith("DeadlineExceeded: ")
+    assert ending.why.endswith(f"without an end: pods 0-1; pods 1: {NODE_AWAY}")
+
+
+@pytest.mark.parametrize("failed_at_once", [False, True])
+def test_pods_that_write_their_account_are_waited_for(
+    api: KubernetesApi, cluster: Cluster, watch: Watch, failed_at_once: bool
+) -> None:
+    api.world.failed_at_once = failed_at_once
+    submit(cluster, manifests_of(pods=1))
+    watched = watch()
+    pod = api.world.pod(0)
+    pod.run()
+    watched.until(running(1))
+    pod.stick()
+    api.world.pass_deadline()
+    watched.until(lambda board: board.standing.over is not None)
+    time.sleep(1.5)
+    assert not watched.future.done()
+    pod.fail(3)
+    assert watched.ending().why.endswith("without an end: pods 0")
+    assert watched.told.fates[0].exit_code == 3
+
+
+@pytest.mark.parametrize("failed_at_once", [False, True])
+def test_pods_that_never_end_are_waited_for_no_longer_than_their_grace(
+    api: KubernetesApi, cluster: Cluster, watch: Watch, monkeypatch: pytest.MonkeyPatch, failed_at_once: bool
+) -> None:
+    monkeypatch.setattr("ci.jobs.watch.ENDING_S", 1)
+    api.world.failed_at_once = failed_at_once
+    submit(cluster, manifests_of(pods=1))
+    watched = watch()
+    api.world.pod(0).run()
+    watched.until(running(1))
+    api.world.pod(0).stick()
+    api.world.pass_deadline()
+    assert watched.ending().why.endswith("without an end: pods 0; still being ended: pods 0")
+
+
+def test_a_queue_that_takes_a_job_back_is_what_it_waits_for(
+    api: KubernetesApi, cluster: Cluster, watch: Watch
+) -> None:
+    submit(cluster, manifests_of(pods=2, queue="cards"))
+    cluster.patch(JOB, {"spec": {"suspend": False}})
+    watched = watch(pending_limit_s=3)
+    for index in range(2):
+        api.world.pod(index).run()
+    watched.until(running(2))
+    cluster.patch(JOB, {"spec": {"suspend": True}})
+    watched.until(lambda board: board.reasons[NEXT] == 2)
+    ending = watched.ending()
+    assert "waits in the queue cards" in ending.why
+    assert [fate.why for fate in watched.told.fates] == ["exit code 143"] * 2
+
+
+def test_a_queue_that_takes_a_job_back_too_often_fails_it(
+    api: KubernetesApi, cluster: Cluster, watch: Watch
+) -> None:
+    submit(cluster, manifests_of(pods=1, retries=1, queue="cards"))
+    watched = watch()
+    for _ in range(2):
+        cluster.patch(JOB, {"spec": {"suspend": False}})
+        api.world.pod(0).run()
+        cluster.patch(JOB, {"spec": {"suspend": True}})
+    cluster.patch(JOB, {"spec": {"suspend": False}})
+    assert watched.ending() == Ending(exit_code=EXIT_INCOMPLETE, why="failed for good: pods 0")
+
+
+def test_a_quota_that_has_no_room_for_a_replacement_is_told(
+    api: KubernetesApi, cluster: Cluster, watch: Watch
+) -> None:
+    submit(cluster, manifests_of(pods=1))
+    watched = watch(pending_limit_s=0.1)
+    api.world.pod(0).run()
+    watched.until(running(1))
+    api.world.refuse_pods = "exceeded quota: cards"
+    api.world.pod(0).evict()
+    assert "no pod can be made: exceeded quota: cards" in watched.ending().why
 
 
 def test_a_job_that_is_removed_ends_its_watch(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:

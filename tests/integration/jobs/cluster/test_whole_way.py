@@ -48,6 +48,13 @@ def plan_of(pods: int) -> Plan:
     return Plan(fingerprint=fingerprint(shards), bound_s=3, makespan_s=3, binds="balance", shards=shards)
 
 
+def identity_of(number: int) -> RunIdentity:
+    return RunIdentity(
+        run=RUN, run_id=number, run_attempt=1, device="spyre", pytorch_version="2.13.0",
+        pytorch_sha="0" * 40, stage=None, percent=100, started_at=1_772_366_400.0,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout that is none, with a planned run and a spec."""
@@ -57,11 +64,7 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
     plan = plan_of(PODS)
     write_plan(planned / "plan.json", plan)
     write_selection(planned / "selection.json", Selection(stage=None, percent=100, ids=plan.ids))
-    identity = RunIdentity(
-        run=RUN, run_id=7, run_attempt=1, device="spyre", pytorch_version="2.13.0", pytorch_sha="0" * 40,
-        stage=None, percent=100, started_at=1_772_366_400.0,
-    )  # fmt: skip
-    write_identity(planned, identity)
+    write_identity(planned, identity_of(7))
     (folder / "job.yaml").write_text(yaml.safe_dump(SPEC))
     (folder / "spyre-ci.yaml").write_text("report: {endpoint: none}\n")
     monkeypatch.chdir(folder)
@@ -74,6 +77,7 @@ def lost_node(host: Host) -> None:
     host.pod.run("node-3")
     host.test(upto=3, cut=True)
     host.pod.lose_node()
+    host.pod.delete_node()
 
 
 def evicted(host: Host) -> None:
@@ -162,6 +166,31 @@ def test_a_submit_that_is_done_again_finds_the_job_and_changes_nothing(
     assert run(["job", "cancel", name]) == 0
     with api.store.changed:
         assert [one for plural in ("jobs", "pods", "configmaps") for one in api.store.of(plural)] == []
+
+
+def test_last_nights_journals_are_no_word_of_tonights_tests(
+    api: KubernetesApi, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, folder = tmp_path / "volume", project / "runs" / RUN
+    words = ["job", "submit", "job.yaml", "--collect", "--store", str(store), "--pending-limit", "0.05"]
+    # Last night shard 1 had a second pod, and tonight it has one; nothing runs of shard 2.
+    tonight: dict[int, list[Life]] = {1: [evicted, well, red, red], 2: [well, pending]}
+    kubelet = Kubelet(api, store, tmp_path / "mounts", tonight)
+    with kubelet.working():
+        assert run(words) == 0, "".join(capsys.readouterr())
+        write_identity(folder, identity_of(8))
+        assert run(["job", "collect", RUN, "--from", str(store)]) == 2
+        said = "".join(capsys.readouterr())
+        assert f"a job of {RUN}-7-1, and the run is {RUN}-8-1 now" in said
+        assert run(words) == 3
+    said = "".join(capsys.readouterr())
+    assert f"what was here is not of {RUN}-8-1, and is in " in said
+    results = {one.id: one for one in read_results(folder / "results.jsonl.gz")}
+    assert results[id_of(1, 4)].verdict is Verdict.FAILED
+    assert {results[id_of(2, one)].verdict for one in range(TESTS)} == {Verdict.NOT_RUN}
+    assert (folder / "earlier" / "1" / "journal" / "1-2.jsonl").is_file()
+    assert run(["job", "collect", RUN, "--from", str(store)]) == 3
+    assert "not of" not in "".join(capsys.readouterr())
 
 
 def test_a_dry_run_makes_nothing_and_asks_the_cluster_of_everything(
