@@ -28,7 +28,8 @@ from tests import stand_in
 from tests.kubernetes_checks import (
     KUEUE,
     RESOURCES,
-    Resource,
+    group_of,
+    is_served,
     kept,
     refused,
     status,
@@ -175,16 +176,11 @@ class KubernetesApi(StandIn[Fault]):
         if seen.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
             return self._review(seen)
         if seen.path == f"/apis/{KUEUE}" and self.kueue:
-            versions = [{"groupVersion": f"{KUEUE}/{one}", "version": one} for one in self.kueue]
-            return Answer(body={"kind": "APIGroup", "apiVersion": "v1", "name": KUEUE, "versions": versions})
+            return Answer(body=group_of(KUEUE, self.kueue))
         ask = found(seen)
-        if ask is None or not self._serves(ask.resource):
+        if ask is None or ask.resource.plural in self.unserved or not is_served(ask.resource, self.kueue):
             return Answer(status=404, body=b"404 page not found\n", headers={"content-type": "text/plain"})
         return self._asked_of(ask)
-
-    def _serves(self, resource: Resource) -> bool:
-        served = resource.group != KUEUE or resource.version.rpartition("/")[2] in self.kueue
-        return served and resource.plural not in self.unserved
 
     def _asked_of(self, ask: Ask) -> Answer:
         method, query = ask.seen.method, ask.seen.query
@@ -227,14 +223,9 @@ class KubernetesApi(StandIn[Fault]):
 
     def _watch(self, ask: Ask) -> Answer:
         cut = self.cut_watches.pop(0) if self.cut_watches else None
+        query, bookmark_s = ask.seen.query, self.bookmark_s
         watched = watch_of(
-            self.store,
-            ask.resource,
-            ask.namespace,
-            ask.seen.query,
-            self.stop,
-            cut=cut,
-            bookmark_s=self.bookmark_s,
+            self.store, ask.resource, ask.namespace, query, self.stop, cut=cut, bookmark_s=bookmark_s
         )
         return Answer(body=watched)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,17 @@ RESOURCES = [
     *_many("apiextensions.k8s.io/v1", namespaced=False,
            CustomResourceDefinition="customresourcedefinitions"),
 ]  # fmt: skip
+
+
+def group_of(name: str, versions: Iterable[str]) -> dict[str, Any]:
+    """What a group of the API says of itself."""
+    rows = [{"groupVersion": f"{name}/{one}", "version": one} for one in versions]
+    return {"kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": rows}
+
+
+def is_served(resource: Resource, kueue: Sequence[str]) -> bool:
+    """Whether a cluster with these versions of Kueue serves a kind."""
+    return resource.group != KUEUE or resource.version.rpartition("/")[2] in kueue
 
 
 def status(code: int, reason: str, message: str, **more: Any) -> dict[str, Any]:
