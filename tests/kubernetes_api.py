@@ -26,7 +26,9 @@ from ci.jobs.asking import Effects
 from ci.jobs.cluster import Cluster, open_cluster
 from tests import stand_in
 from tests.kubernetes_checks import (
+    KUEUE,
     RESOURCES,
+    Resource,
     kept,
     refused,
     status,
@@ -66,6 +68,7 @@ class KubernetesApi(StandIn[Fault]):
         allowed: the verbs and plurals that are not refused; None: all others than `denied`.
         used: verbs and plurals that were asked for, and not refused.
         unserved: plurals of kinds this cluster does not have.
+        kueue: versions of Kueue that this cluster serves; empty: it has none.
         pages: of lists; how long they are, and how long they last.
         cut_watches: after so many events each, the next watches are cut, in order.
         bookmark_s: seconds of silence after which a watch sends a bookmark.
@@ -81,6 +84,7 @@ class KubernetesApi(StandIn[Fault]):
         self.allowed: set[tuple[str, str]] | None = None
         self.used: set[tuple[str, str]] = set()
         self.unserved: set[str] = {"workloads"}
+        self.kueue = ["v1beta1", "v1beta2"]
         self.pages = Pages()
         self.cut_watches: list[int] = []
         self.bookmark_s = 0.2
@@ -170,10 +174,17 @@ class KubernetesApi(StandIn[Fault]):
             return refused(401, "Unauthorized", "Unauthorized")
         if seen.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
             return self._review(seen)
+        if seen.path == f"/apis/{KUEUE}" and self.kueue:
+            versions = [{"groupVersion": f"{KUEUE}/{one}", "version": one} for one in self.kueue]
+            return Answer(body={"kind": "APIGroup", "apiVersion": "v1", "name": KUEUE, "versions": versions})
         ask = found(seen)
-        if ask is None or ask.resource.plural in self.unserved:
+        if ask is None or not self._serves(ask.resource):
             return Answer(status=404, body=b"404 page not found\n", headers={"content-type": "text/plain"})
         return self._asked_of(ask)
+
+    def _serves(self, resource: Resource) -> bool:
+        served = resource.group != KUEUE or resource.version.rpartition("/")[2] in self.kueue
+        return served and resource.plural not in self.unserved
 
     def _asked_of(self, ask: Ask) -> Answer:
         method, query = ask.seen.method, ask.seen.query

@@ -18,6 +18,7 @@ CONFIG_BYTES = 1 << 20
 BODY_BYTES = 3 << 20
 # The release whose schemas bodies are held against, with `fieldValidation=Strict`.
 RELEASE = "1.33"
+KUEUE = "kueue.x-k8s.io"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,14 @@ RESOURCES = [
     *_many("v1", namespaced=False, Namespace="namespaces", Node="nodes"),
     *_many("batch/v1", Job="jobs"),
     *_many("apps/v1", Deployment="deployments", ReplicaSet="replicasets"),
-    *_many("kueue.x-k8s.io/v1beta1", LocalQueue="localqueues", Workload="workloads"),
-    *_many("kueue.x-k8s.io/v1beta1", namespaced=False, ClusterQueue="clusterqueues"),
+    *(
+        one
+        for version in (f"{KUEUE}/v1beta1", f"{KUEUE}/v1beta2")
+        for one in (
+            *_many(version, LocalQueue="localqueues", Workload="workloads"),
+            *_many(version, namespaced=False, ClusterQueue="clusterqueues"),
+        )
+    ),
     *_many("storage.k8s.io/v1", namespaced=False, StorageClass="storageclasses"),
     *_many("scheduling.k8s.io/v1", namespaced=False, PriorityClass="priorityclasses"),
     *_many("config.openshift.io/v1", namespaced=False, ClusterOperator="clusteroperators",

@@ -48,7 +48,7 @@ def found(seen: Seen) -> Ask | None:
 
 def whole(resource: Resource, one: Object) -> Object:
     """As it is answered alone; in a list objects have neither kind nor version."""
-    return copy.deepcopy({"kind": resource.kind, "apiVersion": resource.version, **one})
+    return copy.deepcopy({**one, "kind": resource.kind, "apiVersion": resource.version})
 
 
 def merge(one: Any, patch: Any) -> Any:

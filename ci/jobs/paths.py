@@ -15,7 +15,6 @@ NAMESPACED: Mapping[str, str] = {
     "Event": "/api/v1/{}/events",
     "Job": "/apis/batch/v1/{}/jobs",
     "LimitRange": "/api/v1/{}/limitranges",
-    "LocalQueue": "/apis/kueue.x-k8s.io/v1beta1/{}/localqueues",
     "PersistentVolumeClaim": "/api/v1/{}/persistentvolumeclaims",
     "Pod": "/api/v1/{}/pods",
     "ReplicaSet": "/apis/apps/v1/{}/replicasets",
@@ -26,7 +25,6 @@ NAMESPACED: Mapping[str, str] = {
 }
 CLUSTER_WIDE: Mapping[str, str] = {
     "ClusterOperator": "/apis/config.openshift.io/v1/clusteroperators",
-    "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta1/clusterqueues",
     "ClusterVersion": "/apis/config.openshift.io/v1/clusterversions",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "Namespace": "/api/v1/namespaces",

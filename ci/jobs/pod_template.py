@@ -12,6 +12,7 @@ from ci.jobs.kinds import SCRATCH
 from ci.jobs.labels import labels_of, origin_of
 from ci.jobs.parcels import Parcel
 from ci.jobs.parts import Scratch, SecretRef, Toleration
+from ci.jobs.spec import Spec
 
 # PyTorch's workers hand tensors over in it, and 64 MiB are soon full.
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a place of the container
@@ -42,6 +43,15 @@ def pod_of(job: Job, packed: Sequence[Parcel]) -> dict[str, Any]:
         main=_main(job),
         volumes=_volumes(job, packed),
     )
+
+
+def asks_for_disk(spec: Spec) -> bool:
+    """Whether pods ask for room on their node's disk.
+
+    Not in a queue: Kueue admits no job that asks for what its ClusterQueue does not cover, and next to none
+    covers ephemeral-storage. Scratch keeps its sizeLimit all the same.
+    """
+    return spec.resources.scratch.storage_class is None and spec.queue is None
 
 
 def config_map_name(job: Job, number: int) -> str:
@@ -81,7 +91,7 @@ def _resources(job: Job, cards: Mapping[str, str]) -> dict[str, Any]:
     resources = job.spec.resources
     limits = {"cpu": resources.cpu, "memory": resources.memory, **cards}
     # A node is chosen that has the room on its disk; the limit is the volume's own.
-    disk = {} if resources.scratch.storage_class else {"ephemeral-storage": resources.scratch.size}
+    disk = {"ephemeral-storage": resources.scratch.size} if asks_for_disk(job.spec) else {}
     return {"limits": limits, "requests": limits | disk}
 
 

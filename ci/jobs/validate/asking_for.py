@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from ci.jobs.parts import Resources
+from ci.jobs.pod_template import asks_for_disk
+from ci.jobs.spec import Spec
 from ci.jobs.validate.facts import Asked
 from ci.jobs.validate.quantity import quantity
 
 
-def of_a_pod(resources: Resources) -> dict[str, Decimal]:
-    """What one pod asks for, by resource; requests are limits."""
+def of_a_pod(spec: Spec) -> dict[str, Decimal]:
+    """What one pod asks for, by resource; requests are limits, less that of the node's disk.
+
+    A quota on limits of the node's disk is kept to by who has none: no more than cpu and memory must be said
+    where a quota counts them (validationSet of pkg/quota/v1/evaluator/core/pods.go).
+    """
+    resources = spec.resources
     found = {"cpu": quantity(resources.cpu), "memory": quantity(resources.memory)}
     if resources.cards:
         found[resources.card_resource] = Decimal(resources.cards)
-    if resources.scratch.storage_class is None:
+    if asks_for_disk(spec):
         found["ephemeral-storage"] = quantity(resources.scratch.size)
     return found
 
@@ -29,7 +35,7 @@ def of_a_job(asked: Asked) -> Mapping[str, Decimal]:
         return {}
     pods, scratch = asked.pods, asked.spec.resources.scratch
     found = {"pods": Decimal(pods), "count/pods": Decimal(pods), "count/jobs.batch": Decimal(1)}
-    for name, number in of_a_pod(asked.spec.resources).items():
+    for name, number in of_a_pod(asked.spec).items():
         found[f"requests.{name}"] = number * pods
         if name in {"cpu", "memory", "ephemeral-storage"}:
             found[name] = number * pods

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ci.jobs.validate import cards, namespace, nodes
+from ci.jobs.validate import cards, namespace, nodes, queue
 from ci.jobs.validate.checked import Checked, unasked
 from ci.jobs.validate.facts import Asked, Facts
 
@@ -46,7 +46,7 @@ CHECKS: tuple[Check, ...] = (
     Check(name="storage", needs=("storage_class", "claim"), run=namespace.storage),
     Check(name="quota", needs=("quotas",), run=namespace.quota),
     Check(name="limits", needs=("limits",), run=namespace.limit_range),
-    Check(name="queue", needs=("local_queue", "cluster_queue"), run=namespace.queue),
+    Check(name="queue", needs=("kueue", "local_queue", "cluster_queue"), run=queue.queue),
     Check(name="priority class", needs=("priority",), run=namespace.priority),
     Check(name="service account", needs=("account",), run=namespace.account),
     Check(name="rights", needs=("rights",), run=namespace.rights),

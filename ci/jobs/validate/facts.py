@@ -62,6 +62,7 @@ class Facts:
     Attributes:
         dropped: of a Job's failure policy, what the cluster does not keep; None: a version that keeps it.
         unread: why something could not be had, by the name of its field.
+        kueue: where its objects are served; None: it is not.
         rights: whether we may, by verb and resource.
     """
 
@@ -78,6 +79,7 @@ class Facts:
     claim: Object | None = None
     quotas: Sequence[Object] = ()
     limits: Sequence[Object] = ()
+    kueue: str | None = None
     local_queue: Object | None = None
     cluster_queue: Object | None = None
     priority: Object | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, MissingError, RefusedError
+from ci.jobs.kueue import cluster_queue, local_queue, served
 from ci.jobs.paths import ACCESS_REVIEW, path_of
 from ci.jobs.policy import KEPT_SINCE, dropped
 from ci.jobs.validate.cards import CHECKER, DEFINITION, PLUGIN, SCHEDULER, is_spyre
@@ -81,9 +83,7 @@ def _questions(cluster: Cluster, asked: Asked) -> dict[str, Callable[[], Any]]:
     if spec.priority is not None:
         found["priority"] = one(path_of("PriorityClass", name=spec.priority))
     if spec.queue is not None:
-        local = path_of("LocalQueue", namespace, spec.queue)
-        found["local_queue"] = one(local)
-        found["cluster_queue"] = lambda: _cluster_queue(cluster, local)
+        found |= _queue_questions(cluster, namespace, spec.queue)
     return found
 
 
@@ -92,10 +92,17 @@ def _named(cluster: Cluster, path: str, *names: str) -> tuple[dict[str, Any], ..
     return tuple(row for name in names for row in cluster.items(path, fields=f"metadata.name={name}")[0])
 
 
-def _cluster_queue(cluster: Cluster, local: str) -> dict[str, Any] | None:
-    queue = cluster.get(local)
-    name = ((queue or {}).get("spec") or {}).get("clusterQueue")
-    return cluster.get(path_of("ClusterQueue", name=name)) if name else None
+def _queue_questions(cluster: Cluster, namespace: str, name: str) -> dict[str, Callable[[], Any]]:
+    base = cache(lambda: served(cluster))
+
+    def local() -> dict[str, Any] | None:
+        return cluster.get(local_queue(at, namespace, name)) if (at := base()) else None
+
+    def whole() -> dict[str, Any] | None:
+        named = ((local() or {}).get("spec") or {}).get("clusterQueue")
+        return cluster.get(cluster_queue(at, named)) if named and (at := base()) else None
+
+    return {"kueue": base, "local_queue": local, "cluster_queue": whole}
 
 
 def _dropped(cluster: Cluster, asked: Asked) -> list[str]:

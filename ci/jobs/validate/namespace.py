@@ -1,17 +1,16 @@
-"""Checks of what a job finds in its namespace: room, storage, queue, account and rights; pure."""
+"""Checks of what a job finds in its namespace: room, storage, account and rights; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from ci.jobs.parts import Toleration
 from ci.jobs.spec import Spec
 from ci.jobs.validate.asking_for import of_a_job, of_a_pod
 from ci.jobs.validate.checked import Checked, judged
-from ci.jobs.validate.facts import Asked, Facts, Object, is_true, labels_of, name_of, named
-from ci.jobs.validate.quantity import quantity
+from ci.jobs.validate.facts import Asked, Facts, Object, labels_of, name_of, named
+from ci.jobs.validate.quantity import quantity, written
 from ci.jobs.validate.rights import lacking, wanted
 
 # A class of it makes no volumes by itself.
@@ -56,7 +55,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Checked]:
         for name, most in hard.items():
             left = quantity(most) - quantity(used.get(name, 0))
             if name in wants and wants[name] > left:
-                short.append(f"{name_of(one)}: {name} wants {_number(wants[name])}, {_number(left)} left")
+                short.append(f"{name_of(one)}: {name} wants {written(wants[name])}, {written(left)} left")
     yield judged(
         "quota",
         named(short, 4) if short else f"{len(facts.quotas)} quotas, room for {asked.pods:,} pods",
@@ -69,9 +68,9 @@ def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
     """A pod asks for no more and no less than the namespace's LimitRanges allow."""
     if asked.spec is None:
         return
-    wants = of_a_pod(asked.spec.resources)
+    wants = of_a_pod(asked.spec)
     bad = [
-        f"{name_of(one)}: {name} is {_number(wants[name])}, {word} {row[key][name]}"
+        f"{name_of(one)}: {name} is {written(wants[name])}, {word} {row[key][name]}"
         for one in facts.limits
         for row in (one.get("spec") or {}).get("limits") or ()
         if row.get("type") in {"Container", "Pod"}
@@ -84,35 +83,6 @@ def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
         named(bad, 4) if bad else f"{len(facts.limits)} limit ranges, which a pod keeps to",
         holds=not bad,
         remedy="change the spec's resources, or have the LimitRange changed",
-    )
-
-
-def queue(facts: Facts, asked: Asked) -> Iterator[Checked]:
-    """Where a job has a queue: it and its ClusterQueue are active, and let in as many cards as asked for."""
-    if asked.spec is None or asked.spec.queue is None:
-        return
-    name, local, whole = asked.spec.queue, facts.local_queue, facts.cluster_queue
-    if local is None:
-        yield judged(
-            "queue", f"no LocalQueue {name}", holds=False,
-            remedy=f"make one in {asked.namespace} (oc get localqueue), or leave `queue` out",
-        )  # fmt: skip
-        return
-    active = is_true(local, "Active") and whole is not None and is_true(whole, "Active")
-    held = str(((whole or {}).get("spec") or {}).get("stopPolicy") or "None")
-    room = _nominal(whole or {}, asked.spec.resources.card_resource)
-    wants = asked.pods * asked.spec.resources.cards
-    covers = room is not None or not wants
-    seen = f"{name} -> {(local.get('spec') or {}).get('clusterQueue', '')}: "
-    seen += "active" if active else "not active"
-    seen += f", stopped ({held})" if held != "None" else ""
-    seen += f"; lets in {_number(room)} cards" if room is not None else "; does not cover the cards"
-    yield judged(
-        "queue",
-        seen,
-        holds=active and held == "None" and covers and (room is None or room >= wants),
-        remedy="see oc describe clusterqueue: it must let in "
-        f"{wants:,} of {asked.spec.resources.card_resource}",
     )
 
 
@@ -199,19 +169,3 @@ def _tolerates(one: Toleration, taint: Mapping[str, Any]) -> bool:
         and one.effect in {None, taint.get("effect")}
         and (one.operator == "Exists" or one.value == taint.get("value", ""))
     )
-
-
-def _nominal(queue_: Object, resource: str) -> Decimal | None:
-    """Of a resource a ClusterQueue lets in so much, over its flavours; None: it is not covered."""
-    rows = [
-        row
-        for group in (queue_.get("spec") or {}).get("resourceGroups") or ()
-        for flavor in group.get("flavors") or ()
-        for row in flavor.get("resources") or ()
-        if row.get("name") == resource
-    ]
-    return sum((quantity(row.get("nominalQuota", 0)) for row in rows), Decimal(0)) if rows else None
-
-
-def _number(value: Decimal) -> str:
-    return f"{value.normalize():f}"

@@ -33,3 +33,8 @@ def quantity(text: object) -> Decimal:
 def whole(text: object) -> int:
     """A quantity of things that are counted, such as cards."""
     return int(quantity(text))
+
+
+def written(value: Decimal) -> str:
+    """A number as people write it."""
+    return f"{value.normalize():f}"

@@ -33,6 +33,22 @@ SPEC: dict[str, Any] = {
 }
 
 
+# What three pods of the spec ask for, and a little more.
+ROOM: dict[str, int | str] = {"cpu": 12, "memory": "64Gi"}
+
+
+def covering(*flavors: Mapping[str, int | str], **more: str) -> dict[str, Any]:
+    """A resource group of a ClusterQueue: quotas of each of its flavors."""
+    made = [
+        {
+            "name": f"flavor-{number}",
+            "resources": [{"name": name, "nominalQuota": size, **more} for name, size in quotas.items()],
+        }
+        for number, quotas in enumerate(flavors)
+    ]
+    return {"coveredResources": list(flavors[0]), "flavors": made}
+
+
 @pytest.fixture(autouse=True)
 def verb() -> Iterator[None]:
     """The verb by itself, as a command of the whole."""
@@ -68,9 +84,8 @@ def made(api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             "status": active,
         }
     )
-    quota = [{"name": f"{PF}_tier1", "nominalQuota": 24}]
     put({"kind": "ClusterQueue", "metadata": {"name": "all"}, "status": active,
-         "spec": {"resourceGroups": [{"flavors": [{"name": "spyre", "resources": quota}]}]}})  # fmt: skip
+         "spec": {"resourceGroups": [covering({f"{PF}_tier1": 24}), covering(ROOM)]}})  # fmt: skip
     put({"kind": "ResourceQuota", "metadata": {"name": "room"},
          "status": {"hard": {"pods": "50", "requests.cpu": "100"}, "used": {"pods": "2"}}})  # fmt: skip
     put({"kind": "ClusterOperator", "metadata": {"name": "etcd"},
@@ -180,6 +195,10 @@ def change(plural: str, name: str, *path: str, to: Any) -> Spoil:
         one[path[-1]] = to
 
     return spoil
+
+
+def groups(*made: Mapping[str, Any]) -> Spoil:
+    return change("clusterqueues", "all", "spec", "resourceGroups", to=list(made))
 
 
 def version(text: str) -> Spoil:
@@ -302,18 +321,26 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
     (
         "queue",
         change("clusterqueues", "all", "status", "conditions", to=[]),
-        "cards -> all: not active; lets in 24 cards",
+        f"cards -> all: not active; lets in 12 of cpu, 51539607552 of memory, 24 of {PF}_tier1",
         "",
     ),
     ("queue", change("clusterqueues", "all", "spec", "stopPolicy", to="Hold"), "stopped (Hold)", ""),
-    ("queue", change("clusterqueues", "all", "spec", to={}), "does not cover the cards", ""),
+    ("queue", change("clusterqueues", "all", "spec", to={}), f"does not cover cpu, memory, {PF}_tier1", ""),
+    ("queue", groups(covering({f"{PF}_tier1": 24})), "does not cover cpu, memory", "one flavor must let in"),
     (
         "queue",
-        change("clusterqueues", "all", "spec", "resourceGroups",
-               to=[{"flavors": [{"resources": [{"name": f"{PF}_tier1", "nominalQuota": 8}]}]}]),
-        "lets in 8 cards",
-        "let in 24",
+        groups(covering({f"{PF}_tier1": 16}, {f"{PF}_tier1": 8}), covering(ROOM)),
+        f"24 of {PF}_tier1 wanted, 16 let in",
+        f"24 of {PF}_tier1",
     ),
+    (
+        "queue",
+        groups(covering({**ROOM, "cpu": 1}, {**ROOM, "memory": 1}), covering({f"{PF}_tier1": 24})),
+        "no flavor has cpu, memory together",
+        "",
+    ),
+    ("queue", groups(covering({**ROOM, f"{PF}_tier1": 24, "pods": 2})), "3 of pods wanted, 2 let in", ""),
+    ("queue", lambda made: made.api.kueue.clear(), "Kueue is not served by this", "leave `queue` out"),
     ("priority class", no_objects("priorityclasses"), "nightly: not there", "oc get priorityclass"),
     ("service account", no_objects("serviceaccounts"), "default: not there", ""),
     (
@@ -352,6 +379,33 @@ def test_a_fault_is_told_with_what_was_seen_and_its_remedy(
     assert remedy in found[check]["remedy"]
     assert found[check]["remedy"]
     assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("cohort", "limit", "passes"),
+    [({"cohort": "all"}, {}, True), ({"cohortName": "all"}, {"borrowingLimit": "16"}, True),
+     ({"cohort": "all"}, {"borrowingLimit": "15"}, False), ({}, {}, False)],
+)  # fmt: skip
+def test_what_a_queue_may_borrow_of_its_cohort_counts(
+    made: CardCluster,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    cohort: dict[str, str],
+    limit: dict[str, str],
+    passes: bool,
+) -> None:
+    few = covering({f"{PF}_tier1": 8}, **limit)
+    made.the("clusterqueues", "all")["spec"] = {"resourceGroups": [few, covering(ROOM)], **cohort}
+    assert (told(capsys, "--no-preflight")[0] == 0) == passes
+
+
+@pytest.mark.parametrize("versions", [["v1beta1"], ["v1beta2"], ["v1beta2", "v1beta1"]])
+def test_kueue_is_asked_at_the_newest_version_that_is_served(
+    versions: list[str], made: CardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.api.kueue = versions
+    assert told(capsys, "--no-preflight")[0] == 0
+    assert {one.path.split("/")[3] for one in made.api.asked("GET", "queues/")} == {max(versions)}
 
 
 def test_a_cluster_before_1_29_that_keeps_the_failure_policy_passes(

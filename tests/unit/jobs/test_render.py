@@ -229,3 +229,11 @@ def test_a_user_alone_leaves_the_volumes_to_their_group() -> None:
     pod = render(job_of(spec_of("evaluation", user=1001)))[-1]["spec"]["template"]["spec"]
     assert {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys() == {"runAsUser"}
     assert pod["securityContext"]["runAsUser"] == 1001
+
+
+def test_in_a_queue_scratch_has_its_limit_and_no_room_on_a_disk_is_asked_for() -> None:
+    """Kueue admits nothing that asks for what its ClusterQueue does not cover."""
+    for queue, asked in ((None, "10Gi"), ("cards", None)):
+        pod = render(job_of(spec_of("tests", queue=queue)))[-1]["spec"]["template"]["spec"]
+        assert pod["containers"][0]["resources"]["requests"].get("ephemeral-storage") == asked
+        assert pod["volumes"][0] == {"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}}

@@ -76,6 +76,14 @@ def test_scratch_that_is_claimed_counts_as_storage() -> None:
     assert "requests.ephemeral-storage" not in found
 
 
+def test_in_a_queue_the_nodes_disk_is_not_asked_for() -> None:
+    alone, queued = (
+        of_a_job(asked(spec=spec_of("tests"))),
+        of_a_job(asked(spec=spec_of("tests", queue="cards"))),
+    )
+    assert set(alone) - set(queued) == {"requests.ephemeral-storage", "ephemeral-storage"}
+
+
 def test_a_right_nobody_told_of_is_lacking() -> None:
     assert lacking({str(one): True for one in RIGHTS}, spec_of("notebook")) == []
     assert lacking({}, spec_of("notebook")) == [str(one) for one in RIGHTS]
