@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,19 +16,24 @@ import typer
 
 from ci.buckets import SCHEME, Bucket
 from ci.cli import options
-from ci.errors import EXIT_INCOMPLETE, CommandError, RunInUseError
+from ci.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
 from ci.interrupts import noted
+from ci.jobs.closed import close_process
 from ci.jobs.earlier import WHOLE, fetch_earlier, mark_doubts
 from ci.jobs.job import INPUT_VARIABLE, STORE_VARIABLE
 from ci.jobs.kinds import SCRATCH
-from ci.jobs.mirror import Mirror, Sender
+from ci.jobs.mirror import LOOK_S, Mirror, Sender, look_s
 from ci.jobs.pod import Place, StoreError, command_of, environment_of, exit_code_of, place_of
 from ci.jobs.slices import Opened, open_slice, slice_name
+from ci.report.text import counted
+from ci.runner.journal import read_journals
+from ci.runner.lost import MOST_LOSSES, write_off
 from ci.runner.machine import boot_id, host_name
 from ci.runner.run_lock import run_lock
 from ci.steps.context import Context
+from ci.steps.elsewhere import only_cards_failed
 from ci.tending import tend_command
-from test_selection.plan import read_plan
+from test_selection.plan import Plan, read_plan
 
 # How long a lock may stand whose holder's node is gone; NFS gives a lease of 90 seconds.
 LOCK_S = 180.0
@@ -50,6 +56,7 @@ def pod(
     """
     context = options.make_context(ctx, {})
     place = place_of(os.environ)
+    close_process()  # tests are of the same user
     if source is None and context.settings.origins.get("pytorch.source") == "environment":
         source = context.settings.model.pytorch.source  # where the image has it, not where it was planned
     folder = place.folder(scratch)
@@ -110,7 +117,8 @@ def _run_by_bucket(context: Context, place: Place, inputs: Path, folder: Path, s
     def put(name: str, data: bytes) -> None:
         bucket.put(f"{place.below}/{name}", data)
 
-    mirror = Mirror(Sender(put, folder, settled), context.say)
+    # Few pods go on, and where one of them is lost again it is worth more to know at which test.
+    mirror = Mirror(Sender(put, folder, settled), context.say, LOOK_S if cut_off else look_s(opened.pods))
     code, interrupted = _run(context, place, opened, folder, source)
     with noted():  # whoever ends the pod now has what is left sent all the same
         missing = mirror.finish(FLUSH_ENDING_S if interrupted else FLUSH_S)
@@ -131,6 +139,9 @@ def _run(
         f"pod {place.index} of {opened.pods:,}, run {opened.run}: {len(opened.shards):,} shards on "
         f"{opened.cards:,} cards" + (", going on with an earlier pod's work" if resumes else "")
     )
+    plan = _part(folder, opened)
+    if resumes and not place.share:  # else another pod may have run it meanwhile
+        _write_off(context, folder, plan)
     with _log(folder, place.index) as output:
         code, interrupts = tend_command(
             command_of(opened, folder, resumes=resumes, source=source),
@@ -139,7 +150,32 @@ def _run(
             ending_s=ENDING_S,
             orphans=os.getpid() == 1,
         )
-    return exit_code_of(code, interrupts), bool(interrupts)
+    code = exit_code_of(code, interrupts)
+    if code == EXIT_INCOMPLETE and not place.share and _no_other_pod_helps(context, folder, plan):
+        context.say("no other pod is needed: nothing is left to run, and what is missing is a card's fault")
+        code = EXIT_TEST_FAILED
+    return code, bool(interrupts)
+
+
+def _part(folder: Path, opened: Opened) -> Plan:
+    """The plan of the pod's own shards."""
+    plan = read_plan(folder / "plan.json")
+    return replace(plan, shards=tuple(shard for shard in plan.shards if shard.index in opened.shards))
+
+
+def _write_off(context: Context, folder: Path, plan: Plan) -> None:
+    """Settle what took earlier pods of this index down: else no pod would ever come to the rest."""
+    gone = write_off(
+        folder, plan, read_journals(folder), boot=boot_id(), host=host_name(), clock=context.clock
+    )
+    if gone:
+        context.say(f"{counted(len(gone), 'test')} not run again: each took {MOST_LOSSES} pods down with it")
+
+
+def _no_other_pod_helps(context: Context, folder: Path, plan: Plan) -> bool:
+    if not (folder / "journal").is_dir():
+        return False
+    return only_cards_failed(plan, read_journals(folder), context.settings.model.run.retries)
 
 
 @contextlib.contextmanager

@@ -15,15 +15,17 @@ from ci.jobs.pod import Place
 from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journals
 from test_selection.plan import Plan
 
-# An object of a pod whose every line is in the bucket, as of one that was evicted.
-WHOLE = "whole"
-CUT_OFF = "an earlier pod was lost with up to a second of its journals"
+# Objects of a pod: that it has begun, and that its every line is in the bucket, as of one that was evicted.
+BEGUN, WHOLE = "begun", "whole"
+CUT_OFF = "an earlier pod was lost with what had not reached the store"
 
 
 def fetch_earlier(
     bucket: Bucket, place: Place, folder: Path, note: Callable[[str], None]
 ) -> tuple[set[str], bool]:
-    """Bring what earlier pods of an index left.
+    """Bring what earlier pods of an index left, and note that one more has begun.
+
+    A pod that began and left nothing has lost all it had: the bucket was away until it went.
 
     Args:
         bucket: the store.
@@ -35,7 +37,7 @@ def fetch_earlier(
         The files that are there, and whether their ends may be missing.
 
     Raises:
-        CommandError: the bucket cannot be read.
+        CommandError: the bucket cannot be read or written.
     """
     brought = set()
     for held in BucketFiles(bucket, f"{place.run}/{PODS}/", note).files(place.index):
@@ -43,13 +45,22 @@ def fetch_earlier(
             note(f"{held.file}: {held.trouble}")
         take(held, folder, note)
         brought.add(held.file)
-    name = f"{place.below}/{WHOLE}"
+    begun, whole = (f"{place.below}/{name}" for name in (BEGUN, WHOLE))
+    if not _is_there(bucket, begun):
+        bucket.put(begun, b"")
+        return brought, bool(brought)
+    if not _is_there(bucket, whole):
+        return brought, True
+    bucket.delete([whole])  # from here on it may be lost, too
+    return brought, False
+
+
+def _is_there(bucket: Bucket, name: str) -> bool:
     try:
         bucket.get(name)
     except MissingInputError:
-        return brought, bool(brought)
-    bucket.delete([name])  # from here on it may be lost, too
-    return brought, False
+        return False
+    return True
 
 
 def mark_doubts(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 PODS = "pods"
 INPUTS = "inputs"
 CLAIMS = "claims"
+JOURNAL = ".jsonl"
 # Folders of a run folder that are gathered, with what their files are called. Attempt 0 is nobody's.
 _JOURNAL = re.compile(r"(\d{1,6})-[1-9]\d{0,5}\.jsonl")
 _LOG = re.compile(r"(?:\d{1,6}-[1-9]\d{0,5}|pod-\d{1,6}-[1-9]\d{0,5})\.log")
@@ -46,7 +47,7 @@ def is_file(kind: str, name: str) -> bool:
 def shard_of(file: str) -> int | None:
     """The shard a journal is of; None for a log."""
     name = file.rpartition("/")[2]
-    return int(name.partition("-")[0]) if name.endswith(".jsonl") else None
+    return int(name.partition("-")[0]) if name.endswith(JOURNAL) else None
 
 
 def piece_name(file: str, offset: int) -> str:

@@ -2,22 +2,37 @@
 
 A file is put as pieces, each known by where in the file it begins. The last one is put anew whenever lines
 have come, until it is full. Whatever is cut off, what is there is whole lines from the beginning.
+
+What that costs the bucket is bounded: the more pods a job has the longer each waits between two looks, and a
+piece is small, for it is the piece that is put again and again.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import SpyreCiError
-from ci.jobs.layout import KINDS, PIECE_BYTES, is_file, piece_name
+from ci.jobs.layout import JOURNAL, KINDS, PIECE_BYTES, is_file, piece_name
 
-# A piece that has so much is full.
-FULL_BYTES = 256 << 10
-# How often files are looked at; a lost pod loses what it wrote since.
-LOOK_S = 0.5
+# A piece that has so much is full, and is not put anew.
+FULL_BYTES = 16 << 10
+# What is put at once, where so much is new.
+LARGE_BYTES = 256 << 10
+# How often journals are looked at; a lost pod loses what it wrote since. All pods of a job together look so
+# often a second at most, however many they are, up to a bound.
+LOOK_S, MOST_LOOK_S = 0.5, 5.0
+LOOKS_A_SECOND = 128
+# How often logs are: nothing is decided by them.
+LOGS_S = 10.0
+
+
+def look_s(pods: int) -> float:
+    """Seconds between two looks of a pod, by how many pods the job has."""
+    return min(max(LOOK_S, pods / LOOKS_A_SECOND), MOST_LOOK_S)
 
 
 @dataclass(slots=True)
@@ -44,17 +59,20 @@ class Sender:
         self._put, self._folder, self._settled = put, folder, frozenset(settled)
         self._sent: dict[str, _Sent] = {}
 
-    def send(self, *, final: bool = False) -> None:
+    def send(self, *, final: bool = False, logs: bool = True) -> None:
         """Send what is new, whole lines of it.
 
         Args:
             final: nothing comes any more: a line that has no end goes, too.
+            logs: whether logs are sent, too, and not only journals.
 
         Raises:
             SpyreCiError: the bucket does not take it.
             OSError: a file cannot be read.
         """
         for file in self._files():
+            if not (logs or file.endswith(JOURNAL)):
+                continue
             self._send(file, self._sent.setdefault(file, _Sent()), final=final)
 
     def unsent(self) -> int:
@@ -80,9 +98,11 @@ class Sender:
             if sent.base + length > sent.end:
                 self._put(piece_name(file, sent.base), data[:length])
                 sent.end = sent.base + length
-            elif length == 0 or len(data) <= FULL_BYTES:
+            elif length == 0 or len(data) <= LARGE_BYTES:
                 return  # a line that is being written
-            if len(data) <= FULL_BYTES:
+            if length >= FULL_BYTES:
+                sent.base = sent.end
+            if len(data) <= LARGE_BYTES:
                 return
             sent.base = sent.end
 
@@ -90,18 +110,18 @@ class Sender:
 def piece_length(data: bytes, *, final: bool) -> int:
     """How much of what stands from a piece's beginning on goes into it.
 
-    Whole lines, no more than make it full; a line that is longer than that, whole; of one that is longer than
-    any piece may be, a part.
+    Whole lines, no more than are put at once; a line that is longer than that, whole; of one that is longer
+    than any piece may be, a part.
 
     Args:
         data: what stands there, at most as much as a piece may hold.
         final: whether nothing comes any more.
     """
-    if len(data) <= FULL_BYTES:
+    if len(data) <= LARGE_BYTES:
         return len(data) if final else data.rfind(b"\n") + 1
-    if end := data.rfind(b"\n", 0, FULL_BYTES) + 1:
+    if end := data.rfind(b"\n", 0, LARGE_BYTES) + 1:
         return end
-    if end := data.find(b"\n", FULL_BYTES) + 1:
+    if end := data.find(b"\n", LARGE_BYTES) + 1:
         return end
     return len(data) if final or len(data) == PIECE_BYTES else 0
 
@@ -109,14 +129,15 @@ def piece_length(data: bytes, *, final: bool) -> int:
 class Mirror:
     """A thread that sends while a pod runs; a bucket that is away costs the run nothing."""
 
-    def __init__(self, sender: Sender, say: Callable[[str], object]) -> None:
+    def __init__(self, sender: Sender, say: Callable[[str], object], look_s: float = LOOK_S) -> None:
         """Begin.
 
         Args:
             sender: sends.
             say: told in a line each when the bucket goes away, and when it is back.
+            look_s: seconds between two looks.
         """
-        self._sender, self._say = sender, say
+        self._sender, self._say, self._look_s = sender, say, look_s
         self._ended = threading.Event()
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
@@ -139,14 +160,17 @@ class Mirror:
         return f"{self._sender.unsent():,} bytes of journals and logs are not in the store: {why}"
 
     def _run(self) -> None:
-        while not self._ended.wait(LOOK_S):
-            self._try(final=False)
+        logs_at = time.monotonic()
+        while not self._ended.wait(self._look_s):
+            logs = time.monotonic() >= logs_at
+            if self._try(logs=logs) and logs:
+                logs_at = time.monotonic() + LOGS_S
         while not self._try(final=True):
-            threading.Event().wait(LOOK_S)
+            time.sleep(min(self._look_s, LOOK_S))
 
-    def _try(self, *, final: bool) -> bool:
+    def _try(self, *, final: bool = False, logs: bool = True) -> bool:
         try:
-            self._sender.send(final=final)
+            self._sender.send(final=final, logs=logs)
         except (SpyreCiError, OSError) as error:
             if not self._trouble:
                 self._say(f"the store is away, and is tried again: {error}")

@@ -20,8 +20,10 @@ _INDEX = re.compile(r"\d{1,6}")
 # The run's own words; any other end is no account of it.
 _TOLD = frozenset({0, 1, 2, 3})
 TERMINATED = 128 + signal.SIGTERM
-# Keys of the store are the pod's; what tests print or leave behind is not to hold them (law 9).
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+# Keys of the store are the pod's; what tests print or leave behind is not to hold them (law 9). There are
+# many ways to name them, so of these variables only what says where the store is goes on.
+_KEYS = "AWS_"
+_NO_KEYS = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
 
 
 class StoreError(SpyreCiError):
@@ -57,6 +59,11 @@ class Place:
     def by_bucket(self) -> bool:
         """Whether the store is a bucket."""
         return self.store.startswith(SCHEME)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether the pod has keys that are not the tests'."""
+        return self.by_bucket or self.inputs.startswith(SCHEME)
 
     def folder(self, scratch: Path) -> Path:
         """The pod's run folder: in the store, or on its own disk where that is a bucket."""
@@ -116,11 +123,15 @@ def environment_of(environ: Mapping[str, str], place: Place) -> dict[str, str]:
 
     HUD is told of the whole run where it is collected, never of a part of it.
     """
-    found = {name: value for name, value in environ.items() if not (place.by_bucket and name in _KEYS)}
+    found = {name: value for name, value in environ.items() if not (place.has_keys and _is_key(name))}
     found["SPYRE_CI__REPORT__ENDPOINT"] = "none"
     if place.share:
         found["SPYRE_CI__RUN__SHARE"] = f"{place.store}/{place.run}/claims"
     return found
+
+
+def _is_key(name: str) -> bool:
+    return name.startswith(_KEYS) and not name.startswith(_NO_KEYS)
 
 
 def exit_code_of(code: int, interrupts: Sequence[int]) -> int:

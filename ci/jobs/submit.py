@@ -156,7 +156,7 @@ def _check_goes_on(there: Manifest | None, done: Submitted) -> None:
     """Refuse a Job that came to nothing: no cluster takes one up again."""
     if there is None or done.kind != "Job":
         return
-    if (standing := standing_of(there)).end is End.FAILED:
+    if (standing := standing_of(there)).over is End.FAILED:
         raise ConflictError(
             f"Job {done.name} is there, and has failed: {standing.reason or 'nobody says why'}",
             remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
@@ -171,7 +171,7 @@ def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
 
 def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
     """Let the job begin, once; and what starts it."""
-    if owner["kind"] == "Job" and standing_of(made).end is End.COMPLETE:
+    if owner["kind"] == "Job" and standing_of(made).over is End.COMPLETE:
         return "an earlier submit, and done"
     if (owner["metadata"].get("labels") or {}).get(QUEUE_LABEL) and owner["kind"] == "Job":
         return "its queue"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ci.report.marks import Control
 from ci.report.verdict import NO_OUTCOME, Result, Verdict
-from ci.runner.journal import XPASS_STRICT
+from ci.runner.journal import TOOK_ALL, XPASS_STRICT
 from test_selection.plan import Group, Plan, Shard
 
 DEVICES = ("cpu",)
@@ -20,12 +20,14 @@ DEVICES = ("cpu",)
 def wants_control(results: Iterable[Result], done: Collection[str] = ()) -> list[str]:
     """The ids a control is to be run of: what failed of itself, and was not run there before.
 
-    A strict xfail that passed would pass there as well.
+    A strict xfail that passed would pass there as well, and what took its container down would do so again.
     """
     return [
         one.id
         for one in results
-        if one.verdict is Verdict.FAILED and XPASS_STRICT not in one.message and one.id not in done
+        if one.verdict is Verdict.FAILED
+        and not any(said in one.message for said in (XPASS_STRICT, TOOK_ALL))
+        and one.id not in done
     ]
 
 

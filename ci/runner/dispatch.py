@@ -124,6 +124,8 @@ class Dispatcher:
             job = self._own(post) or self._shared(post) or self._again(card)
         else:
             job = self._own(post) or self._again(card) or self._shared(post)
+        if job is None and not self._doing and (self._stuck or post in self._private):
+            job = self._again(card, last=True)
         if job is None:
             if self._steals and post not in self.sight.idle:
                 self.sight.idle.append(post)
@@ -237,9 +239,12 @@ class Dispatcher:
                 return job
         return None
 
-    def _again(self, card: str) -> Job | None:
-        """A test that failed elsewhere; alone, so that nothing but itself can be why it passes or fails."""
-        one: Again | None = self._retries.take(card)
+    def _again(self, card: str, *, last: bool = False) -> Job | None:
+        """A test that failed elsewhere; alone, so that nothing but itself can be why it passes or fails.
+
+        What went with its host may take this one as well: it is the last there is, one at a time.
+        """
+        one: Again | None = self._retries.take(card, last=last)
         if one is None:
             return None
         piece = Piece(file=one.file, ids=(one.id,), expected_s=one.expected_s)

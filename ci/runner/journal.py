@@ -51,6 +51,7 @@ from test_selection.errors import MissingInputError
 __all__ = [
     "EXIT_UNWRITABLE",
     "OUTCOMES",
+    "TOOK_ALL",
     "UNWRITABLE",
     "Event",
     "Journal",
@@ -69,6 +70,8 @@ __all__ = [
 
 # What pytest's message of a strict xfail that passed begins with.
 XPASS_STRICT = "[XPASS(strict)]"
+# What the message of a test begins with that took its container down with everything in it.
+TOOK_ALL = "its container went down with everything in it"
 OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 # A machine that goes down takes about so much of a journal with it.
 SYNC_S = 1.0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ci.runner.journal import XPASS_STRICT, Event, Journal, count_of, seconds_of, text_of
+from ci.runner.retries import NO_OTHER_CARD
 
 _BAD = frozenset({"failed", "hardware"})
 
@@ -73,20 +74,22 @@ class _Tries:
         return self.outcome and bad and not self.settled and (self.lost if lost else self.failures) <= most
 
 
-def pending_retries(journals: Sequence[Journal], most: int) -> list[Pending]:
+def pending_retries(journals: Sequence[Journal], most: int, boot: str | None = None) -> list[Pending]:
     """The tests that failed at their last try and were to be tried again, in the order they were begun.
 
     Not among them are those without any outcome, which are left of the plan anyway, those that ran as often
     as they may, and those of which a run said at its end why they are not run again. How many may be run
-    again in all is not looked at.
+    again in all is not looked at. On another machine the cards are others, whatever they are called: none of
+    them is one it failed on, and that there was no other card is no reason any more.
 
     Args:
         journals: all there are of the run, by shard and attempt.
         most: how often a test is run again.
+        boot: this machine's `boot_id`, empty for one that no journal is of; None: all are this one's.
     """
     tries: dict[str, _Tries] = {}
     for journal in journals:
-        _read(journal.events, tries)
+        _read(journal.events, tries, boot)
     return [
         Pending(name, frozenset(one.cards), one.last + 1, one.failures, one.lost)
         for name, one in tries.items()
@@ -94,13 +97,16 @@ def pending_retries(journals: Sequence[Journal], most: int) -> list[Pending]:
     ]
 
 
-def _read(events: Iterable[Event], tries: dict[str, _Tries]) -> None:
-    card = ""
+def _read(events: Iterable[Event], tries: dict[str, _Tries], boot: str | None) -> None:
+    card, elsewhere = "", False
     begun: dict[str, int] = {}
     for event in events:
         match event["e"]:
             case "shard_start":
                 card = text_of(event.get("card"))
+                elsewhere = boot is not None and text_of(event.get("boot")) not in ("", boot)
+            case "no_retry" if elsewhere and text_of(event.get("message")).startswith(NO_OTHER_CARD):
+                pass
             case "no_retry":
                 for name in _names(event):
                     tries.setdefault(name, _Tries()).settled = True
@@ -111,7 +117,8 @@ def _read(events: Iterable[Event], tries: dict[str, _Tries]) -> None:
                     one.last = max(one.last, begun[name])
             case "end" | "crash" | "worker_lost":
                 for name in _names(event):
-                    _ended(event, tries.setdefault(name, _Tries()), begun.pop(name, 1), card)
+                    one, number = tries.setdefault(name, _Tries()), begun.pop(name, 1)
+                    _ended(event, one, number, "" if elsewhere else text_of(event.get("card")) or card)
             case _:
                 pass
 
@@ -122,9 +129,7 @@ def _ended(event: Event, one: _Tries, number: int, card: str) -> None:
     # What was to fail and passed is told apart already: another card says no more of it.
     if text_of(event.get("message")).startswith(XPASS_STRICT):
         one.settled = True
-    one.ended(
-        number, seconds_of(event.get("t"), 0.0), card=text_of(event.get("card")) or card, bad=bad, lost=lost
-    )
+    one.ended(number, seconds_of(event.get("t"), 0.0), card=card, bad=bad, lost=lost)
 
 
 def _names(event: Event) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+NO_OTHER_CARD = "there is no other card than those it failed on"
 TOO_MANY = "as many tests as may be (run.retry_budget) were run again before it"
 
 
@@ -17,7 +18,7 @@ class Again:
         id: its canonical id.
         file: its file.
         of: the shard it is planned for.
-        attempt: which try this will be, from 2.
+        attempt: which try this will be, from 2; or 1 where none came to an end, for its host went with it.
         avoid: the names of the cards it failed on.
         cards: how many cards it runs on at once.
         expected_s: seconds it is expected to take.
@@ -30,6 +31,11 @@ class Again:
     avoid: frozenset[str]
     cards: int = 1
     expected_s: float = 0.0
+
+    @property
+    def last(self) -> bool:
+        """Whether it is run behind all others, and while none runs: it may take its host with it."""
+        return self.attempt == 1
 
     def suits(self, cards: Collection[str]) -> bool:
         """Whether it may run on these cards, taken as one."""
@@ -105,6 +111,10 @@ class Retries:
         for one in ones:
             test = one.test
             past = self._tried(test.id, test.attempt - 1)
+            if test.last:  # that is no retry, and costs none
+                past.last = 0
+                self._waiting.append(test)
+                continue
             past.cards |= test.avoid
             past.failed, past.lost = one.failed, one.lost
             self._put(test.id, past, file=test.file, of=test.of, cards=test.cards)
@@ -113,11 +123,16 @@ class Retries:
         """Nothing that waits is to be tried on these cards: whatever they are, no worker lives with them."""
         self._waiting = [replace(one, avoid=one.avoid.union(cards)) for one in self._waiting]
 
-    def take(self, card: str) -> Again | None:
-        """The next test to be run again that did not fail on this card."""
+    def take(self, card: str, *, last: bool = False) -> Again | None:
+        """The next test to be run again that did not fail on this card.
+
+        Args:
+            card: its name, or those of several joined by `+`.
+            last: whether those are meant that run behind all others, or those that do not.
+        """
         held = card.split("+")
         for number, one in enumerate(self._waiting):
-            if one.suits(held):
+            if one.last == last and one.suits(held):
                 self._given[one.id] = one
                 return self._waiting.pop(number)
         return None

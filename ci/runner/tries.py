@@ -8,10 +8,10 @@ from typing import TypedDict
 from ci.runner.attempts import Attempts
 from ci.runner.journal import XPASS_STRICT, Event
 from ci.runner.post import Post
-from ci.runner.retries import TOO_MANY, Again, Retries
+from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Again, Retries
 from ci.runner.work import Work
 
-NO_OTHER_CARD = "there is no other card than those it failed on"
+NO_CARD = "no card was left to run it again"
 IN_ORDER = "it runs after other tests of its file (in_order), and not alone"
 BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
 
@@ -66,7 +66,8 @@ class Tries:
             blockers: who holds the other cards; empty where nobody does.
         """
         for one in self._retries.waiting:
-            self._say(one, f"{NO_OTHER_CARD}; {blockers}" if blockers else NO_OTHER_CARD)
+            reason = NO_CARD if one.last else NO_OTHER_CARD
+            self._say(one, f"{reason}; {blockers}" if blockers else reason)
         for one in self._retries.refused:
             self._say(one, TOO_MANY)
 

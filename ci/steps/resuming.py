@@ -14,6 +14,7 @@ from ci.report.verdict import NO_OUTCOME, Result
 from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch
 from ci.runner.journal import Journal, read_journals
+from ci.runner.lost import apart_from_chains, lost_with_host
 from ci.runner.machine import boot_id
 from ci.runner.pending import Pending, pending_retries
 from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left
@@ -162,6 +163,11 @@ def _finish(
     left = what_is_left(cut_off.plan, cut_off.settled)
     owed = _owed(context, cut_off)
     _say(context, folder, cut_off, left, owed=len(owed))
+    last = _last(context, cut_off, left)
+    if last:
+        context.say(f"{counted(len(last), 'test')} that went with the host before will run behind all others")
+        left = what_is_left(left, {one.test.id for one in last})
+    owed += last
     if not (left.ids or owed or control_is_owed(context, cut_off.plan, cut_off.shards, folder)):
         return False
     _refuse_another_checkout(context, folder, note)
@@ -197,7 +203,7 @@ def _owed(context: Context, cut_off: _CutOff) -> list[Owed]:
     }
     here = {shard.index for shard in cut_off.shards}
     journals = [journal for journal in cut_off.journals if journal.shard in here]
-    pending = pending_retries(journals, context.settings.model.run.retries)
+    pending = pending_retries(journals, context.settings.model.run.retries, boot_id())
     anywhere = context.settings.model.device.name == "cpu"
     return [_owed_one(one, *places[one.id], anywhere=anywhere) for one in pending if one.id in places]
 
@@ -206,6 +212,20 @@ def _owed_one(one: Pending, shard: Shard, file: str, *, anywhere: bool) -> Owed:
     avoid = frozenset[str]() if anywhere else one.cards
     test = Again(id=one.id, file=file, of=shard.index, attempt=one.attempt, avoid=avoid, cards=shard.cards)
     return Owed(test=test, failed=one.failed, lost=one.lost)
+
+
+def _last(context: Context, cut_off: _CutOff, left: Plan) -> list[Owed]:
+    """What ran when the host went, and may be why: where it is so again, it costs no other test its turn."""
+    if context.settings.model.run.share is not None:
+        return []  # whose pieces are whose is known by the whole
+    lost = lost_with_host(cut_off.journals)
+    indexes = {shard.index for shard in cut_off.shards}
+    found = [
+        Again(id=name, file=file, of=of, attempt=1, avoid=frozenset(), cards=cards)
+        for name, file, of, cards in apart_from_chains(left, lost)
+        if of in indexes
+    ]
+    return [Owed(test=one, failed=0, lost=0) for one in sorted(found, key=lambda one: lost[one.id])]
 
 
 def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote | None) -> None:

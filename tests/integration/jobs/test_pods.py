@@ -72,7 +72,7 @@ def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
 
 def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_goes_on(site: Site) -> None:
     process = waiting(site, 0, "One")
-    time.sleep(2)  # a store is at most a second behind
+    time.sleep(2)  # the store of a job of two pods is at most half a second behind
     kill(process, site.folder_of(0, process))
     code, out, _ = site.collect()
     assert code == 3
@@ -99,6 +99,52 @@ def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_g
     doubted = {name for name in NAMES if CUT_OFF in found[id_of("One", name)].message}
     assert doubted == ({"d_passes", "e_skips"} if site.store.startswith("s3://") else set())
     assert not list((site.run_dir / "journal").glob("*-0.jsonl"))
+
+
+def test_a_test_that_takes_its_pod_down_costs_no_other_its_turn(site: Site) -> None:
+    process = waiting(site, 1, "Two")
+    time.sleep(2)
+    kill(process, site.folder_of(1, process))
+    # As if it took the second down as well; all others have run by then.
+    process = site.start_pod(1)
+    wait_for(lambda: site.ran("Two", "c_waits") > 1 or process.poll() is not None)
+    assert site.ran("Two", "d_passes") == 1
+    time.sleep(2)
+    kill(process, site.folder_of(1, process))
+    code, out, err = site.pod(1)
+    assert (code, err) == (1, ""), out
+    assert "1 test not run again: each took 2 pods down with it" in out
+    assert site.collect()[0] == 3  # of the other index nothing ran
+    found = site.results
+    assert [found[id_of("Two", name)].verdict for name in NAMES] == [
+        Verdict.PASSED, Verdict.FAILED, Verdict.FAILED, Verdict.PASSED, Verdict.SKIPPED,
+    ]  # fmt: skip
+    assert site.ran("Two", "c_waits") == 2
+    assert "its container went down with everything in it 2 times" in found[id_of("Two", "c_waits")].message
+
+
+def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Path, endpoint: str) -> None:
+    boto3 = pytest.importorskip("boto3")
+    bucket = f"results-{time.time_ns()}"
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **CLIENT_KEYS)
+    client.create_bucket(Bucket=bucket)
+    site = Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=endpoint, **KEYS)
+    process = waiting(site, 1, "Two")
+    kill(process, site.folder_of(1, process))
+    below = f"jobs/{RUN}/pods/1/"
+    held = [row["Key"] for row in client.list_objects_v2(Bucket=bucket, Prefix=below)["Contents"]]
+    assert f"{below}begun" in held
+    for key in held:
+        if key != f"{below}begun":
+            client.delete_object(Bucket=bucket, Key=key)
+    site.release()
+    for index in (0, 1):
+        assert site.pod(index)[0] == 1
+    assert site.collect()[0] == 1
+    found = site.results
+    doubted = {name for name, one in found.items() if CUT_OFF in one.message}
+    assert doubted == {id_of("Two", name) for name in NAMES}
+    assert "what had not reached the store" in CUT_OFF
 
 
 def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:

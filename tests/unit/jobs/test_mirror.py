@@ -24,11 +24,13 @@ class Store:
         self.objects: dict[str, bytes] = {}
         self.away = False
         self.puts = 0
+        self.bytes = 0
 
     def put(self, name: str, data: bytes) -> None:
         if self.away:
             raise CommandError("the bucket refuses", where="s3://x", remedy="wait")
         self.puts += 1
+        self.bytes += len(data)
         self.objects[name] = data
 
     def file(self, name: str) -> bytes:
@@ -65,7 +67,8 @@ def test_whatever_is_written_comes_back_and_before_the_end_in_whole_lines(
     (folder / "journal").mkdir()
     store = Store()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mirror, "FULL_BYTES", FULL)
+        patch.setattr(mirror, "FULL_BYTES", FULL // 2)
+        patch.setattr(mirror, "LARGE_BYTES", FULL)
         patch.setattr(mirror, "PIECE_BYTES", 4 * FULL)
         sender = Sender(store.put, folder)
         written = b""
@@ -115,7 +118,7 @@ def test_a_line_is_cut_only_where_no_piece_could_hold_it() -> None:
     assert piece_length(b"ab\ncd", final=False) == 3
     assert piece_length(b"ab\ncd", final=True) == 5
     assert piece_length(b"ab", final=False) == 0
-    long = b"x" * mirror.FULL_BYTES
+    long = b"x" * mirror.LARGE_BYTES
     assert piece_length(b"ab\n" + long, final=False) == 3
     assert piece_length(long + b"x\ny", final=False) == len(long) + 2
     assert piece_length(long + b"x", final=False) == 0
@@ -123,13 +126,10 @@ def test_a_line_is_cut_only_where_no_piece_could_hold_it() -> None:
     assert piece_length(b"x" * PIECE_BYTES, final=False) == PIECE_BYTES
 
 
-def test_a_bucket_that_is_away_is_tried_again_and_told_of_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mirror, "LOOK_S", 0.005)
+def test_a_bucket_that_is_away_is_tried_again_and_told_of_once(folder: Path) -> None:
     store, said = Store(), list[str]()
     store.away = True
-    running = Mirror(Sender(store.put, folder), said.append)
+    running = Mirror(Sender(store.put, folder), said.append, 0.005)
     add(folder / "journal" / "0-1.jsonl", b"a line\n")
     time.sleep(0.1)
     assert store.objects == {}
@@ -143,12 +143,49 @@ def test_a_bucket_that_is_away_is_tried_again_and_told_of_once(
     assert "the store is away, and is tried again: s3://x: the bucket refuses" in said[0]
 
 
-def test_what_could_not_be_sent_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "LOOK_S", 0.005)
+def test_what_could_not_be_sent_is_told_of(folder: Path) -> None:
     store = Store()
     store.away = True
     add(folder / "journal" / "0-1.jsonl", b"a line\n")
-    running = Mirror(Sender(store.put, folder), lambda _: None)
+    running = Mirror(Sender(store.put, folder), lambda _: None, 0.005)
     said = running.finish(0.2)
     assert said.startswith("7 bytes of journals and logs are not in the store: s3://x: the bucket refuses")
     store.away = False
+
+
+def test_what_is_put_is_a_small_multiple_of_what_is_written(folder: Path) -> None:
+    store = Store()
+    sender = Sender(store.put, folder)
+    path = folder / "journal" / "0-1.jsonl"
+    for _ in range(500):  # what a pod was seen to write between two looks
+        add(path, b"x" * 199 + b"\n" + b"y" * 1599 + b"\n")
+        sender.send()
+        sender.send()
+    size = path.stat().st_size
+    assert store.file("journal/0-1.jsonl") == path.read_bytes()
+    assert store.puts == 500
+    assert store.bytes < 6 * size
+    # Where much is new, it goes at once.
+    add(path, b"z" * 99_999 + b"\n")
+    sender.send()
+    assert (store.puts, store.bytes < 6 * size + 120_000) == (501, True)
+
+
+@pytest.mark.parametrize(("pods", "seconds"), [(1, 0.5), (64, 0.5), (256, 2), (640, 5), (2048, 5)])
+def test_pods_look_more_rarely_the_more_of_them_there_are(pods: int, seconds: float) -> None:
+    assert mirror.look_s(pods) == seconds
+
+
+def test_logs_are_sent_more_rarely_than_journals(folder: Path) -> None:
+    store = Store()
+    running = Mirror(Sender(store.put, folder), lambda _: None, 0.005)
+    end = time.monotonic() + 10
+    for number in range(5):
+        add(folder / "logs" / "0-1.log", b"a line\n")
+        add(folder / "journal" / "0-1.jsonl", b"a line\n")
+        while len(store.file("journal/0-1.jsonl")) <= number * 7 and time.monotonic() < end:
+            time.sleep(0.01)
+    assert len(store.file("journal/0-1.jsonl")) == 35
+    assert len(store.file("logs/0-1.log")) < 35
+    assert running.finish(10) == ""
+    assert len(store.file("logs/0-1.log")) == 35

@@ -55,8 +55,19 @@ def test_a_pod_runs_its_shards_or_goes_on() -> None:
 
 
 def test_tests_do_not_see_the_keys_of_the_store_and_hud_hears_of_no_part() -> None:
-    found = environment_of(BUCKET, place_of(BUCKET))
-    assert "AWS_SECRET_ACCESS_KEY" not in found
+    keys = {
+        "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    }  # fmt: skip
+    where = {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}
+    environ = BUCKET | dict.fromkeys(keys | where, "x")
+    found = environment_of(environ, place_of(environ))
+    assert {name for name in found if name.startswith("AWS_")} == where
+    # Slices of a bucket want keys as well; without one they are whoever's.
+    fetches = environ | {"SPYRE_CI_JOB_STORE": "/results", "SPYRE_CI_JOB_INPUT": "s3://bucket/some"}
+    assert "AWS_SECRET_ACCESS_KEY" not in environment_of(fetches, place_of(fetches))
+    assert environment_of(TOLD, place_of(TOLD))["AWS_SECRET_ACCESS_KEY"] == "s"
     assert (found["HOME"], found["SPYRE_CI__REPORT__ENDPOINT"]) == ("/root", "none")
     assert "SPYRE_CI__RUN__SHARE" not in found
     sharing = TOLD | {"SPYRE_CI_JOB_SHARE": "1"}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci.runner.dispatch import Dispatcher, Job, without
-from ci.runner.retries import Retries
+from ci.runner.retries import Again, Owed, Retries
 from test_selection.steal import Piece
 
 
@@ -27,13 +27,14 @@ def dispatcher(
     most: int = 1,
     private: Sequence[int] = (),
     apart: Sequence[str] = (),
+    retries: Retries | None = None,
 ) -> Dispatcher:
     return Dispatcher(
         pieces,
         file_s={"a.py": 2.0, "b.py": 1.0},
         tick_s=1.0,
         steals=steals,
-        retries=Retries(most=most, budget=100),
+        retries=retries or Retries(most=most, budget=100),
         private=private,
         apart=apart,
     )
@@ -66,6 +67,40 @@ def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
         made.done(0, now + 1, held=made.sight.holds[0])
     assert rest == [("1",), ("2",)]
     assert asked(made, 0, 5.0) is None
+
+
+def test_what_went_with_its_host_runs_behind_all_others_and_one_at_a_time() -> None:
+    retries = Retries(most=1, budget=0)
+    lost = [
+        Again(id=name, file="a.py", of=0, attempt=1, avoid=frozenset(), cards=cards)
+        for name, cards in (("x", 1), ("y", 1), ("z", 2))
+    ]
+    retries.owed([Owed(one, failed=0, lost=0) for one in lost])
+    made = dispatcher([[piece("a.py", "1")], [], []], apart=["1"], retries=retries, private=[2])
+    for post in (0, 1, 2):
+        made.begin(post)
+    job = asked(made, 0)
+    assert job is not None
+    assert job.piece.ids == ("1",)
+    made.tick(1.0, stuck=True)
+    assert made.ask(1, "card 1", 1.0) is None  # somebody is at work
+    made.done(0, 2.0, held=None)
+    assert asked(made, 1, 2.0) is None  # another may have something to do
+    made.tick(3.0, stuck=True)
+    job = made.ask(1, "card 1", 3.0)
+    assert job is not None
+    assert (job.piece.ids, job.why, job.attempt) == (("x",), "retry", 1)
+    assert made.ask(0, "card 0", 3.0) is None
+    made.done(1, 4.0, held=None)
+    # Of several cards a worker is not kept waiting.
+    job = made.ask(2, "card 2+card 3", 4.0)
+    assert job is not None
+    assert job.piece.ids == ("y",)
+    made.lost(2, ())
+    assert {one.id for one in retries.waiting} == {"y", "z"}
+    # Where it fails, it is tried again as any test.
+    retries.failed("x", file="a.py", of=0, card="card 1", attempt=1)
+    assert [(one.id, one.attempt, one.avoid) for one in retries.refused] == [("x", 2, frozenset({"card 1"}))]
 
 
 def test_a_piece_that_runs_alone_is_not_set_up_first() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ci.runner.journal import XPASS_STRICT, Event, Journal
 from ci.runner.pending import Pending, pending_retries
-from ci.runner.retries import Retries
+from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Retries
 
 CARDS = ("spyre:0", "spyre:1", "spyre:2+spyre:3")
 
@@ -65,6 +65,24 @@ def test_what_failed_last_and_has_a_try_left_is_pending(events: list[Event], att
     expected = [] if attempt is None else [Pending("a", frozenset({"spyre:0"}), attempt)]
     assert [(*one[:3],) for one in pending_retries([journal(*events)], 1)] == [one[:3] for one in expected]
     assert pending_retries([journal(*events)], 0) == []
+
+
+def test_on_another_machine_there_are_other_cards() -> None:
+    no_other: Event = {"e": "no_retry", "ids": ["a"], "message": f"{NO_OTHER_CARD}; spyre:1 is held"}
+    found = journal(*tried("a", "hardware", card="spyre:0"), no_other)
+    found.events[0]["boot"] = "one"
+    assert pending_retries([found], 1, "one") == pending_retries([found], 1) == []
+    assert pending_retries([found], 1, "two") == [Pending("a", frozenset(), 2)]
+    # It failed there, too; and what was said for another reason holds everywhere.
+    again = journal(*tried("a", "hardware", 2, t=2.0), no_other, number=2)
+    again.events[0]["boot"] = "two"
+    assert pending_retries([found, again], 1, "three") == []
+    assert pending_retries([found, again], 2, "two") == []
+    assert pending_retries([found, again], 2, "one") == []
+    assert pending_retries([found, again], 2, "three") == [Pending("a", frozenset(), 3, 2)]
+    too_many: Event = {"e": "no_retry", "ids": ["a"], "message": TOO_MANY}
+    found.events[-1] = too_many
+    assert pending_retries([found], 1, "two") == []
 
 
 def test_tries_are_counted_over_all_journals_whatever_their_order() -> None:

@@ -92,8 +92,15 @@ def test_another_spec_under_the_same_name_is_refused(cluster: Cluster) -> None:
     assert f"spyre-ci job cancel {NAME}" in str(caught.value)
 
 
-def test_a_job_that_failed_is_not_taken_for_one_that_goes_on(api: KubernetesApi, cluster: Cluster) -> None:
+@pytest.mark.parametrize("away", [False, True])
+def test_a_job_that_failed_is_not_taken_for_one_that_goes_on(
+    api: KubernetesApi, cluster: Cluster, away: bool
+) -> None:
     submit(cluster, manifests_of())
+    if away:
+        # Its last pod cannot end, so that the cluster says for now that it is to fail.
+        api.world.pod(0).run()
+        api.world.pod(0).lose_node()
     api.world.pass_deadline()
     with pytest.raises(ConflictError, match="has failed: DeadlineExceeded") as caught:
         submit(cluster, manifests_of())
