@@ -145,7 +145,7 @@ class Site:
             "SPYRE_CI__RUN__LEASES": str(self.home / f"leases-{index}"),
         }  # fmt: skip
         scratch = self.home / f"scratch-{index}-{time.monotonic_ns()}"
-        return self.start("job", "pod", "--scratch", str(scratch), **told, **environ)
+        return self.start("job", "pod", "--scratch", str(scratch), **(told | environ))
 
     def folder_of(self, index: int, process: subprocess.Popen[str]) -> Path:
         """The run folder of a pod that runs."""

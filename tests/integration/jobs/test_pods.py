@@ -15,6 +15,7 @@ from moto.server import ThreadedMotoServer
 
 from ci.jobs.earlier import CUT_OFF
 from ci.report.verdict import Verdict
+from ci.runner.journal_line import event_of, line_of
 
 from .pod_site import FILES, NAMES, RUN, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
@@ -200,6 +201,35 @@ def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
     assert site.pod(0)[0] == 1
     assert site.collect()[0] == 1
     assert {name: (one.verdict, one.attempts) for name, one in site.results.items()} == site.plain()
+
+
+def test_a_fault_of_a_card_is_tried_on_another_nodes_and_holds_no_more_pods_than_that(tree: Path) -> None:
+    # As many are emulated as the plugin gave.
+    given = {"PCIDEVICE_IBM_COM_SPYRE_PF": "0000:1a:00.0", "SPYRE_CI__RUN__RETRIES": "1"}
+    site = Site(tree, device="spyre", **given)
+    path = tree / "test" / "test_two.py"
+    event = '{"name":"RAS::PCI::BusFence","severity":"ERROR"}'
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace('self.fail("as it should")', f"raise RuntimeError({event!r})"), encoding="utf-8"
+    )
+    site.release()
+    code, out, err = site.pod(1)
+    assert (code, err) == (3, ""), out
+    assert "no other pod is needed" not in out
+    for journal in (Path(site.store) / RUN / "pods" / "1" / "journal").iterdir():
+        events = [
+            found for line in journal.read_bytes().splitlines(keepends=True) if (found := event_of(line))
+        ]
+        moved = [found | ({"boot": "another"} if "boot" in found else {}) for found in events]
+        journal.write_bytes(b"".join(map(line_of, moved)))
+    code, out, err = site.pod(1, SPYRE_CI__RUN__LEASES=str(site.home / "another-node"))
+    assert (code, err) == (1, ""), out
+    assert "1 failed test still to be run again" in out
+    assert "no other pod is needed: nothing is left to run, and what is missing is a card's fault" in out
+    assert site.ran("Two", "b_fails") == 2
+    assert site.collect()[0] == 3
+    assert site.results[id_of("Two", "b_fails")].verdict is Verdict.HARDWARE
 
 
 def test_pods_that_share_take_over_from_each_other(tree: Path) -> None:
