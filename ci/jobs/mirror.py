@@ -1,7 +1,8 @@
 """A pod's journals and logs, put into a bucket as they grow.
 
-A file is put as pieces, each known by where in the file it begins. The last one is put anew whenever lines
-have come, until it is full. Whatever is cut off, what is there is whole lines from the beginning.
+How the run was asked to go is put whole. Any other file is put as pieces, each known by where in the file it
+begins. The last one is put anew whenever lines have come, until it is full. Whatever is cut off, what is
+there is whole lines from the beginning.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import SpyreCiError
-from ci.jobs.layout import KINDS, PIECE_BYTES, is_file, piece_name
+from ci.jobs.layout import KINDS, PIECE_BYTES, SETTINGS, is_file, piece_name
 
 # A piece that has so much is full.
 FULL_BYTES = 256 << 10
@@ -43,6 +44,7 @@ class Sender:
         """
         self._put, self._folder, self._settled = put, folder, frozenset(settled)
         self._sent: dict[str, _Sent] = {}
+        self._settings = b""
 
     def send(self, *, final: bool = False) -> None:
         """Send what is new, whole lines of it.
@@ -54,6 +56,10 @@ class Sender:
             SpyreCiError: the bucket does not take it.
             OSError: a file cannot be read.
         """
+        path = self._folder / SETTINGS
+        if path.is_file() and (data := path.read_bytes()) != self._settings:
+            self._put(SETTINGS, data)
+            self._settings = data
         for file in self._files():
             self._send(file, self._sent.setdefault(file, _Sent()), final=final)
 

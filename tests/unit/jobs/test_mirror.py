@@ -152,3 +152,13 @@ def test_what_could_not_be_sent_is_told_of(folder: Path, monkeypatch: pytest.Mon
     said = running.finish(0.2)
     assert said.startswith("7 bytes of journals and logs are not in the store: s3://x: the bucket refuses")
     store.away = False
+
+
+def test_how_the_run_was_asked_to_go_is_there_whole_for_who_goes_on(folder: Path) -> None:
+    store = Store()
+    sender = Sender(store.put, folder)
+    sender.send()
+    for data in (b"{1}", b"{1}", b"{2}"):
+        (folder / "run-settings.json").write_bytes(data)
+        sender.send()
+    assert (store.objects, store.puts) == ({"run-settings.json": b"{2}"}, 2)
