@@ -27,6 +27,7 @@ class Host:
         number: how manieth pod of its index it is, from 0.
         opened: what it is to do.
         plan: with its shards.
+        image: it runs in.
     """
 
     def __init__(self, pod: Pod, number: int, mounted: Path, folder: Path) -> None:
@@ -34,6 +35,8 @@ class Host:
         index = int(pod.content["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
         self.opened: Opened = open_slice(mounted, index, folder, share=False)
         self.plan: Plan = read_plan(folder / "plan.json")
+        environment = pod.content["spec"]["containers"][0]["env"]
+        self.image: str = next(one["value"] for one in environment if one["name"] == "SPYRE_CI_IMAGE")
 
     def test(self, *, upto: int | None = None, failing: Sequence[str] = (), cut: bool = False) -> None:
         """Run what no journal of the index has an end of.
@@ -52,7 +55,7 @@ class Host:
                     "shard_start", shard=index, attempt=int(path.stem.partition("-")[2]), card="emulated:0",
                     host=self.pod.name, boot=self.pod.name, pid=1, run=self.opened.run,
                     planned=len(self.plan.shards[index].ids), fingerprint=self.plan.fingerprint,
-                    back_end="emulated", torch="2.13.0", image="",
+                    back_end="emulated", torch="2.13.0", image=self.image,
                 )  # fmt: skip
                 for name in self.plan.shards[index].ids:
                     if name in done:
@@ -106,6 +109,14 @@ class Kubelet:
             self._stop.set()
             thread.join(10)
             assert not self.trouble, self.trouble
+
+    def wait_for_journals(self, number: int) -> None:
+        """Wait until so many pods have begun to write."""
+        for _ in range(1000):
+            if len(list(self._store.glob("*/pods/*/journal/*.jsonl"))) >= number:
+                return
+            time.sleep(POLL_S)
+        raise AssertionError(f"{number} pods did not come to write")
 
     def _work(self) -> None:
         try:

@@ -19,13 +19,14 @@ from ci.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext
 from ci.jobs.gather import gather
-from ci.jobs.reasons import reasons_of
+from ci.jobs.reasons import Told, ask_cluster
 from ci.jobs.record import FILE as RECORD_FILE
 from ci.jobs.record import HERE, JobRecord, read_record
 from ci.jobs.room import make_room
 from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.jobs.untold import tell_untold
 from ci.live.github import defused
+from ci.provider import BY_DIGEST
 from ci.report.identity import read_identity
 from ci.report.text import counted, plain
 from ci.runner.run_lock import run_lock
@@ -63,13 +64,15 @@ def collect(
     folder = find_job_folder(context.runs, named)
     record = _record_in(folder)
     where = _seen_at(store, record, named)
+    told = _asked(context, record, cluster_context)
     code = collect_job(
         context,
         folder,
         where,
         record=record,
-        reasons=_asked(context, record, cluster_context),
+        reasons=told.reasons,
         allow_collect_errors=allow_collect_errors,
+        goes_on=told.goes_on,
     )
     if json_output:
         typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
@@ -89,7 +92,7 @@ def collect_watched(
         report: whether it is reported here; else its journals are gathered for who reports it.
     """
     record = read_record(folder.path)
-    where, reasons = _seen_at(store, record, record.name), _told(context, cluster, record.name)
+    where, reasons = _seen_at(store, record, record.name), _told(context, cluster, record.name).reasons
     if report:
         return collect_job(context, folder, where, record=record, reasons=reasons, ended=True)
     with run_lock(folder.path, alone=True):
@@ -123,6 +126,7 @@ def collect_job(
     reasons: Mapping[int, str],
     allow_collect_errors: bool = False,
     ended: bool = False,
+    goes_on: bool = False,
 ) -> int:
     """Gather, say of shards without a journal why that is, and report; the run's exit code.
 
@@ -134,6 +138,7 @@ def collect_job(
         reasons: by pod, why it left nothing, where that is known.
         allow_collect_errors: whether files in scope may fail to collect.
         ended: the job has, so that a store without anything is what became of it.
+        goes_on: the cluster says that it has not: it is reported here, and nobody is told of its end.
 
     Raises:
         MissingInputError: there is nothing of the run in the store, and nobody says why.
@@ -141,7 +146,13 @@ def collect_job(
     """
     with run_lock(folder.path, alone=True):
         gather_job(context, folder, where, record=record, reasons=reasons, ended=ended)
-        code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
+        image = "" if record is None or not BY_DIGEST.fullmatch(record.image) else record.image
+        code = report_step(
+            context, folder, allow_collect_errors=allow_collect_errors, goes_on=goes_on, image=image
+        )
+    if goes_on:
+        _say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
+        return code
     summary = read_json(folder.summary, "summary")
     seconds = context.clock() - read_identity(folder.path).started_at
     tracker_of(context, folder).end(status_of(code), metrics_of(summary["verdicts"], seconds), where)
@@ -217,24 +228,24 @@ def _seen_at(store: str | None, record: JobRecord | None, named: str) -> str:
     )
 
 
-def _asked(context: Context, record: JobRecord | None, cluster_context: str | None) -> dict[int, str]:
+def _asked(context: Context, record: JobRecord | None, cluster_context: str | None) -> Told:
     """What the cluster says of pods; nothing where there is none to ask: the journals are what counts."""
     if record is None or not record.shards or record.namespace == HERE:
-        return {}
+        return Told()
     try:
         cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
     except SpyreCiError as error:
         _say(context, f"no cluster is asked why pods left nothing: {error.what}")
-        return {}
+        return Told()
     return _told(context, cluster, record.name)
 
 
-def _told(context: Context, cluster: Cluster, name: str) -> dict[int, str]:
+def _told(context: Context, cluster: Cluster, name: str) -> Told:
     try:
-        return reasons_of(cluster, name)
+        return ask_cluster(cluster, name)
     except SpyreCiError as error:
         _say(context, f"the cluster does not say why pods left nothing: {error.what}")
-        return {}
+        return Told()
 
 
 def _say(context: Context, text: str) -> None:

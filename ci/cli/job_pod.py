@@ -19,8 +19,8 @@ from ci.cli import options
 from ci.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
 from ci.interrupts import noted
 from ci.jobs.closed import close_process
-from ci.jobs.earlier import WHOLE, fetch_earlier, mark_doubts
-from ci.jobs.job import INPUT_VARIABLE, STORE_VARIABLE
+from ci.jobs.earlier import WHOLE, fetch_earlier, mark_doubts, refuse_another_image
+from ci.jobs.job import IMAGE_VARIABLE, INPUT_VARIABLE, STORE_VARIABLE
 from ci.jobs.kinds import SCRATCH
 from ci.jobs.mirror import LOOK_S, Mirror, Sender, look_s
 from ci.jobs.pod import Place, StoreError, command_of, environment_of, exit_code_of, place_of
@@ -66,6 +66,7 @@ def pod(
     if place.by_bucket:
         code = _run_by_bucket(context, place, inputs, folder, source)
     else:
+        refuse_another_image(folder, os.environ.get(IMAGE_VARIABLE, ""))
         opened = open_slice(inputs, place.index, folder, share=place.share, source=source)
         code = _run(context, place, opened, folder, source)[0]
     raise typer.Exit(code)
@@ -107,6 +108,7 @@ def _run_by_bucket(context: Context, place: Place, inputs: Path, folder: Path, s
     with _store_away(place.store):
         bucket = Bucket(place.store, where=STORE_VARIABLE)
         settled, cut_off = fetch_earlier(bucket, place, folder, context.say)
+    refuse_another_image(folder, os.environ.get(IMAGE_VARIABLE, ""))
     opened = open_slice(inputs, place.index, folder, share=False, source=source)
     if cut_off:
         mark_doubts(

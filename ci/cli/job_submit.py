@@ -21,7 +21,7 @@ from ci.jobs.fill import to_yaml
 from ci.jobs.inputs import put_inputs
 from ci.jobs.job import Job
 from ci.jobs.labels import SPEC_ANNOTATION
-from ci.jobs.record import record_of, write_record
+from ci.jobs.record import record_of, refuse_another_deal, write_record
 from ci.jobs.render import render as manifests_of
 from ci.jobs.token import how_to_make, is_made, secret_name, secret_of
 from ci.report.text import counted
@@ -138,6 +138,7 @@ def submit(
         # Said before anything runs for hours.
         check_journals(job, store)
     job = replace(job, image=image_of(context, job, spec))
+    refuse_another_deal(folder.path, record_of(job))
     manifests = manifests_of(job)
     if (secret := secret_beside(job, manifests)) is not None:
         manifests.insert(0, secret)

@@ -7,17 +7,21 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ci.buckets import Bucket
-from ci.errors import MissingInputError
+from ci.errors import MissingInputError, PlanMismatchError
 from ci.jobs.gather import take
-from ci.jobs.layout import PODS
+from ci.jobs.layout import PODS, SETTINGS
 from ci.jobs.pieces import BucketFiles
 from ci.jobs.pod import Place
+from ci.provider import BY_DIGEST
 from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journals
+from ci.runner.journal_line import event_of
 from test_selection.plan import Plan
 
 # Objects of a pod: that it has begun, and that its every line is in the bucket, as of one that was evicted.
 BEGUN, WHOLE = "begun", "whole"
 CUT_OFF = "an earlier pod was lost with what had not reached the store"
+# A journal's first line is no longer.
+LINE_BYTES = 1 << 16
 
 
 def fetch_earlier(
@@ -45,6 +49,8 @@ def fetch_earlier(
             note(f"{held.file}: {held.trouble}")
         take(held, folder, note)
         brought.add(held.file)
+    with contextlib.suppress(MissingInputError):
+        bucket.download(f"{place.below}/{SETTINGS}", folder / SETTINGS)
     begun, whole = (f"{place.below}/{name}" for name in (BEGUN, WHOLE))
     if not _is_there(bucket, begun):
         bucket.put(begun, b"")
@@ -61,6 +67,30 @@ def _is_there(bucket: Bucket, name: str) -> bool:
     except MissingInputError:
         return False
     return True
+
+
+def refuse_another_image(folder: Path, image: str) -> None:
+    """Refuse to go on with what an earlier pod began in another image: one report would hold both's verdicts.
+
+    Args:
+        folder: the pod's run folder.
+        image: this pod's, as its environment says; where that is no digest, nobody knows which it was.
+
+    Raises:
+        PlanMismatchError: a journal is of another image.
+    """
+    if not BY_DIGEST.fullmatch(image):
+        return
+    for path in sorted((folder / "journal").glob("*.jsonl")):
+        with path.open("rb") as stream:
+            event = event_of(stream.readline(LINE_BYTES)) or {}
+        seen = str(event.get("image") or "")
+        if seen and seen.rpartition("@")[2] != image.rpartition("@")[2]:
+            raise PlanMismatchError(
+                f"is of an earlier pod in {seen!r:.300}, and this one is in {image}",
+                where=path,
+                remedy="submit a new run for another image: collect, select and plan it",
+            )
 
 
 def mark_doubts(

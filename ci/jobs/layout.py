@@ -13,6 +13,8 @@ PODS = "pods"
 INPUTS = "inputs"
 CLAIMS = "claims"
 JOURNAL = ".jsonl"
+# How the run was asked to go, and on which back end: whoever goes on compares itself.
+SETTINGS = "run-settings.json"
 # Folders of a run folder that are gathered, with what their files are called. Attempt 0 is nobody's.
 _JOURNAL = re.compile(r"(\d{1,6})-[1-9]\d{0,5}\.jsonl")
 _LOG = re.compile(r"(?:\d{1,6}-[1-9]\d{0,5}|pod-\d{1,6}-[1-9]\d{0,5})\.log")

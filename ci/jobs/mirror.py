@@ -1,7 +1,8 @@
 """A pod's journals and logs, put into a bucket as they grow.
 
-A file is put as pieces, each known by where in the file it begins. The last one is put anew whenever lines
-have come, until it is full. Whatever is cut off, what is there is whole lines from the beginning.
+How the run was asked to go is put whole. Any other file is put as pieces, each known by where in the file it
+begins. The last one is put anew whenever lines have come, until it is full. Whatever is cut off, what is
+there is whole lines from the beginning.
 
 What that costs the bucket is bounded: the more pods a job has the longer each waits between two looks, and a
 piece is small, for it is the piece that is put again and again.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import SpyreCiError
-from ci.jobs.layout import JOURNAL, KINDS, PIECE_BYTES, is_file, piece_name
+from ci.jobs.layout import JOURNAL, KINDS, PIECE_BYTES, SETTINGS, is_file, piece_name
 
 # A piece that has so much is full, and is not put anew.
 FULL_BYTES = 16 << 10
@@ -58,6 +59,7 @@ class Sender:
         """
         self._put, self._folder, self._settled = put, folder, frozenset(settled)
         self._sent: dict[str, _Sent] = {}
+        self._settings = b""
 
     def send(self, *, final: bool = False, logs: bool = True) -> None:
         """Send what is new, whole lines of it.
@@ -70,6 +72,10 @@ class Sender:
             SpyreCiError: the bucket does not take it.
             OSError: a file cannot be read.
         """
+        path = self._folder / SETTINGS
+        if path.is_file() and (data := path.read_bytes()) != self._settings:
+            self._put(SETTINGS, data)
+            self._settings = data
         for file in self._files():
             if not (logs or file.endswith(JOURNAL)):
                 continue

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError
+from ci.errors import BadFileError, MissingInputError, PlanMismatchError
 from ci.jobs.job import Job
+from ci.report.text import counted
 from test_selection.files import read_json, write_json
 
 KIND = "job"
@@ -79,6 +80,38 @@ def read_record(folder: Path) -> JobRecord:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}", where=path, remedy="submit the run again"
         ) from error
+
+
+def refuse_another_deal(folder: Path, record: JobRecord) -> None:
+    """Refuse to submit a run of tests again that is not as it was: results of two would be taken for one's.
+
+    Args:
+        folder: the run's.
+        record: of the job that is to be submitted.
+
+    Raises:
+        PlanMismatchError: it was submitted before, with another image or plan, or dealt to pods otherwise.
+    """
+    try:
+        before = read_record(folder)
+    except (MissingInputError, BadFileError):
+        return  # it is written anew
+    if record.kind != "tests" or before.run != record.run or before.namespace == HERE:
+        return
+    changed = []
+    if before.image != record.image:
+        changed.append(f"in {before.image or 'no image'}, and now in {record.image}")
+    if before.fingerprint != record.fingerprint:
+        changed.append("of another plan")
+    elif before.shards != record.shards:
+        pods = counted(len(before.shards), "pod")
+        changed.append(f"dealt to {pods}, and now otherwise to {len(record.shards):,}")
+    if changed:
+        raise PlanMismatchError(
+            f"{record.run} was submitted before as {before.name}: {'; '.join(changed)}",
+            where=folder / FILE,
+            remedy="collect, select and plan a new run; or, where no pod of it ever began, remove this file",
+        )
 
 
 _TEXTS = ("name", "namespace", "kind", "run", "image", "commit", "fingerprint", "store")

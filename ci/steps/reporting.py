@@ -48,7 +48,13 @@ def past_durations(context: Context, device: str) -> Durations:
 
 
 def report_step(
-    context: Context, folder: RunFolder, *, allow_collect_errors: bool, interrupted: bool = False
+    context: Context,
+    folder: RunFolder,
+    *,
+    allow_collect_errors: bool,
+    interrupted: bool = False,
+    goes_on: bool = False,
+    image: str = "",
 ) -> int:
     """Write every report of a run, tell HUD, and return the run's exit code.
 
@@ -57,6 +63,9 @@ def report_step(
         folder: with plan, selection, identity and whatever journals there are.
         allow_collect_errors: whether files in scope may fail to collect.
         interrupted: the run was ended early.
+        goes_on: it has no end yet: the reports say what there is of it, and neither HUD, the history nor the
+            CI's page hears of it before it ends.
+        image: its tests were to run in, name@sha256:…; empty: the identity says it.
 
     Raises:
         SpyreCiError: a file of the run folder is missing or broken.
@@ -66,6 +75,7 @@ def report_step(
         plan, selection = read_plan(folder.plan), read_selection(folder.selection)
         # Collecting began the run; what share of it was wanted may have been said only when selecting.
         identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
+        identity = replace(identity, image=image or identity.image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Their events are many, and nobody needs them afterwards.
         account = reconcile(plan, _journals(folder), expectations=expectations, interrupted=interrupted)
@@ -81,10 +91,13 @@ def report_step(
             estimates=_estimates(context, selection, folder),
             allow_collect_errors=allow_collect_errors,
         )
-        _tell_provider(context, folder)
-        if reused is None:  # the other run's seconds are in the history already, or its own to tell
+        if not goes_on:
+            _tell_provider(context, folder)
+        if reused is None and not goes_on:  # another run's seconds are in the history, or its own to tell
             _remember(context, account, identity)
         show_ending(context.console, summary, account, folder.report)
+    if goes_on:
+        return summary.exit_code
     deliver(
         folder.path,
         context.settings,

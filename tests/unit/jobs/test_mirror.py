@@ -189,3 +189,13 @@ def test_logs_are_sent_more_rarely_than_journals(folder: Path) -> None:
     assert len(store.file("logs/0-1.log")) < 35
     assert running.finish(10) == ""
     assert len(store.file("logs/0-1.log")) == 35
+
+
+def test_how_the_run_was_asked_to_go_is_there_whole_for_who_goes_on(folder: Path) -> None:
+    store = Store()
+    sender = Sender(store.put, folder)
+    sender.send()
+    for data in (b"{1}", b"{1}", b"{2}"):
+        (folder / "run-settings.json").write_bytes(data)
+        sender.send()
+    assert (store.objects, store.puts) == ({"run-settings.json": b"{2}"}, 2)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from ci.jobs.earlier import CUT_OFF, mark_doubts
+import pytest
+
+from ci.errors import PlanMismatchError
+from ci.jobs.earlier import CUT_OFF, mark_doubts, refuse_another_image
 from ci.jobs.untold import NO_POD, tell_untold
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import Verdict
@@ -101,3 +104,35 @@ def test_a_mark_that_a_test_may_have_run_is_no_word_of_it(tmp_path: Path) -> Non
 
 def test_a_pod_of_which_only_a_log_is_left_is_in_doubt_altogether(tmp_path: Path) -> None:
     assert mark_doubts(tmp_path, PLAN, [0], boot="b", host="here", clock=lambda: 60.0) == 2
+
+
+OLD, NEW = (f"registry.example.com/some@sha256:{letter * 64}" for letter in "ab")
+
+
+def begun_in(folder: Path, image: str) -> None:
+    with contextlib.closing(JournalWriter(journal_path(folder, 0, 1), lambda: 50.0)) as journal:
+        journal.write("shard_start", shard=0, attempt=1, fingerprint=PLAN.fingerprint, image=image)
+
+
+def test_a_pod_does_not_go_on_with_what_was_begun_in_another_image(tmp_path: Path) -> None:
+    begun_in(tmp_path, OLD)
+    with pytest.raises(PlanMismatchError, match="is of an earlier pod in ") as caught:
+        refuse_another_image(tmp_path, NEW)
+    assert "submit a new run" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (OLD, OLD),
+        (OLD, OLD.replace("example.com", "example.com:5000")),
+        ("", NEW),
+        (OLD, ""),
+        (OLD, "some:latest"),
+    ],
+)
+def test_the_same_image_and_one_that_nobody_names_go_on(tmp_path: Path, before: str, now: str) -> None:
+    refuse_another_image(tmp_path, now)
+    begun_in(tmp_path, before)
+    journal_path(tmp_path, 1, 1).write_bytes(b"torn")
+    refuse_another_image(tmp_path, now)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import LOST, Result, Verdict
 from ci.runner.journal import OUTCOMES, Event, Journal, attempts_before
-from ci.runner.retries import TOO_MANY
-from ci.runner.tries import IN_ORDER, NO_OTHER_CARD
+from ci.runner.retries import NO_OTHER_CARD, TOO_MANY
+from ci.runner.tries import IN_ORDER
 from test_selection.ids import canonical_id
 
 from .any_journals import PLAN, A, B, C, D, journals_of, make_plan

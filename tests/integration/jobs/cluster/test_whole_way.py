@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -166,6 +167,62 @@ def test_a_submit_that_is_done_again_finds_the_job_and_changes_nothing(
     assert run(["job", "cancel", name]) == 0
     with api.store.changed:
         assert [one for plural in ("jobs", "pods", "configmaps") for one in api.store.of(plural)] == []
+
+
+def test_a_job_that_goes_on_is_reported_here_and_nobody_hears_of_its_end(
+    api: KubernetesApi, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, folder = tmp_path / "volume", project / "runs" / RUN
+    go = threading.Event()
+
+    def slow(host: Host) -> None:
+        host.pod.run()
+        host.test(upto=2)
+        go.wait(60)
+        host.test()
+        host.pod.succeed()
+
+    told = [folder / "hud.json", project / ".spyre-ci" / "history.sqlite"]
+    collect = ["job", "collect", RUN, "--from", str(store)]
+    with Kubelet(api, store, tmp_path / "mounts", {PODS - 1: [slow]}).working() as kubelet:
+        assert run(["job", "submit", "job.yaml"]) == 0
+        kubelet.wait_for_journals(PODS)
+        assert run(collect) == 3
+        assert "the job goes on: HUD, MLflow, the history" in "".join(capsys.readouterr())
+        assert (folder / "report.html").is_file()
+        assert not [path for path in told if path.exists()]
+        go.set()
+        name = read_json(folder / "job.json", "job")["name"]
+        assert run(["job", "watch", name]) == 0
+    assert run(collect) == 0
+    assert [path for path in told if path.exists()] == told
+
+
+def test_a_run_is_not_begun_again_in_another_image_or_dealt_otherwise(
+    api: KubernetesApi, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, folder = tmp_path / "volume", project / "runs" / RUN
+    with Kubelet(api, store, tmp_path / "mounts", {}).working():
+        assert run(["job", "submit", "job.yaml", "--collect", "--store", str(store)]) == 0
+    assert run(["job", "cancel", read_json(folder / "job.json", "job")["name"]]) == 0
+    another = f"registry.example.com/spyre/runtime@sha256:{'b' * 64}"
+    capsys.readouterr()
+    for more, said in (
+        ({"image": {"name": another}}, f"and now in {another}"),
+        ({"tests": {"plan": RUN, "pods": 4}}, "dealt to 8 pods, and now otherwise to 4"),
+    ):
+        (project / "other.yaml").write_text(yaml.safe_dump(SPEC | more))
+        assert run(["job", "submit", "other.yaml"]) == 2
+        shown = "".join(capsys.readouterr())
+        assert f"{RUN}-7-1 was submitted before as tests-" in shown
+        assert said in shown
+    assert run(["job", "submit", "job.yaml", "--dry-run"]) == 0
+    # Whoever takes the record away has it said what the tests ran in.
+    record = read_json(folder / "job.json", "job") | {"image": another}
+    (folder / "job.json").write_text(json.dumps(record))
+    run(["job", "collect", RUN, "--from", str(store)])
+    notes = read_json(folder / "summary.json", "summary")["notes"]
+    assert any(one.startswith(f"planned for {another}; ran in registry.example.com") for one in notes)
 
 
 def test_last_nights_journals_are_no_word_of_tonights_tests(
