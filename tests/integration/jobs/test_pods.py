@@ -275,7 +275,7 @@ def test_a_bucket_that_goes_away_costs_the_run_nothing_and_is_told_of(tree: Path
     # A store that is away from the beginning is for the next pod of the index.
     code, out, err = site.pod(1)
     assert code == 3
-    assert "the bucket refuses" in err
+    assert "the bucket cannot be reached" in err
 
 
 def test_what_cannot_be_collected_is_told_of(tree: Path) -> None:
