@@ -19,7 +19,8 @@ from ci.runner.journal_line import event_of, line_of
 
 from .pod_site import FILES, NAMES, RUN, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
-pytestmark = pytest.mark.integration
+# Each is several runs, in processes that are killed and begun again.
+pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
 CLIENT_KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 KEYS = {name.upper(): value for name, value in CLIENT_KEYS.items()} | {"AWS_DEFAULT_REGION": "us-east-1"}
