@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
+from pydantic import ValidationError
 
 from ci.cli.matrix import Target, legs_of, worded
 from ci.errors import SettingsError, UsageError
@@ -169,7 +170,14 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
                 f"--param gives {name}, which the spec takes from a secret", remedy="leave it to the secret"
             )
         found[name] = value
-    return Spec.model_validate({**spec.model_dump(exclude_unset=True), "parameters": found})
+    try:
+        return Spec.model_validate({**spec.model_dump(exclude_unset=True), "parameters": found})
+    except ValidationError as error:
+        told = error.errors()[0]
+        raise UsageError(
+            f"--param gives {'.'.join(str(one) for one in told['loc'][1:2])!r:.100}: {told['msg']}",
+            remedy="give NAME=VALUE, such as BATCH=32; names are of capitals, digits and _",
+        ) from None
 
 
 def _configs(spec: Spec, base: Path) -> dict[str, bytes]:
