@@ -17,7 +17,7 @@ from ci.jobs.earlier import CUT_OFF
 from ci.report.verdict import Verdict
 from ci.runner.journal_line import event_of, line_of
 
-from .pod_site import FILES, NAMES, RUN, WHOLE, Site, children_of, end, id_of, kill, wait_for
+from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
 # Each is several runs, in processes that are killed and begun again.
 pytestmark = [pytest.mark.integration, pytest.mark.heavy]
@@ -133,7 +133,7 @@ def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Pa
     site = Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=endpoint, **KEYS)
     process = waiting(site, 1, "Two")
     kill(process, site.folder_of(1, process))
-    below = f"jobs/{RUN}/pods/1/"
+    below = f"jobs/{STORED}/pods/1/"
     held = [row["Key"] for row in client.list_objects_v2(Bucket=bucket, Prefix=below)["Contents"]]
     assert f"{below}begun" in held
     for key in held:
@@ -218,7 +218,7 @@ def test_a_fault_of_a_card_is_tried_on_another_nodes_and_holds_no_more_pods_than
     code, out, err = site.pod(1)
     assert (code, err) == (3, ""), out
     assert "no other pod is needed" not in out
-    for journal in (Path(site.store) / RUN / "pods" / "1" / "journal").iterdir():
+    for journal in (Path(site.store) / STORED / "pods" / "1" / "journal").iterdir():
         events = [
             found for line in journal.read_bytes().splitlines(keepends=True) if (found := event_of(line))
         ]
