@@ -20,16 +20,6 @@ from tests.benchmarks.plan_inputs import made_up
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.heavy
-CODE = """
-import sys, typer
-from ci.cli.app import app, run
-from ci.cli.job_forecast import forecast
-own = typer.Typer()
-own.callback()(lambda: None)
-own.command()(forecast)
-app.add_typer(own, name="capacity")
-sys.exit(run(["capacity", "forecast", "--draws", "2", "--json"]))
-"""
 
 
 @pytest.mark.parametrize(("tests", "files", "limit_s"), [(54_886, 300, 60.0), (200_000, 1_200, 180.0)])
@@ -62,7 +52,7 @@ def test_sizes_like_the_trees_are_forecast_in_minutes(tests: int, files: int, li
 
 def test_a_laptop_without_a_run_gets_a_forecast_of_the_op_suite(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", CODE],
+        [sys.executable, "-m", "ci.cli", "job", "forecast", "--draws", "2", "--json"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

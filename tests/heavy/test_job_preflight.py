@@ -12,21 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.heavy
-CODE = """
-import sys, typer
-from ci.cli.app import app, run
-from ci.cli.job_preflight import preflight
-own = typer.Typer()
-own.callback()(lambda: None)
-own.command()(preflight)
-app.add_typer(own, name="cards")
-sys.exit(run(["cards", "preflight", *sys.argv[1:]]))
-"""
 
 
 def checked(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", CODE, *words],
+        [sys.executable, "-m", "ci.cli", "job", "preflight", *words],
         cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT), **environ}, capture_output=True, text=True,
         timeout=300, check=False,
     )  # fmt: skip

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from ci.cli.app import app, run
+from ci.cli.app import run
 from ci.jobs import validate_cli
 from ci.jobs.cluster import open_cluster
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
@@ -47,17 +46,6 @@ def covering(*flavors: Mapping[str, int | str], **more: str) -> dict[str, Any]:
         for number, quotas in enumerate(flavors)
     ]
     return {"coveredResources": list(flavors[0]), "flavors": made}
-
-
-@pytest.fixture(autouse=True)
-def verb() -> Iterator[None]:
-    """The verb by itself, as a command of the whole."""
-    own = typer.Typer()
-    own.command()(validate_cli.validate)
-    own.callback()(lambda: None)
-    app.add_typer(own, name="checked")
-    yield
-    app.registered_groups.pop()
 
 
 @pytest.fixture
@@ -109,7 +97,7 @@ def write_spec(folder: Path, spec: Mapping[str, Any]) -> None:
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, dict[str, str]]]:
     """The exit code, and each finding by its check."""
-    code = run(["checked", "validate", "--spec", "spec.yaml", "--json", *words])
+    code = run(["job", "validate", "--spec", "spec.yaml", "--json", *words])
     said = capsys.readouterr().out
     return code, {one["check"]: one for one in json.loads(said)["findings"]}
 
@@ -514,7 +502,7 @@ def test_nodes_that_all_have_no_log_are_the_clusters_own_trouble(
     made: CardCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made.api.fail(path="/log$", message="no route to host", times=999)
-    assert run(["checked", "validate", "--spec", "spec.yaml"]) == 3
+    assert run(["job", "validate", "--spec", "spec.yaml"]) == 3
     assert "no route to host" in capsys.readouterr().err
     assert {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs"}} == set()
 
@@ -559,12 +547,12 @@ def test_what_admission_refuses_is_told(made: CardCluster, capsys: pytest.Captur
 
 @pytest.mark.usefixtures("made")
 def test_without_a_spec_the_cluster_alone_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["checked", "validate", "--json"]) == 3
+    assert run(["job", "validate", "--json"]) == 3
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert found["preflight"]["seen"] == "no image is known"
     assert "--image" in found["image"]["remedy"]
     assert not {"volume", "queue", "tiers"} & set(found)
-    assert run(["checked", "validate", "--image", IMAGE, "--json"]) == 0
+    assert run(["job", "validate", "--image", IMAGE, "--json"]) == 0
     capsys.readouterr()
 
 
@@ -582,7 +570,7 @@ def test_the_report_is_one_to_sign_and_holds_no_token(
     sick_node(made)
     page, text = tmp_path / "report.html", tmp_path / "report.md"
     for out in (page, text):
-        assert run(["checked", "validate", "--spec", "spec.yaml", "--no-preflight", "--out", str(out)]) == 1
+        assert run(["job", "validate", "--spec", "spec.yaml", "--no-preflight", "--out", str(out)]) == 1
     shown = capsys.readouterr().out
     told_page, told_text = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
     for one in (told_page, told_text, shown):
@@ -621,7 +609,7 @@ def test_what_a_log_of_github_shows_is_no_command(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     status = {"state": "not ready", "message": "::error::it broke " * 20}
     made.the("spyreclusterpolicies", "spyreclusterpolicy")["status"] = status
-    assert run(["checked", "validate", "--no-preflight"]) == 1
+    assert run(["job", "validate", "--no-preflight"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert not [line for line in lines if re.match(r"\W*::", line) and not line.startswith("|")]
 
@@ -638,11 +626,11 @@ def test_what_a_log_of_github_shows_is_no_command(
 def test_what_cannot_be_asked_for_is_refused(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["checked", "validate", *words]) == 2
+    assert run(["job", "validate", *words]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_a_cluster_that_is_away_ends_with_3(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
     made.api.fail("drop", times=1000)
-    assert run(["checked", "validate"]) == 3
+    assert run(["job", "validate"]) == 3
     assert "spyre-ci: " in capsys.readouterr().err

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
-from ci.cli import job_forecast
-from ci.cli.app import app, run
+from ci.cli.app import run
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 from test_selection.durations import Durations, write_durations
-
-
-@pytest.fixture(autouse=True)
-def verb() -> Iterator[None]:
-    """The verb by itself, as a command of the whole."""
-    own = typer.Typer()
-    own.command()(job_forecast.forecast)
-    own.callback()(lambda: None)
-    app.add_typer(own, name="capacity")
-    yield
-    app.registered_groups.pop()
 
 
 @pytest.fixture
@@ -42,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-WORDS = ["capacity", "forecast", "--draws", "2"]
+WORDS = ["job", "forecast", "--draws", "2"]
 
 
 def test_a_forecast_tells_of_every_row_and_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +87,7 @@ def test_seconds_nobody_measured_are_said_to_be_guessed(
 def test_numbers_there_cannot_be_are_refused(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["capacity", "forecast", *words]) == 2
+    assert run(["job", "forecast", *words]) == 2
     assert said in capsys.readouterr().err
 
 
