@@ -85,6 +85,10 @@ def running(number: int) -> Callable[[Board], bool]:
     return lambda board: board.counts[Phase.RUNNING] == number
 
 
+def failed(number: int) -> Callable[[Board], bool]:
+    return lambda board: board.badly[Phase.FAILED] == number
+
+
 def test_a_job_is_watched_to_its_end(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
     submit(cluster, manifests_of())
     watched = watch()
@@ -120,7 +124,7 @@ def test_a_shard_that_fails_three_times_fails_for_good(
         api.world.pod(1).run()
         watched.until(running(1))
         api.world.pod(1).fail(3)
-        watched.until(lambda board, tried=number + 1: board.badly[Phase.FAILED] == tried)  # type: ignore[misc]
+        watched.until(failed(number + 1))
     assert watched.ending() == Ending(exit_code=EXIT_INCOMPLETE, why="failed for good: pods 1")
     assert [fate.why for fate in watched.told.fates] == [
         "exit code 3 (incomplete, hardware or infrastructure)"
