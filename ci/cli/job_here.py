@@ -13,13 +13,12 @@ import typer
 from ci.cli import options
 from ci.cli.job_collect import collect_job
 from ci.cli.job_prepare import Asked, prepare
-from ci.cli.job_submit import AllowDirty, Param, Plan, RunId, SpecFile, image_of, secret_beside
+from ci.cli.job_submit import AllowDirty, Param, Plan, RunId, SpecFile, all_manifests, at_checkout, image_of
 from ci.jobs.cluster_cli import InContext, Namespace
 from ci.jobs.debug import apart
 from ci.jobs.here import Here, user_of
 from ci.jobs.job import Job
 from ci.jobs.record import HERE, record_of, write_record
-from ci.jobs.render import render as manifests_of
 from ci.steps.context import Context
 
 Results = Annotated[
@@ -93,7 +92,7 @@ def debug(
     from ci.jobs.debug_local import Look  # noqa: PLC0415  # as the engine's
     from ci.jobs.local_cli import debug as manifests_for  # noqa: PLC0415
     from ci.jobs.local_cli import debug_local  # noqa: PLC0415
-    from ci.jobs.submit import check_checkout, submit  # noqa: PLC0415
+    from ci.jobs.submit import submit  # noqa: PLC0415
 
     context = options.make_context(ctx, {})
     if on_this_machine:
@@ -103,17 +102,10 @@ def debug(
         look = Look(index=index, notebook=notebook, terminal=sys.stdin.isatty())
         debug_local(job, here, look, echo=context.say)
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context)
-    checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
-    asked = Asked(
-        run=run, plan=plan, parameters=param or (), namespace=cluster.namespace,
-        commit=checkout.commit, dirty=checkout.dirty,
-    )  # fmt: skip
-    job, _ = prepare(context, spec, asked)
+    asked = Asked(run=run, plan=plan, parameters=param or (), namespace=cluster.namespace)
+    job, _ = prepare(context, spec, at_checkout(asked, allow_dirty=allow_dirty))
     job = apart(replace(job, image=image_of(context, job, spec)))
-    manifests = manifests_of(job)
-    if (secret := secret_beside(job, manifests)) is not None:
-        manifests.insert(0, secret)
-    wanted, words = manifests_for(manifests, seconds=minutes * 60, index=index, notebook=notebook)
+    wanted, words = manifests_for(all_manifests(job), seconds=minutes * 60, index=index, notebook=notebook)
     submit(cluster, wanted)
     for line in words:
         context.say(line)

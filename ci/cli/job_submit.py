@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -122,40 +121,36 @@ def submit(
     Example: spyre-ci job submit examples/tests-stage1.yaml --collect
     """
     from ci.jobs.cluster import PATIENCE_S, open_cluster  # noqa: PLC0415  # its client takes a second
-    from ci.jobs.submit import check_checkout  # noqa: PLC0415
     from ci.jobs.submit import submit as make  # noqa: PLC0415
 
     context = options.make_context(ctx, {})
     patience_s = WATCH_PATIENCE_S if watch or collect or gather else PATIENCE_S
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
-    checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
-    asked = Asked(
-        run=run, plan=plan, parameters=param or (), namespace=cluster.namespace,
-        commit=checkout.commit, dirty=checkout.dirty,
-    )  # fmt: skip
-    job, folder = prepare(context, spec, asked)
+    asked = Asked(run=run, plan=plan, parameters=param or (), namespace=cluster.namespace)
+    job, folder = prepare(context, spec, at_checkout(asked, allow_dirty=allow_dirty))
     if collect or gather:
         # Said before anything runs for hours.
         check_journals(job, store)
     job = replace(job, image=image_of(context, job, spec))
     refuse_another_deal(folder.path, record_of(job))
-    manifests = manifests_of(job)
-    if (secret := secret_beside(job, manifests)) is not None:
-        manifests.insert(0, secret)
-    done = make(cluster, manifests, dry_run=True)
+    manifests = all_manifests(job)
     if dry_run:
+        make(cluster, manifests, dry_run=True)
         context.say(f"{job.name}: the cluster takes it; nothing was made")
         return
-    # What pods read is there before they are, and who they are is known before they do anything.
-    if job.by_volume:
-        context.say(f"slices: {put_inputs(job, store)}")
-    folder.path.mkdir(parents=True, exist_ok=True)
-    write_record(folder.path, record_of(job))
-    if save is not None:
-        save_spec(save, job, folder)
-    done = make(cluster, manifests, shards=job.shards)
+
+    def ready() -> None:
+        # What pods read is there before they are, and who they are is known before they do anything.
+        if job.by_volume:
+            context.say(f"slices: {put_inputs(job, store)}")
+        folder.path.mkdir(parents=True, exist_ok=True)
+        write_record(folder.path, record_of(job))
+        if save is not None:
+            save_spec(save, job, folder)
+
+    done = make(cluster, manifests, shards=job.shards, ready=ready)
     context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; begun by {done.begins}")
-    if secret is not None:
+    if is_made(job):
         context.say(f"its token is in the secret {secret_name(job)}")
     tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
     if not (watch or collect or gather):
@@ -194,7 +189,21 @@ def image_of(context: Context, job: Job, spec: Path) -> str:
     return builder.resolve(job.spec.image)
 
 
-def secret_beside(job: Job, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The secret of a notebook's token, where the spec names none."""
+def at_checkout(asked: Asked, *, allow_dirty: bool) -> Asked:
+    """What was asked for, with what the checkout here is at.
+
+    Raises:
+        UsageError: it holds changes, and they are not allowed.
+    """
+    from ci.jobs.submit import check_checkout  # noqa: PLC0415  # git, for verbs that submit
+
+    checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
+    return replace(asked, commit=checkout.commit, dirty=checkout.dirty)
+
+
+def all_manifests(job: Job) -> list[dict[str, Any]]:
+    """A job's manifests, with the secret of a notebook's token first where the spec names none."""
+    manifests = manifests_of(job)
     digest = manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION]
-    return secret_of(job, secrets.token_urlsafe(TOKEN_BYTES), digest)
+    secret = secret_of(job, secrets.token_urlsafe(TOKEN_BYTES), digest)
+    return manifests if secret is None else [secret, *manifests]

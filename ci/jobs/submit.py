@@ -6,7 +6,7 @@ needs is there. A submit that is killed half way leaves a job that is held, whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ def submit(
     *,
     shards: Sequence[Sequence[int]] = (),
     dry_run: bool = False,
+    ready: Callable[[], object] = lambda: None,
 ) -> Submitted:
     """Make a job of its manifests, or what is missing of it.
 
@@ -103,6 +104,7 @@ def submit(
         manifests: of one job, all with the same hash of its spec.
         shards: of each pod, by index, so that a watch can count them; empty for other kinds than tests.
         dry_run: whether to have it all checked, and make nothing.
+        ready: called once all of it was checked, before anything is made.
 
     Raises:
         ConflictError: something else has a name of it, or the job is of another spec, or has failed.
@@ -122,6 +124,7 @@ def submit(
     done.there = [word for word, found in there.items() if found is not None]
     if dry_run:
         return done
+    ready()
     made = there[_word(owner)] or _make(cluster, _held(owner, shards), done)
     for one in others:
         if there[_word(one)] is None:
