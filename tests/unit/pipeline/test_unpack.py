@@ -160,7 +160,12 @@ def test_a_little_file_that_unpacks_to_much_is_refused_early(tmp_path: Path) -> 
         list(bounded_lines(packed(tmp_path, b"x" * 5_000_000), most_bytes=1 << 30))
 
 
-@pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"x\n" * 1000)[:-10]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no gzip", gzip.compress(b"x\n" * 1000)[:-10]],
+    # The bytes hold the second they were made in: two workers would have collected different tests.
+    ids=["empty", "none", "cut short"],
+)
 def test_what_is_no_whole_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(data)
