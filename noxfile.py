@@ -28,7 +28,7 @@ nox.options.sessions = ["lint", "tests"]
 # Tests of a group wait for each other, so one worker has all of them.
 WORKERS = ("-n", "2", "--dist", "loadgroup")
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
-TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow]"
+TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
 ACCOUNT_S = 120
 

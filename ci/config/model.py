@@ -12,12 +12,14 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from ci.config.hud_model import Hud
+from ci.config.lanes_model import Lane, LaneName, LaneWorker
 from ci.config.package_model import Package
+from ci.config.pins_model import Pins
 from ci.config.pipeline_model import Pipeline
 from ci.config.report_model import Report
 from ci.config.run_model import Collect, Device, Matrix, Plan, PyTorch, Run
 from ci.config.section import GIT_ADDRESS, Section
-from ci.config.stage_model import Lanes, Stage, roll_out
+from ci.config.stage_model import Buckets, Stage, roll_out
 
 
 class History(Section):
@@ -71,7 +73,9 @@ class SettingsModel(Section):
     )
     stage: int = Field(default=1, ge=0, description="row of the roll-out that runs by default")
     stages: dict[int, Stage] = Field(default_factory=roll_out, description="the roll-out, by stage number")
-    lanes: Lanes = Field(default_factory=Lanes)
+    buckets: Buckets = Field(default_factory=Buckets)
+    lanes: dict[LaneName, Lane] = Field(default_factory=dict, description="recurring runs, by name")
+    lane_worker: LaneWorker = Field(default_factory=LaneWorker)
     pytorch: PyTorch = Field(default_factory=PyTorch)
     device: Device = Field(default_factory=Device)
     collect: Collect = Field(default_factory=Collect)
@@ -84,6 +88,7 @@ class SettingsModel(Section):
     image: Image = Field(default_factory=Image)
     package: Package = Field(default_factory=Package)
     pipeline: Pipeline = Field(default_factory=Pipeline)
+    pins: Pins = Field(default_factory=Pins)
 
     @model_validator(mode="after")
     def _stages_nest(self) -> SettingsModel:

@@ -1,4 +1,4 @@
-"""The settings of the roll-out: how much runs when, and what a lane allows a test."""
+"""The settings of the roll-out: how much runs when, and what a bucket allows a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from ci.config.section import Seconds, Section
 
 Percent = Annotated[float, Field(ge=0, le=100)]
-LaneName = Literal["pr", "nightly", "weekly"]
+BucketName = Literal["pr", "nightly", "weekly"]
 
 
 class Stage(Section):
@@ -22,11 +22,11 @@ class Stage(Section):
     cards: int = Field(ge=1, le=4096, description="cards the stage may use")
     cadence: str = Field(min_length=1, description="when it runs")
     blocking: bool = Field(default=True, description="whether a red run blocks a merge")
-    lane: LaneName = Field(default="nightly", description="whose limits hold: pr, nightly or weekly")
+    bucket: BucketName = Field(default="nightly", description="whose limits hold: pr, nightly or weekly")
 
 
-class Lane(Section):
-    """What a lane allows one test; what needs more moves to a later lane and is listed."""
+class Bucket(Section):
+    """What a bucket allows one test; what needs more moves to a later one and is listed."""
 
     test_s: Seconds | None = Field(default=None, description="seconds a test may take; none: any")
     cards: int | None = Field(default=None, ge=1, le=4096, description="cards a test may need; none: any")
@@ -35,12 +35,12 @@ class Lane(Section):
     )
 
 
-class Lanes(Section):
-    """The lanes, from the one that runs most often to the one that may take longest."""
+class Buckets(Section):
+    """The buckets of tests, from the one that runs most often to the one that may take longest."""
 
-    pr: Lane = Field(default=Lane(test_s=60, cards=1, memory_gib=16))
-    nightly: Lane = Field(default=Lane(test_s=600, cards=8, memory_gib=64))
-    weekly: Lane = Field(default=Lane())
+    pr: Bucket = Field(default=Bucket(test_s=60, cards=1, memory_gib=16))
+    nightly: Bucket = Field(default=Bucket(test_s=600, cards=8, memory_gib=64))
+    weekly: Bucket = Field(default=Bucket())
 
 
 def roll_out() -> dict[int, Stage]:
@@ -52,5 +52,5 @@ def roll_out() -> dict[int, Stage]:
         2: Stage(percent=25, cards=512, cadence="nightly"),
         3: Stage(percent=50, cards=1024, cadence=often),
         4: Stage(percent=80, cards=2048, cadence=often),
-        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False, lane="pr"),
+        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False, bucket="pr"),
     }

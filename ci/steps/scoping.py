@@ -36,7 +36,7 @@ def scope_rules(context: Context) -> Rules:
 
 def lane_limits(context: Context) -> dict[str, Lane]:
     """What each lane allows, from the most frequent one to the most patient."""
-    lanes = context.settings.model.lanes
+    lanes = context.settings.model.buckets
     return {name: Lane(**getattr(lanes, name).model_dump()) for name in type(lanes).model_fields}
 
 

@@ -112,7 +112,7 @@ def share_of(
         by=_by(by or row.by),
         files=globs,
         keyword=keyword,
-        lane=asked or row.lane,
+        lane=asked or row.bucket,
     )
 
 

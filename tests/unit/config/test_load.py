@@ -201,11 +201,11 @@ def test_stages_that_shrink_are_told_without_the_whole_of_the_settings(tmp_path:
 def test_what_a_device_declares_and_the_lanes_have_sensible_defaults(tmp_path: Path) -> None:
     model = load(tmp_path).model
     assert (model.device.ops, model.device.dtypes) == ([], [])
-    assert {number: row.lane for number, row in model.stages.items()} == {
+    assert {number: row.bucket for number, row in model.stages.items()} == {
         **dict.fromkeys(range(5), "nightly"),
         5: "pr",
     }
-    lanes = model.lanes
+    lanes = model.buckets
     assert (lanes.pr.test_s, lanes.nightly.test_s, lanes.weekly.test_s) == (60, 600, None)
     assert (lanes.weekly.cards, lanes.weekly.memory_gib) == (None, None)
 

@@ -1,0 +1,226 @@
+"""The settings of lanes: what runs again and again, when, where, and how often it is tried again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from ci.config.section import REPOSITORY, Seconds, Section, check_https
+from ci.config.stage_model import BucketName
+
+LANE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+LaneName = Annotated[str, StringConstraints(pattern=LANE_NAME)]
+Words = list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]]
+# What a variable may be called; a file of secrets has no others.
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _cron(text: str) -> str:
+    try:
+        CronSim(text, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        raise ValueError(f"is no cron expression of five fields: {error}") from error
+    return text
+
+
+def _one_of(section: Section, *names: str) -> None:
+    """Refuse a section in which not exactly one of some keys is set."""
+    said = [name for name in names if getattr(section, name) is not None]
+    if len(said) != 1:
+        raise ValueError(f"needs exactly one of {', '.join(names)}; it has {', '.join(said) or 'none'}")
+
+
+class AfterEnd(Section):
+    """A time after the end of the last run, between two bounds, so that lanes do not stay in step."""
+
+    min: float = Field(ge=0, description="at least so many hours or days after the end of the last run")
+    max: float = Field(gt=0, le=366, description="at most so many")
+    unit: Literal["hours", "days"] = Field(default="hours", description="hours or days")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min ({self.min:g}) is above max ({self.max:g})")
+        return self
+
+
+class Cadence(Section):
+    """When a lane runs: exactly one of `cron`, `times_a_day` and `after_end`."""
+
+    cron: Annotated[str, AfterValidator(_cron)] | None = Field(
+        default=None, description="five fields, as crontab has them"
+    )
+    times_a_day: int | None = Field(
+        default=None, ge=1, le=24, description="so many times a day, evenly spread from `first` on"
+    )
+    first: Annotated[str, StringConstraints(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = Field(
+        default="00:17", description="HH:MM of the first of these"
+    )
+    after_end: AfterEnd | None = Field(
+        default=None, description="after the end of the last run; the first time at once"
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _one_of(self, "cron", "times_a_day", "after_end")
+        return self
+
+
+class MainJob(Section):
+    """The main job: a stage of PyTorch's tests."""
+
+    stage: int | None = Field(default=None, ge=0, description="row of the roll-out; none: the one in force")
+    variant: str | None = Field(default=None, description="which of the stack's PyTorches; none: as settings")
+    arguments: Words = Field(default_factory=list, description="more words for `nox -s pytorch --`")
+
+
+class ImageJob(Section):
+    """The runtime image."""
+
+    variant: str | None = Field(default=None, description="which of the stack's PyTorches; none: as settings")
+    push: bool = Field(default=False, description="whether it is pushed")
+
+
+class SessionJob(Section):
+    """Any nox session."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")] = Field(
+        description="of the session"
+    )
+    arguments: Words = Field(default_factory=list, description="words behind `--`")
+
+
+class Work(Section):
+    """What a lane runs: exactly one of `pytorch`, `image` and `session`."""
+
+    pytorch: MainJob | None = Field(default=None, description="the main job")
+    image: ImageJob | None = Field(default=None, description="the runtime image")
+    session: SessionJob | None = Field(default=None, description="a nox session")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _one_of(self, "pytorch", "image", "session")
+        return self
+
+
+class Retries(Section):
+    """How often and when a run that did not come to an answer is tried again; a failed test is an answer."""
+
+    most: int = Field(default=2, ge=0, le=20, description="tries after the first")
+    first_s: Seconds = Field(default=60, description="seconds until the first of them")
+    factor: float = Field(default=2, ge=1, le=10, description="by which each wait is longer than the last")
+    longest_s: Seconds = Field(default=3600, description="seconds no wait goes beyond")
+    jitter: float = Field(
+        default=0.1, ge=0, le=1, description="share of a wait that is drawn at random and added to it"
+    )
+
+
+class JenkinsJob(Section):
+    """A job of a Jenkins; user and token are in SPYRE_CI_JENKINS_USER and SPYRE_CI_JENKINS_TOKEN."""
+
+    url: str = Field(description="of the Jenkins")
+    job: Annotated[str, StringConstraints(pattern=r"^[^/\s][^\r\n]*[^/\s]$", max_length=500)] = Field(
+        description="its path, such as spyre/nightly-pinned"
+    )
+    parameters: dict[VariableName, str] = Field(default_factory=dict, description="it is started with")
+
+    @model_validator(mode="after")
+    def _safe(self) -> Self:
+        check_https(urlsplit(self.url), "a token is sent there")
+        return self
+
+
+class GitHubWorkflow(Section):
+    """A workflow of a repository, with `workflow_dispatch`; the token is in GITHUB_TOKEN."""
+
+    repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] = Field(description="owner/name")
+    workflow: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$")] = Field(
+        description="its file in .github/workflows"
+    )
+    ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]*$")] = Field(
+        default="main", description="branch or tag"
+    )
+    inputs: dict[VariableName, str] = Field(default_factory=dict, description="it is started with")
+    api: str = Field(default="https://api.github.com", description="of GitHub, or of a GitHub Enterprise")
+
+    @model_validator(mode="after")
+    def _safe(self) -> Self:
+        check_https(urlsplit(self.api), "a token is sent there")
+        return self
+
+
+class OpenShiftJob(Section):
+    """A job on Kubernetes or OpenShift, as `spyre-ci job submit` makes it."""
+
+    spec: Path = Field(description="file of the job's spec")
+    namespace: str | None = Field(default=None, description="none: the kubeconfig's")
+    context: str | None = Field(default=None, description="of the kubeconfig; none: its current one")
+
+
+class Where(Section):
+    """Where a lane runs: at most one of `jenkins`, `github` and `openshift`; none of them: here."""
+
+    jenkins: JenkinsJob | None = Field(default=None, description="a Jenkins job")
+    github: GitHubWorkflow | None = Field(default=None, description="a GitHub workflow")
+    openshift: OpenShiftJob | None = Field(default=None, description="a job on OpenShift")
+
+    @property
+    def kind(self) -> Literal["local", "jenkins", "github", "openshift"]:
+        """Which of them it is."""
+        if self.jenkins is not None:
+            return "jenkins"
+        if self.github is not None:
+            return "github"
+        return "openshift" if self.openshift is not None else "local"
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.kind != "local":
+            _one_of(self, "jenkins", "github", "openshift")
+        return self
+
+
+class Lane(Section):
+    """A recurring run."""
+
+    enabled: bool = Field(default=True, description="whether it runs")
+    in_stages: list[Annotated[int, Field(ge=0)]] = Field(
+        default_factory=list, description="it runs only while one of these stages is in force; none: always"
+    )
+    run: Work = Field(description="what it runs")
+    cadence: Cadence = Field(description="when")
+    where: Where = Field(default_factory=Where, description="its executor")
+    begun_by: Literal["worker", "ci"] = Field(
+        default="worker",
+        description="who begins it: `spyre-ci lanes run`, or the CI itself, with the triggers that "
+        "`spyre-ci lanes export` writes",
+    )
+    time_limit_s: Annotated[float, Field(gt=0, le=31 * 24 * 3600)] = Field(
+        default=6 * 3600, description="seconds a run may take"
+    )
+    retries: Retries = Field(default_factory=Retries)
+    seed: int = Field(default=0, ge=0, lt=2**32, description="of what is drawn at random for it")
+    bucket: BucketName = Field(default="nightly", description="whose limits hold: pr, nightly or weekly")
+    secrets: list[VariableName] = Field(
+        default_factory=list, description="variables it needs, from the environment or the file of secrets"
+    )
+
+
+class LaneWorker(Section):
+    """The worker of lanes, for places without a CI of their own."""
+
+    poll_s: Seconds = Field(default=15, description="seconds between two looks at the clock and at runs")
+    secrets: Path = Field(default=Path(".env"), description="file of secrets, NAME=value a line")
+    time_zone: str = Field(default="UTC", description="in which cron and times of day are read")
+    late_s: Seconds = Field(
+        default=3600, description="seconds after its time within which a missed run is still begun"
+    )
+    at_once: int = Field(default=8, ge=1, le=256, description="runs at the same time, over all lanes")
+    ending_s: Seconds = Field(
+        default=120, description="seconds a run here has to end in its own way when the worker is told to"
+    )

@@ -1,0 +1,1 @@
+"""Recurring runs: when each is due, the worker that runs them, and the CIs that do."""
