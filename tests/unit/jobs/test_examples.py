@@ -17,7 +17,8 @@ from tests.job_specs import job_of
 from tests.manifests import broken_rules, check_strictly
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
-SPECS = sorted(EXAMPLES.glob("*.yaml"))
+# The others are settings, which tests of lanes and pins load.
+SPECS = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.name.startswith(("lanes-", "pins-"))]
 
 
 def job_from(path: Path) -> Job:
