@@ -161,6 +161,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         stage=share.stage,
         percent=share.percent,
         started_at=now,
+        lane=provider.lane,
         job_name=provider.job_name,
         workflow=provider.workflow,
         url=provider.url,
