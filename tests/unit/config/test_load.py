@@ -198,6 +198,12 @@ def test_stages_that_shrink_are_told_without_the_whole_of_the_settings(tmp_path:
     assert "seen:" not in str(caught.value)
 
 
+@pytest.mark.parametrize("lane", ["run: {pytorch: {stage: 9}}", "run: {pytorch: {}}, in_stages: [1, 9]"])
+def test_a_lane_of_a_stage_that_is_not_there_is_told(tmp_path: Path, lane: str) -> None:
+    with pytest.raises(SettingsError, match="lane night names stage 9, and the stages are 0, 1, 2, 3, 4, 5"):
+        load(tmp_path, f"lanes: {{night: {{{lane}, cadence: {{times_a_day: 1}}}}}}\n")
+
+
 def test_what_a_device_declares_and_the_buckets_have_sensible_defaults(tmp_path: Path) -> None:
     model = load(tmp_path).model
     assert (model.device.ops, model.device.dtypes) == ([], [])
