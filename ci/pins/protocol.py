@@ -169,7 +169,9 @@ def _not_now(policy: Policy, held: Situation, found: Sequence[Cause]) -> Decisio
 def _deprecated(held: Situation, target: Target, supports: Supports) -> tuple[Unsupported, ...]:
     """What the target cannot support; of a build that nobody has recorded nothing can be told."""
     record = None if target.rebuild else held.releases.named(target.version, target.sha)
-    before = held.releases.named(held.pin.version, held.pin.sha) if held.pin else None
+    # Nobody has recorded a build with a mend: calls are those of the version it was built of.
+    pin = held.pin
+    before = held.releases.named(pin.version, pin.sha) or held.releases.named(pin.version) if pin else None
     return () if record is None else tuple(supports(before, record))
 
 
