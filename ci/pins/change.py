@@ -52,15 +52,18 @@ class Change:
     def title(self) -> str:
         """What it does, on one line."""
         if self.rebuild:
-            return f"{self.track}: {self.event.version} built again, as {self.event.sha[:12]}"
+            anew = f", with {self.event.sha[:12]}" if self.event.sha else ""
+            return f"{self.track}: {self.event.version} built again{anew}"
         before = self.event.before.partition("@")[0]
         return f"{self.track}: {f'{before} to ' if before else ''}{self.event.version}"
 
     @property
     def branch(self) -> str:
         """The same for the same upgrade, whoever makes it."""
-        version = re.sub(r"\.(?=\.|$)|\.lock$|[^A-Za-z0-9._+-]", "-", self.event.version)[:100]
-        return f"pins/{self.track}-{version}" + (f"-{self.event.sha[:12]}" if self.rebuild else "")
+        name = f"{self.track}-{self.event.version[:100]}"
+        if self.rebuild:
+            name += f"-{self.event.sha[:12] or f'request-{max(self.event.answers, default=0)}'}"
+        return "pins/" + re.sub(r"\.(?=\.|$)|\.lock$|[^A-Za-z0-9._+-]", "-", name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ci.config.pins_model import PinPlace
+from ci.pins.change import Change
 from ci.pins.diary import append_event
 from ci.pins.events import Requested, Upgraded
 
 NOW = datetime(2026, 11, 23, 8, tzinfo=UTC)
 PIN = "# what runs\nvariants:\n  pinned:\n    version: '2.9' # see pins/\n"
 SHA = "b" * 64
+TEXT = "# Checklist\n\n- [ ] it is done\n"
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,11 @@ def new_checkout(folder: Path) -> Checkout:
     )
     append_event(ledger, Requested(at=NOW, id=1, reason="bug", text="it is wrong"))
     return made
+
+
+def change_in(folder: Path, version: str = "2.10", sha: str = SHA, *, file: str = "stack.yaml") -> Change:
+    event = Upgraded(
+        at=NOW, before=f"2.9@{'a' * 64}", version=version, sha=sha, reasons=("a bug",), answers=(1,)
+    )
+    pin = PinPlace(file=folder / file, key="variants.pinned.version")
+    return Change(track="torch", folder=folder / "pins/torch", pin=pin, event=event, text=TEXT)

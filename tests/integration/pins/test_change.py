@@ -11,25 +11,15 @@ from ci.errors import CommandError, UsageError
 from ci.pins.branch import Repository, repository_at
 from ci.pins.change import BranchTakenError, Change, Made, make_change, pinned_version
 from ci.pins.diary import FILE, parse
-from ci.pins.events import Upgraded
-from tests.integration.pins.checkout import NOW, PIN, SHA, Checkout, new_checkout
+from tests.integration.pins.checkout import NOW, PIN, TEXT, Checkout, change_in, new_checkout
 
 pytestmark = pytest.mark.integration
-TEXT = "# Checklist\n\n- [ ] it is done\n"
 BRANCH = "pins/torch-2.10"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     return new_checkout(tmp_path / "checkout")
-
-
-def change_in(folder: Path, version: str = "2.10", sha: str = SHA, *, file: str = "stack.yaml") -> Change:
-    event = Upgraded(
-        at=NOW, before=f"2.9@{'a' * 64}", version=version, sha=sha, reasons=("a bug",), answers=(1,)
-    )
-    pin = PinPlace(file=folder / file, key="variants.pinned.version")
-    return Change(track="torch", folder=folder / "pins/torch", pin=pin, event=event, text=TEXT)
 
 
 def make(checkout: Checkout, change: Change | None = None) -> Made:
@@ -173,7 +163,8 @@ def test_a_rebuild_of_the_same_version_has_a_branch_of_its_own(checkout: Checkou
     assert made.branch == "pins/torch-2.9-dddddddddddd"
     assert checkout.git("diff", "--name-only", "main", made.branch) == f"pins/torch/{FILE}"
     title = checkout.git("log", "-1", "--format=%s", made.branch)
-    assert title == "torch: 2.9 built again, as dddddddddddd"
+    assert make(checkout, change_in(checkout.folder, "2.9", "")).branch == "pins/torch-2.9-request-1"
+    assert title == "torch: 2.9 built again, with dddddddddddd"
 
 
 def test_no_hook_of_the_user_runs_and_no_filter_changes_what_is_written(checkout: Checkout) -> None:
