@@ -70,6 +70,17 @@ ACROSS = {
     ("ci.package", "ci.report.ran_in"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
+    # An image is looked at as an image's tests are run, and an index is asked as packaging asks it.
+    ("ci.pins", "ci.image.container"),
+    ("ci.pins", "ci.image.engine"),
+    ("ci.pins", "ci.image.registry"),
+    ("ci.pins", "ci.image.tags"),
+    ("ci.pins", "ci.package.archive"),
+    ("ci.pins", "ci.package.asking"),
+    ("ci.pins", "ci.package.listing"),
+    # What images and indexes say commands no CI and no terminal.
+    ("ci.pins", "ci.live.github"),
+    ("ci.pins", "ci.report.text"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
     # What decides which tests there are decides whether two plans are the same.
