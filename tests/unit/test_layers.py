@@ -94,6 +94,8 @@ ACROSS = {
     ("ci.pipeline", "ci.report.reused"),
     ("ci.pipeline", "ci.report.verdict"),
     ("ci.pipeline", "ci.report.write"),
+    # A change of a pin is made of what Git has, asked as packaging asks it.
+    ("ci.pins", "ci.package.git"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
     ("ci.pins", "ci.report.summary"),
     ("ci.pins", "ci.report.text"),
