@@ -10,6 +10,7 @@ import pytest
 from ci.config import load_settings
 from ci.config.pins_model import Pins
 from ci.pins.events import Event, Requested
+from ci.pins.place import read_version, with_version
 from ci.pins.protocol import Decision, Policy, as_event, decide
 from ci.pins.record import Record
 from ci.pins.signatures import Signature, compare
@@ -62,6 +63,17 @@ def upgrades(decisions: list[Decision]) -> list[tuple[str, str, list[str]]]:
         for one in decisions
         if one.action == "upgrade" and one.target is not None
     ]
+
+
+def test_the_pin_of_the_example_is_a_release_and_the_one_place_holds_any_other() -> None:
+    pin = pins().tracks["fine-tuning"].pin
+    assert pin is not None
+    file = EXAMPLES / pin.file
+    content = file.read_bytes()
+    assert read_version(file, content, pin.key) == RELEASES[0].version
+    for one in RELEASES:
+        changed = with_version(file, content, pin.key, one.version)
+        assert changed == content.replace(b"3.1.0", one.version.encode())
 
 
 @pytest.fixture(scope="module")
