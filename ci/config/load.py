@@ -155,6 +155,9 @@ def _rows(
     elif isinstance(value, dict) and value:
         for name, one in value.items():
             yield from _rows(one, f"{key}.{name}", origins, description)
+    elif isinstance(value, list):
+        shown = [one.model_dump(mode="json") if isinstance(one, BaseModel) else one for one in value]
+        yield key, shown, origins.get(key, "default"), description
     else:
         shown = without_secrets(value) if isinstance(value, str) else value
         yield key, shown, origins.get(key, "default"), description
