@@ -81,6 +81,11 @@ ACROSS = {
     # What images and indexes say commands no CI and no terminal.
     ("ci.pins", "ci.live.github"),
     ("ci.pins", "ci.report.text"),
+    # What a lost run of a lane leaves is found as what a test leaves is, and told in a report's words.
+    ("ci.lanes", "ci.runner.strays"),
+    # A worker has its state as whoever resumes a run has the run's folder.
+    ("ci.lanes", "ci.runner.run_lock"),
+    ("ci.lanes", "ci.report.text"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
     # What decides which tests there are decides whether two plans are the same.
