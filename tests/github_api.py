@@ -45,6 +45,7 @@ class Repository:
     hooks: dict[int, dict[str, Any]] = field(default_factory=dict)
     commits: dict[str, dict[str, Any]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
+    default_branch: str = "main"
     labels: dict[int, list[str]] = field(default_factory=dict)
     permissions: dict[str, str] = field(default_factory=dict)
     # Whoever's token is not among them gets 403 for what writes; None: everybody may.

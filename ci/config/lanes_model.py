@@ -247,6 +247,7 @@ class LaneWorker(Section):
     ending_s: Seconds = Field(
         default=120, description="seconds a run here has to end in its own way when the worker is told to"
     )
+    keep_days: int = Field(default=30, ge=1, description="after which a run is forgotten, with its folder")
 
     @property
     def zone(self) -> tzinfo:

@@ -172,7 +172,7 @@ def idle(lane: Lane, stage: int) -> str:
         return "is disabled"
     if lane.in_stages and stage not in lane.in_stages:
         rows = ", ".join(map(str, lane.in_stages))
-        return f"runs in stages {rows}, and stage {stage} is in force"
+        return f"runs in stage {rows} only, and stage {stage} is in force"
     return "is begun by its CI" if lane.begun_by == "ci" else ""
 
 
@@ -278,4 +278,4 @@ def _skips(name: str, times: Sequence[int], why: str) -> list[Skip]:
 def _wait(lane: Lane, name: str, run: OpenRun) -> float | None:
     """Seconds before the next try of a run; None where there is none."""
     all_waits = waits(lane.retries, seed=lane.seed, key=f"{name}-{run.due}")
-    return all_waits[run.attempt - 1] if run.attempt <= len(all_waits) else None
+    return all_waits[run.attempt - 1] if 1 <= run.attempt <= len(all_waits) else None

@@ -192,6 +192,15 @@ def test_what_may_be_a_secret_in_an_address_is_not_shown(tmp_path: Path) -> None
     assert "s3cret" not in str(caught.value)
 
 
+def test_tables_in_a_list_are_shown_as_tables(tmp_path: Path) -> None:
+    text = (
+        "pins: {tracks: {torch: {package: torch, direct: [numpy], suites: [{name: a, needs: [torch>2]}]}}}\n"
+    )
+    shown = {key: value for key, value, _, _ in rows(load(tmp_path, text))}
+    assert shown["pins.tracks.torch.suites"] == [{"name": "a", "needs": ["torch>2"], "calls": []}]
+    assert shown["pins.tracks.torch.direct"] == ["numpy"]
+
+
 def test_stages_that_shrink_are_told_without_the_whole_of_the_settings(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="25 % follows 30 %") as caught:
         load(tmp_path, "stages: {1: {percent: 30}}\n")

@@ -57,6 +57,24 @@ def test_stage_1_runs_every_night_and_stage_3_three_times_a_day_also_where_clock
     assert nights == [*[24 * HOUR] * 5, 25 * HOUR, *[24 * HOUR] * 7]
 
 
+@pytest.mark.parametrize(
+    ("stage", "nights", "days"), [(1, ["03:17"], []), (2, [], []), (3, [], ["06:00", "14:00", "22:00"])]
+)
+def test_with_in_stages_the_one_follows_the_other_as_the_roll_out_goes_on(
+    stage: int, nights: list[str], days: list[str]
+) -> None:
+    settings = example("lanes-nightly.yaml")
+    lanes = {
+        name: lane.model_copy(update={"in_stages": [lane.run.pytorch and lane.run.pytorch.stage]})
+        for name, lane in settings.lanes.items()
+    }
+    play = two_weeks(
+        Play(settings=settings.model_copy(update={"lanes": lanes, "stage": stage}), usual=NIGHTLY)
+    )
+    assert play.times("stage-1-nightly") == each_day(*nights)
+    assert play.times("stage-3-daily") == each_day(*days)
+
+
 def test_a_run_that_takes_too_long_costs_its_lane_one_time_and_the_other_lane_none() -> None:
     long = {("stage-3-daily", "2026-10-28 06:00", 1): End(9 * HOUR)}
     play = two_weeks(play_of("lanes-nightly.yaml", NIGHTLY, long))
