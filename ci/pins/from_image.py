@@ -24,7 +24,7 @@ from docker.models.containers import Container
 from packaging.utils import canonicalize_name
 
 from ci.image.container import Conditions, container, create, follow
-from ci.image.engine import fetch, has_image
+from ci.image.engine import engine_error, fetch, has_image
 from ci.image.registry import digest_of
 from ci.image.tags import tags_of
 from ci.package.archive import damage
@@ -111,17 +111,20 @@ class ImageSource:
             CommandError: it cannot be pulled or run.
         """
         image = f"{self.repository}@sha256:{release.sha}"
-        with self._here(image):
-            read_by, packages, path = self._installed(image)
-            return Seen(
-                sha=release.sha,
-                released_at=created(self.client.images.get(image).attrs),
-                packages=packages.versions,
-                origins=packages.origins,
-                read_by=read_by,
-                signatures=self._signatures(image, path),
-                unread=packages.unread,
-            )
+        try:
+            with self._here(image):
+                read_by, packages, path = self._installed(image)
+                return Seen(
+                    sha=release.sha,
+                    released_at=created(self.client.images.get(image).attrs),
+                    packages=packages.versions,
+                    origins=packages.origins,
+                    read_by=read_by,
+                    signatures=self._signatures(image, path),
+                    unread=packages.unread,
+                )
+        except APIError as error:
+            raise engine_error(error, where=image) from error
 
     def _digest(self, tag: str) -> str:
         return digest_of(self.client, f"{self.repository}:{tag}")
