@@ -11,7 +11,7 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1,
     "ci.github": 1,
-    "ci.interrupts": 1,
+    "ci.interrupts": 1, "ci.jenkins": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.tending": 1,
     "ci.withheld": 1,
