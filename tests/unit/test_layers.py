@@ -70,6 +70,25 @@ ACROSS = {
     ("ci.package", "ci.report.ran_in"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
+    # What a run far away came to is put into the history as its report would do here.
+    ("ci.lanes", "ci.report.history_runs"),
+    ("ci.lanes", "ci.report.results"),
+    # What a run of a workflow handed on is found, unpacked and read as a comment on a pull request does.
+    ("ci.lanes", "ci.pipeline.gather"),
+    ("ci.lanes", "ci.pipeline.payload"),
+    ("ci.lanes", "ci.pipeline.runs"),
+    ("ci.lanes", "ci.pipeline.told"),
+    ("ci.lanes", "ci.pipeline.unpack"),
+    # A lane's job on a cluster is looked at and ended as `spyre-ci job` does.
+    ("ci.lanes", "ci.jobs.board"),
+    ("ci.lanes", "ci.jobs.cancel"),
+    ("ci.lanes", "ci.jobs.cluster"),
+    ("ci.lanes", "ci.jobs.fate"),
+    ("ci.lanes", "ci.jobs.labels"),
+    ("ci.lanes", "ci.jobs.paths"),
+    ("ci.lanes", "ci.jobs.record"),
+    ("ci.lanes", "ci.jobs.standing"),
+    ("ci.lanes", "ci.jobs.watch"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
     # What decides which tests there are decides whether two plans are the same.
