@@ -11,8 +11,9 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import yaml
 
@@ -37,7 +38,30 @@ PATIENCE_S = 20.0
 MAX_LISTED = 300
 # A run that was made is listed within seconds; under load GitHub took minutes.
 LISTED_S = 600.0
+# No limit of GitHub's is longer; a clock that was set back must not close it for ever.
+LIMIT_S = 3600.0
+Given = ParamSpec("Given")
+Told = TypeVar("Told")
 _NOT_KNOWN = '"return_run_details" is not a permitted key'
+
+
+def _within_limits(
+    asks: Callable[Concatenate[GitHubFar, Given], Told],
+) -> Callable[Concatenate[GitHubFar, Given], Told]:
+    """Ask nothing more of a GitHub whose limit is reached until it is over: each question makes it longer."""
+
+    @wraps(asks)
+    def asked(far: GitHubFar, /, *args: Given.args, **kwargs: Given.kwargs) -> Told:
+        if far.closed is not None and far.clock() < far.closed_until:
+            raise far.closed
+        try:
+            return asks(far, *args, **kwargs)
+        except GitHubAwayError as error:
+            if error.retry_s is not None:
+                far.closed, far.closed_until = error, far.clock() + min(error.retry_s, LIMIT_S)
+            raise
+
+    return asked
 
 
 class GitHubFar:
@@ -65,9 +89,12 @@ class GitHubFar:
         clock: Callable[[], float],
         open_client: Callable[[Mapping[str, str], str], Client] | None = None,
     ) -> None:
-        self._to, self._clock = to, clock
+        self._to, self.clock = to, clock
+        self.closed: GitHubAwayError | None = None
+        self.closed_until = 0.0
         self._client = (open_client or connect)(environ, to.api)
 
+    @_within_limits
     def check(self, order: Order) -> None:  # noqa: ARG002  # for this place all are alike
         """Refuse a workflow whose runs could not be told from each other.
 
@@ -85,6 +112,7 @@ class GitHubFar:
             return
         check_workflow(_text_of(told), f"{self._to.repository}/{path}")
 
+    @_within_limits
     def find(self, order: Order) -> str | None:
         """The reference of what was started for an order; see `Far`."""
         # GitHub's clock and this one need not agree.
@@ -99,6 +127,7 @@ class GitHubFar:
         # The first of several is the one that was started first.
         return f"run {min(found)}" if found else None
 
+    @_within_limits
     def start(self, order: Order) -> str:
         """Start the workflow, and give its reference; see `Far`.
 
@@ -116,6 +145,7 @@ class GitHubFar:
         number = number_at(told, "workflow_run_id")
         return f"run {number}" if number else "started"
 
+    @_within_limits
     def look(self, order: Order, reference: str) -> Seen:
         """Where it stands; see `Far`."""
         row = self._row(order, reference)
@@ -126,6 +156,7 @@ class GitHubFar:
             text_at(row, "status"), text_at(row, "conclusion"), url if url.startswith("https://") else ""
         )
 
+    @_within_limits
     def cancel(self, order: Order, reference: str) -> None:
         """Ask GitHub to cancel the run; see `Far`."""
         number = self._number(order, reference)
@@ -140,6 +171,7 @@ class GitHubFar:
             if not self.look(order, reference).standing.ended:
                 raise
 
+    @_within_limits
     def bring(self, order: Order, reference: str) -> Brought:
         """Bring back what runs of tests the run handed on; see `Far`."""
         row = self._row(order, reference)
@@ -164,7 +196,7 @@ class GitHubFar:
         number = self._number(order, reference)
         if number is None:
             began = asked_at(order.folder)
-            if began is not None and abs(self._clock() - began) < LISTED_S:
+            if began is not None and abs(self.clock() - began) < LISTED_S:
                 return Seen(standing=Standing.STARTING, said="GitHub does not list its run yet")
             return ended(Standing.GONE, "GitHub took the start and lists no run of it")
         try:

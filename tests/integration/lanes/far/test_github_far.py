@@ -248,16 +248,31 @@ def test_a_workflow_that_cannot_be_started_and_found_again_is_refused(
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_who_may_not_read_the_workflow_is_refused_by_github_itself(
-    make: Make, order: Order, repository: Repository, github: GitHubApi, status: int
+    make: Make, make_order: Callable[..., Order], repository: Repository, github: GitHubApi, status: int
 ) -> None:
     github.fail(path="/contents/", status=status, message="Resource not accessible", times=3)
-    assert make().start(order).startswith("run ")
+    assert make().start(make_order(1)).startswith("run ")
     repository.workflows["other.yml"] = "on: [workflow_dispatch]\n"
     with pytest.raises(GitHubRefusedError, match="Unexpected inputs provided"):
-        make(workflow="other.yml").start(order)
+        make(workflow="other.yml").start(make_order(2))
     repository.workflows["other.yml"] = "on: push\n"
     with pytest.raises(GitHubRefusedError, match="does not have 'workflow_dispatch' trigger"):
-        make(workflow="other.yml").find(order) or make(workflow="other.yml").far.start(order)
+        make(workflow="other.yml").start(make_order(3))
+
+
+def test_a_github_whose_limit_is_reached_is_not_asked_before_that_is_over(
+    make: Make, order: Order, github: GitHubApi, clock: list[float]
+) -> None:
+    executor = make()
+    reference = executor.start(order)
+    github.fail("secondary", retry_after=300)
+    for _ in range(3):
+        with pytest.raises(GitHubAwayError, match="GitHub's limit is reached, for 300 s more"):
+            executor.look(order, reference)
+    asked = len(github.seen)
+    clock[0] += 301
+    assert executor.look(order, reference).standing is Standing.STARTING
+    assert len(github.seen) == asked + 1
 
 
 @pytest.mark.parametrize(
