@@ -206,6 +206,8 @@ def _runs(ask: Ask) -> list[dict[str, Any]]:
         and query.get("event", one["event"]) == one["event"]
         and query.get("branch", one["head_branch"]) == one["head_branch"]
         and query.get("status", one["status"]) in {one["status"], one["conclusion"]}
+        and query.get("created", "").removeprefix(">=") <= one["created_at"]
+        and one["id"] not in ask.repository.unlisted
     ]
     return sorted(rows, key=lambda one: (one["created_at"], one["id"]), reverse=True)
 

@@ -11,7 +11,7 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1,
     "ci.github": 1,
-    "ci.interrupts": 1,
+    "ci.interrupts": 1, "ci.jenkins": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.tending": 1,
     "ci.withheld": 1,
@@ -86,6 +86,25 @@ ACROSS = {
     # A worker has its state as whoever resumes a run has the run's folder.
     ("ci.lanes", "ci.runner.run_lock"),
     ("ci.lanes", "ci.report.text"),
+    # What a run far away came to is put into the history as its report would do here.
+    ("ci.lanes", "ci.report.history_runs"),
+    ("ci.lanes", "ci.report.results"),
+    # What a run of a workflow handed on is found, unpacked and read as a comment on a pull request does.
+    ("ci.lanes", "ci.pipeline.gather"),
+    ("ci.lanes", "ci.pipeline.payload"),
+    ("ci.lanes", "ci.pipeline.runs"),
+    ("ci.lanes", "ci.pipeline.told"),
+    ("ci.lanes", "ci.pipeline.unpack"),
+    # A lane's job on a cluster is looked at and ended as `spyre-ci job` does.
+    ("ci.lanes", "ci.jobs.board"),
+    ("ci.lanes", "ci.jobs.cancel"),
+    ("ci.lanes", "ci.jobs.cluster"),
+    ("ci.lanes", "ci.jobs.fate"),
+    ("ci.lanes", "ci.jobs.labels"),
+    ("ci.lanes", "ci.jobs.paths"),
+    ("ci.lanes", "ci.jobs.record"),
+    ("ci.lanes", "ci.jobs.standing"),
+    ("ci.lanes", "ci.jobs.watch"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
     # What decides which tests there are decides whether two plans are the same.
