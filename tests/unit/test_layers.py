@@ -76,6 +76,7 @@ ACROSS = {
     ("ci.pins", "ci.image.registry"),
     ("ci.pins", "ci.image.tags"),
     ("ci.pins", "ci.package.archive"),
+    ("ci.pins", "ci.package.artifacts"),
     ("ci.pins", "ci.package.asking"),
     ("ci.pins", "ci.package.listing"),
     # What images and indexes say commands no CI and no terminal.
