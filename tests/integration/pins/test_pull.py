@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -147,6 +151,41 @@ def test_no_hook_runs_and_no_secret_of_an_address_is_told(checkout: Checkout) ->
     with pytest.raises(PushError) as caught:
         remote(checkout).push(BRANCH)
     assert "hidden" not in str(caught.value)
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """Refuses whoever comes, and notes what they showed."""
+
+    shown: ClassVar[list[list[str] | None]] = []
+
+    def do_GET(self) -> None:
+        self.shown.append(self.headers.get_all("authorization"))
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_git_shows_the_token_to_its_own_host_only_and_once(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Refusing, "shown", [])
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host = f"127.0.0.1:{server.server_port}"
+        checkout.git("remote", "set-url", "origin", f"http://{host}/o/r")
+        checkout.git("branch", BRANCH)
+        # As a checkout action leaves it.
+        checkout.git("config", f"http.http://{host}/.extraHeader", "Authorization: basic b2xk")
+        for api in (f"http://{host}/api/v3", "http://127.0.0.2/api/v3"):
+            far = Remote(repository_at(checkout.folder), "origin", api=api, token="ghs_made_up")
+            with pytest.raises(PushError, match="403") as caught:
+                far.push(BRANCH)
+            assert "ghs_made_up" not in str(caught.value)
+        server.shutdown()
+    token = base64.b64encode(b"x-access-token:ghs_made_up").decode()
+    assert _Refusing.shown == [[f"basic {token}"], ["basic b2xk"]]
 
 
 def test_a_remote_that_is_not_known_is_told(checkout: Checkout) -> None:
