@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 from ci.config.lanes_model import Lane
 from ci.lanes.turn import Known, Look, OpenRun, Turn, first_of_interest, next_try, take_turn
@@ -21,6 +21,8 @@ class Store:
     begun: list[tuple[str, int, int]] = field(default_factory=list)
     stage: int = 1
     at_once: int = 8
+    zone: tzinfo = UTC
+    late_s: float = 3600
 
     def turn(self, now: float) -> Turn:
         told = {}
@@ -29,7 +31,7 @@ class Store:
             told[name] = replace(
                 one, taken=frozenset(due for due in self.taken.get(name, ()) if due >= first)
             )
-        look = Look(now=now, stage=self.stage, zone=UTC, late_s=3600, at_once=self.at_once)
+        look = Look(now=now, stage=self.stage, zone=self.zone, late_s=self.late_s, at_once=self.at_once)
         turn = take_turn(self.lanes, told, look)
         for name, one in turn.known.items():
             self.known[name] = replace(one, taken=frozenset())

@@ -181,6 +181,7 @@ class OpenShiftJob(Section):
     spec: Path = Field(description="file of the job's spec")
     namespace: str | None = Field(default=None, description="none: the kubeconfig's")
     context: str | None = Field(default=None, description="of the kubeconfig; none: its current one")
+    store: str | None = Field(default=None, description="folder where the spec's volume is seen from here")
 
 
 class Where(Section):

@@ -52,13 +52,17 @@ def crons(cadence: Cadence) -> tuple[str, ...]:
 def said(cadence: Cadence, zone: tzinfo) -> str:
     """A cadence in words."""
     if cadence.after_end is not None:
-        after = cadence.after_end
-        span = f"{after.min:g}" if after.min == after.max else f"{after.min:g} to {after.max:g}"
-        return f"{span} {after.unit} after the end of the last run"
+        return said_after_end(cadence.after_end)
     if cadence.cron is not None:
         return f"cron {cadence.cron}, {zone}"
     often = "once" if cadence.times_a_day == 1 else f"{cadence.times_a_day} times"
     return f"{often} a day, from {cadence.first} on, {zone}"
+
+
+def said_after_end(after: AfterEnd) -> str:
+    """A time after the end of the last run, in words."""
+    span = f"{after.min:g}" if after.min == after.max else f"{after.min:g} to {after.max:g}"
+    return f"{span} {after.unit} after the end of the last run"
 
 
 def next_due(

@@ -172,7 +172,7 @@ def idle(lane: Lane, stage: int) -> str:
         return "is disabled"
     if lane.in_stages and stage not in lane.in_stages:
         rows = ", ".join(map(str, lane.in_stages))
-        return f"runs in stages {rows}, and stage {stage} is in force"
+        return f"runs in stage {rows} only, and stage {stage} is in force"
     return "is begun by its CI" if lane.begun_by == "ci" else ""
 
 

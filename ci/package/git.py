@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +56,13 @@ class Part:
     entries: Sequence[Entry]
 
 
-def git(folder: Path, *words: str) -> str:
+def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
     """What git says of a folder.
+
+    Args:
+        folder: in the checkout.
+        words: what it is asked.
+        variables: of its environment besides this process's, such as an index of its own.
 
     Raises:
         CommandError: it cannot be started, or ended with another code than 0.
@@ -67,6 +72,7 @@ def git(folder: Path, *words: str) -> str:
     env["GIT_OPTIONAL_LOCKS"] = "0"
     # `git replace` has another object stand in for one, under the hash of the first.
     env["GIT_NO_REPLACE_OBJECTS"] = "1"
+    env.update(variables or {})
     # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
     argv = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
     ended = finish_command(argv, timeout_s=TIMEOUT_S, env=env)

@@ -213,7 +213,7 @@ def test_a_lane_of_other_stages_and_one_of_a_ci_say_why_they_do_not_run() -> Non
     turn = one.turn(START + 3600)
     assert turn.begin == ()
     assert turn.quiet == {
-        "a": "runs in stages 3, 4, and stage 1 is in force",
+        "a": "runs in stage 3, 4 only, and stage 1 is in force",
         "b": "is begun by its CI",
     }
     one.stage = 3

@@ -17,6 +17,10 @@ class JenkinsRefusedError(JenkinsError):
     """Jenkins understood and does not take it."""
 
 
+class JenkinsMissingError(JenkinsRefusedError):
+    """There is no such thing, or the user may not see it (404)."""
+
+
 class JenkinsAwayError(JenkinsError):
     """No whole answer came, or one that does not say whether it was done."""
 

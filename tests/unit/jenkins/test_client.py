@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from ci.webhooks.calls import Answer
-from ci.webhooks.jenkins import job_path, refusal
-from ci.webhooks.jenkins_errors import JenkinsAwayError, JenkinsDeniedError, JenkinsRefusedError
+from ci.jenkins.answers import refusal
+from ci.jenkins.calls import Answer
+from ci.jenkins.client import job_path
+from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError, JenkinsMissingError, JenkinsRefusedError
 
 
 def answer(status: int, text: str = "", **headers: str) -> Answer:
@@ -19,7 +20,7 @@ def answer(status: int, text: str = "", **headers: str) -> Answer:
         (answer(302, location="https://j.example.com/login?from=x"), JenkinsDeniedError, 2),
         (answer(302, location="https://j.example.com/job/x"), JenkinsRefusedError, 2),
         (answer(400), JenkinsRefusedError, 2),
-        (answer(404), JenkinsRefusedError, 2),
+        (answer(404), JenkinsMissingError, 2),
         (answer(409), JenkinsAwayError, 3),
         (answer(429), JenkinsAwayError, 3),
         (answer(500), JenkinsAwayError, 3),
