@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config.lanes_model import Lane
+from ci.config.load import DEFAULT_FILE
+from ci.errors import SettingsError
 from ci.lanes.order import Order
+from ci.lanes.variant import SOURCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +21,15 @@ class Command:
     environ: Mapping[str, str]
 
 
-def command(lane: Lane, order: Order, *, toolkit: Path, base: Path) -> Command:
+def command(
+    lane: Lane,
+    order: Order,
+    *,
+    toolkit: Path,
+    base: Path,
+    config: Path | None = None,
+    source: str | None = None,
+) -> Command:
     """The call of a lane's work; what it runs in is the folder of the settings.
 
     Args:
@@ -26,13 +37,25 @@ def command(lane: Lane, order: Order, *, toolkit: Path, base: Path) -> Command:
         order: the attempt. A run of tests leaves its folder below the order's.
         toolkit: the noxfile of the toolkit.
         base: the folder that relative paths of the settings start from.
+        config: the settings file, where it is not the one that a session finds in that folder.
+        source: where the tests of the main job come from; None: as the settings say.
+
+    Raises:
+        SettingsError: the session of the image finds no other settings file.
     """
     noxfile, session, arguments, variant = toolkit, "pytorch", list[str](), None
     if lane.run.pytorch is not None:
         job = lane.run.pytorch
-        stage = [] if job.stage is None else ["--stage", str(job.stage)]
-        arguments, variant = [*stage, "--bucket", lane.bucket, *job.arguments], job.variant
+        flags = {"--stage": job.stage, SOURCE: source, "--config": config, "--bucket": lane.bucket}
+        given = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+        arguments, variant = [*given, *job.arguments], job.variant
     elif lane.run.image is not None:
+        if config is not None:
+            raise SettingsError(
+                f"lane {order.lane} builds the image, and that session reads {DEFAULT_FILE} only",
+                where=config,
+                remedy=f"call it {DEFAULT_FILE}, in the folder that is built from",
+            )
         session, variant = "image", lane.run.image.variant
         arguments = ["--push"] if lane.run.image.push else []
     elif lane.run.session is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from ci.errors import CommandError
 from ci.lanes.order import Order, Seen, Standing
-from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, END, END_KIND, MARK, OUTPUT, held, mark_of
+from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, END, END_KIND, MARK, held, mark_of
 from ci.process import run_command, signal_name
 from ci.runner.strays import end_strays
 from test_selection.errors import EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
@@ -55,19 +56,16 @@ class LocalExecutor:
     def start(self, order: Order) -> str:
         """See Executor; of two that start the same order, one begins it."""
         launch = self._launch(order)
-        run_command(
-            [
-                sys.executable,
-                "-m",
-                "ci.lanes.wrapper",
-                order.folder,
-                f"{self._ending_s:g}",
-                launch.cwd,
-                *launch.words,
-            ],
-            timeout_s=START_S,
-            env=launch.environ,
-        )
+        words = [str(order.folder), f"{self._ending_s:g}", str(launch.cwd), *launch.words]
+        try:
+            run_command(
+                [sys.executable, "-m", "ci.lanes.wrapper", *words], timeout_s=START_S, env=launch.environ
+            )
+        except CommandError:
+            # It may be late; then it is not to run beside the next attempt.
+            with contextlib.suppress(OSError):
+                self.cancel(order, "")
+            raise
         # Another one of the same order may just be at it.
         end = time.monotonic() + START_S
         while (reference := self.find(order)) is None:
@@ -96,11 +94,6 @@ class LocalExecutor:
 
     def fetch(self, order: Order, reference: str) -> None:
         """Nothing: what it left is where it belongs."""
-
-    @staticmethod
-    def output(order: Order) -> Path:
-        """The file of what it prints."""
-        return order.folder / OUTPUT
 
 
 def _ended(code: int | None, *, told: bool, said: str) -> Seen:

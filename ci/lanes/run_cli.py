@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ci.config.context import settings_from_context
-from ci.config.load import Settings
+from ci.config.load import DEFAULT_FILE, Settings
 from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
 from ci.findings import escaped
 from ci.interrupts import noted
@@ -25,6 +25,7 @@ from ci.lanes.secrets import Secrets
 from ci.lanes.store import Store
 from ci.lanes.tending import LOCAL
 from ci.lanes.turn import idle
+from ci.lanes.variant import source_of
 from ci.lanes.worker import Worker
 from ci.report.text import iso_utc
 from ci.runner.run_lock import run_lock
@@ -96,7 +97,15 @@ def local_executor(settings: Settings, secrets: Secrets) -> LocalExecutor:
 
     def launch(order: Order) -> Launch:
         toolkit = TOOLKIT if TOOLKIT.is_file() else settings.base / "noxfile.py"
-        called = command(settings.model.lanes[order.lane], order, toolkit=toolkit, base=settings.base)
+        lane, path = settings.model.lanes[order.lane], settings.path
+        called = command(
+            lane,
+            order,
+            toolkit=toolkit,
+            base=settings.base,
+            config=None if path is None or path.name == DEFAULT_FILE else path.absolute(),
+            source=source_of(lane, settings),
+        )
         environ = {**secrets.environ(order.lane), **called.environ}
         return Launch(words=called.words, environ=environ, cwd=settings.base)
 

@@ -13,6 +13,8 @@ from ci.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, SpyreCiE
 
 BUSY_TIMEOUT_S = 30.0
 VERSION = 1
+# A start that was noted stays noted when the power goes.
+SYNCHRONOUS = "FULL"
 _ELSEWHERE = "set `state` to another folder, or move this file away: lanes then begin as if they never ran"
 # A slot is a run of a lane at a time, taken once; it is open until an attempt told what was asked, or none
 # is left. `again_at` is when its next attempt begins, NULL while one is on its way.
@@ -115,8 +117,7 @@ def _made(path: Path) -> sqlite3.Connection:
     state = _connect(path, "rwc")
     try:
         state.execute("PRAGMA journal_mode = WAL")
-        # A start that was noted stays noted when the power goes.
-        state.execute("PRAGMA synchronous = FULL")
+        state.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         state.execute("PRAGMA foreign_keys = ON")
         state.execute("BEGIN IMMEDIATE")
         _prepare(state, path)

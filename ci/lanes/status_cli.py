@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -20,6 +21,7 @@ from ci.lanes.turn import clock
 from ci.report.text import one_line, span
 
 HEAD = ("lane", "due", "attempt", "where", "standing", "exit code", "took", "said")
+LOG_COLUMNS = 200
 _SAID = 120
 
 
@@ -53,7 +55,7 @@ def status(
     for slot, attempts in runs:
         for row in rows_of(slot, attempts, due=clock(slot.due, settings.model.lane_worker.zone)):
             table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else LOG_COLUMNS).print(table)
 
 
 def rows_of(slot: Slot, attempts: Sequence[Attempt], *, due: str) -> list[tuple[str, ...]]:

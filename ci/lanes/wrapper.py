@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ LOCK, BEGIN, ASKED, END, OUTPUT = "lock", "begin.json", "asked-to-end", "end.jso
 BEGIN_KIND, END_KIND = "lane-begin", "lane-end"
 # Every process of a run carries it, so that what a lost wrapper leaves is found.
 MARK = "SPYRE_CI_LANE_RUN"
-POLL_S = 0.2
+POLL_S = 0.1
 FULL_DISK_S = 5.0
 
 
@@ -156,15 +155,13 @@ def _run(
     asked_at: float | None = None
     try:
         while process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(POLL_S)
-                break
             if asked_at is None and told():
                 asked_at = time.monotonic()
                 # As Ctrl-C on a terminal: nox waits for what it started, which writes its account.
                 kill_group(process.pid, signal.SIGINT)
             if asked_at is not None and time.monotonic() > asked_at + ending_s:
                 kill_group(process.pid)
+            time.sleep(POLL_S)
     finally:
         kill_group(process.pid)
         process.wait()

@@ -86,6 +86,9 @@ ACROSS = {
     ("ci.lanes", "ci.runner.strays"),
     # A worker has its state as whoever resumes a run has the run's folder.
     ("ci.lanes", "ci.runner.run_lock"),
+    # What a variant of PyTorch is, stands in the stack of the runtime image.
+    ("ci.lanes", "ci.image.stack"),
+    ("ci.lanes", "ci.image.tree"),
     ("ci.lanes", "ci.report.text"),
     # What a run far away came to is put into the history as its report would do here.
     ("ci.lanes", "ci.report.history_runs"),

@@ -1,7 +1,8 @@
-"""A worker's world on paper: a clock that is moved by hand, and an executor that can be killed at any call."""
+"""A worker's world on paper: a clock that is moved by hand, and runs that outlive who began them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,7 +68,7 @@ class Paper:
 
 
 class Mortal:
-    """Calls go through, and at the call of a number the process is gone: before it had its effect, or after."""
+    """Calls go through, and at one of them the process is gone: before it had its effect, or after."""
 
     def __init__(self, inner: Any, count: list[int], *, after: bool) -> None:
         self._inner, self._count, self._after = inner, count, after
@@ -101,6 +102,7 @@ class World:
         self.said: list[str] = []
         self.heard: list[int] = []
         self.until = NOON
+        self.insists = False
         self.at: dict[float, Callable[[], object]] = {}
 
     def sleep(self, seconds: float) -> None:
@@ -111,6 +113,7 @@ class World:
                 self.at.pop(moment)()
         if self.mono >= self.until:
             self.heard.append(15)
+            self.until = self.mono if self.insists else math.inf
 
     def hands(self, **given: Any) -> Hands:
         ready: dict[str, Any] = {
