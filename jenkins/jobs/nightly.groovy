@@ -14,6 +14,7 @@ int stage = (readFileFromWorkspace('spyre-ci.yaml') =~ /(?m)^stage:\s*(\d+)/)[0]
             stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
             stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
             stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')
+            stringParam('IDEMPOTENCY_KEY', '', 'by it a lane knows a build that it started')
         }
         properties {
             pipelineTriggers {
