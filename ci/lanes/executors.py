@@ -8,7 +8,7 @@ from functools import cache
 
 from ci.config.lanes_model import Lane
 from ci.config.load import Settings
-from ci.errors import UsageError
+from ci.errors import SettingsError, UsageError
 from ci.extras import wanted
 from ci.lanes.order import Executor, Order, Seen
 from ci.lanes.remote import Far, Remote
@@ -117,7 +117,23 @@ def _executor(
 def _far(
     settings: Settings, lane: Lane, name: str, environ: Mapping[str, str], clock: Callable[[], float]
 ) -> Far:
-    """The place where a lane runs, with what it wants of this machine found."""
+    """The place where a lane runs, with what it wants of this machine found.
+
+    Raises:
+        SettingsError: there is no token, or none is to be sent there.
+        CommandError: an extra is not installed.
+    """
+    try:
+        return _place(settings, lane, name, environ, clock)
+    except SettingsError as error:
+        # The variable may be set, and not be the lane's.
+        remedy = f"{error.remedy}; a lane has only those that its `secrets` names"
+        raise SettingsError(f"lane {name}: {error.what}", where=error.where, remedy=remedy) from error
+
+
+def _place(
+    settings: Settings, lane: Lane, name: str, environ: Mapping[str, str], clock: Callable[[], float]
+) -> Far:
     where = lane.where
     if where.jenkins is not None:
         from ci.lanes.jenkins import JenkinsFar  # noqa: PLC0415  # each brings a client of its own
