@@ -17,9 +17,4 @@ app.command()(request_cli.adopt)
 app.command()(status_cli.decide)
 app.command()(change_cli.checklist)
 app.command()(change_cli.apply)
-campaign_app = typer.Typer(
-    help="Hardware test windows, in which nothing but bugs changes a pin.", no_args_is_help=True
-)
-campaign_app.command()(campaign_cli.start)
-campaign_app.command()(campaign_cli.end)
-app.add_typer(campaign_app, name="campaign")
+app.add_typer(campaign_cli.app, name="campaign")
