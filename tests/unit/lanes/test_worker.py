@@ -10,9 +10,10 @@ import pytest
 from ci.errors import CommandError, SpyreCiError
 from ci.lanes import state
 from ci.lanes.backoff import waits
+from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.state import StateAwayError
-from ci.lanes.store import Attempt, Slot, Store, history
+from ci.lanes.store import Store
 from ci.lanes.turn import Known
 from tests.lane_settings import lane
 from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, KilledError, World, elsewhere, without
