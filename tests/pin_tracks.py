@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +28,7 @@ def on(days: float) -> datetime:
 
 
 def sha(version: str, build: int = 0) -> str:
-    return f"{version}/{build}".encode().hex().ljust(64, "0")[:64]
+    return hashlib.sha256(f"{version}/{build}".encode()).hexdigest()
 
 
 def release(

@@ -8,7 +8,7 @@ from functools import cache
 
 from ci.config.lanes_model import Lane
 from ci.config.load import Settings
-from ci.errors import UsageError
+from ci.errors import SettingsError, UsageError
 from ci.extras import wanted
 from ci.lanes.order import Executor, Order, Seen
 from ci.lanes.remote import Far, Remote
@@ -54,7 +54,7 @@ def executors(
 
     Args:
         settings: of the lanes.
-        environ: the whole environment of a lane, by its name, with its secrets.
+        environ: what a lane's place is reached with, by the lane's name: the environment and secrets.
         clock: seconds since the epoch.
     """
 
@@ -76,7 +76,7 @@ def check_lanes(
 
     Args:
         settings: of the lanes.
-        environ: the whole environment of a lane, by its name, with its secrets.
+        environ: what a lane's place is reached with, by the lane's name: the environment and secrets.
         clock: seconds since the epoch.
         names: of those that are begun; others may miss what they like.
 
@@ -117,7 +117,22 @@ def _executor(
 def _far(
     settings: Settings, lane: Lane, name: str, environ: Mapping[str, str], clock: Callable[[], float]
 ) -> Far:
-    """The place where a lane runs, with what it wants of this machine found."""
+    """The place where a lane runs, with what it wants of this machine found.
+
+    Raises:
+        SettingsError: there is no token, or none is to be sent there.
+        CommandError: an extra is not installed.
+    """
+    try:
+        return _place(settings, lane, name, environ, clock)
+    except SettingsError as error:
+        remedy = f"{error.remedy}, in the environment or in the file of secrets (`lane_worker.secrets`)"
+        raise SettingsError(f"lane {name}: {error.what}", where=error.where, remedy=remedy) from error
+
+
+def _place(
+    settings: Settings, lane: Lane, name: str, environ: Mapping[str, str], clock: Callable[[], float]
+) -> Far:
     where = lane.where
     if where.jenkins is not None:
         from ci.lanes.jenkins import JenkinsFar  # noqa: PLC0415  # each brings a client of its own

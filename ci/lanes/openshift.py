@@ -98,12 +98,7 @@ class OpenShiftFar:
         """
         words = ["submit", str(self._spec), "--run", order.id, "--allow-dirty", *self._namespace()]
         words += [*self._context(), *_named("--store", self._to.store)]
-        try:
-            done = self._spyre_ci(*words, timeout_s=SUBMIT_S)
-        except CommandError as error:  # it took too long, and goes on where it was
-            raise SubmitAwayError(
-                f"the job was not submitted: {error.what}", where=self._spec, remedy="it is tried again"
-            ) from error
+        done = self._spyre_ci(*words, timeout_s=SUBMIT_S)
         record = self._record(order) if done.code == 0 else None
         if record is None:
             kind = (
@@ -180,9 +175,18 @@ class OpenShiftFar:
         return _named("--context", self._to.context)
 
     def _spyre_ci(self, *words: str, timeout_s: float = COLLECT_S) -> Ended:
-        settings = _named("--config", self._settings)
-        argv = [sys.executable, "-m", "ci.cli", *settings, "job", *words]
-        return finish_command(argv, timeout_s=timeout_s, cwd=self._base, env=self._environ)
+        """Call `spyre-ci job`.
+
+        Raises:
+            SubmitAwayError: it took too long; done again, it goes on where it was.
+        """
+        argv = [sys.executable, "-m", "ci.cli", *_named("--config", self._settings), "job", *words]
+        try:
+            return finish_command(argv, timeout_s=timeout_s, cwd=self._base, env=self._environ)
+        except CommandError as error:
+            raise SubmitAwayError(
+                f"spyre-ci job {words[0]}: {error.what}", where=self._spec, remedy="it is tried again"
+            ) from error
 
 
 def _named(flag: str, value: object) -> list[str]:

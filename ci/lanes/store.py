@@ -135,7 +135,9 @@ class Store:
 
 
 def _taken(state: sqlite3.Connection, lane: str, since: int) -> frozenset[int]:
-    rows = state.execute("SELECT due FROM slots WHERE lane = ? AND due >= ?", (lane, since))
+    # One that was skipped is not: a clock that was ahead skipped times that are still to come.
+    begun = "SELECT due FROM slots WHERE lane = ? AND due >= ? AND state != 'skipped'"
+    rows = state.execute(begun, (lane, since))
     return frozenset(row["due"] for row in rows)
 
 
@@ -162,9 +164,11 @@ def _know(state: sqlite3.Connection, lane: str, known: Known) -> None:
 
 
 def _take(state: sqlite3.Connection, time: Begin | Skip, now: float, kind: str) -> None:
-    """Note a time as taken; one that was taken before stays what it is."""
+    """Note a time as begun or skipped; what was begun stays so, what was skipped may begin."""
     state.execute(
-        "INSERT OR IGNORE INTO slots (lane, due, why, taken_at, state) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO slots (lane, due, why, taken_at, state) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET why = excluded.why, taken_at = excluded.taken_at, state = excluded.state "
+        "WHERE slots.state = 'skipped' AND excluded.state = 'open'",
         (time.lane, time.due, time.why, now, kind),
     )
 
@@ -172,8 +176,10 @@ def _take(state: sqlite3.Connection, time: Begin | Skip, now: float, kind: str) 
 def _begin(state: sqlite3.Connection, begin: Begin, lane: Lane, now: float) -> Attempt | None:
     """Note an attempt; None where its time is over, or it has one on its way."""
     where = (begin.lane, begin.due)
-    fresh = state.execute("SELECT 1 FROM slots WHERE lane = ? AND due = ?", where).fetchone() is None
+    begun = "SELECT 1 FROM slots WHERE lane = ? AND due = ? AND state != 'skipped'"
+    fresh = state.execute(begun, where).fetchone() is None
     _take(state, begin, now, "open")
+    state.execute("INSERT OR IGNORE INTO lanes (lane) VALUES (?)", (begin.lane,))
     waiting = "SELECT 1 FROM slots WHERE lane = ? AND due = ? AND state = 'open' AND again_at IS NOT NULL"
     if not fresh and state.execute(waiting, where).fetchone() is None:
         return None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config.pins_model import PinPlace
-from ci.errors import EXIT_TEST_FAILED, BadFileError, SettingsError, SpyreCiError, UsageError
-from ci.pins import diary
+from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError, SettingsError, SpyreCiError, UsageError
 from ci.pins.branch import Repository, content_at, make_branch, name_in, tip_of
+from ci.pins.diary import FILE
+from ci.pins.diary_lines import parse, with_line
 from ci.pins.events import Upgraded
 from ci.pins.place import read_version, with_version
 
@@ -101,13 +102,21 @@ def make_change(repository: Repository, change: Change, *, now: float) -> Made:
     files = _files(repository, change)
     tip = tip_of(repository, change.branch)
     if tip is None:
-        commit = make_branch(repository, change.branch, files, f"{change.title}\n\n{change.text}", now=now)
-        return Made(branch=change.branch, commit=commit, new=True, files=sorted(files))
+        message = f"{change.title}\n\n{change.text}"
+        try:
+            commit = make_branch(repository, change.branch, files, message, now=now)
+        except CommandError:
+            # Another process may have made it meanwhile.
+            tip = tip_of(repository, change.branch)
+            if tip is None:
+                raise
+        else:
+            return Made(branch=change.branch, commit=commit, new=True, files=sorted(files))
     if other := _otherwise(repository, change, tip):
         raise BranchTakenError(
             f"branch {change.branch} is there already, and {other}",
             where=repository.top,
-            remedy=f"look at it, then `git branch -D {change.branch}` and do it again",
+            remedy="look at it; where it may go, delete it, here and where it was sent to, and do this again",
         )
     return Made(branch=change.branch, commit=tip, new=False, files=sorted(files))
 
@@ -126,10 +135,10 @@ def _files(repository: Repository, change: Change) -> dict[str, tuple[str, bytes
     """Mode and content of what the change writes, by name."""
     records = sorted(change.folder.glob("*.json")) if change.folder.is_dir() else []
     files = {name_in(repository, path): (_PLAIN, path.read_bytes()) for path in records}
-    events = change.folder / diary.FILE
+    events = change.folder / FILE
     content = events.read_bytes() if events.is_file() else b""
-    diary.parse(content, events)
-    files[name_in(repository, events)] = (_PLAIN, diary.with_line(content, change.event))
+    parse(content, events)
+    files[name_in(repository, events)] = (_PLAIN, with_line(content, change.event))
     if change.pin is not None:
         mode, before = _pin_file(repository, change.pin, repository.head)
         after = with_version(change.pin.file, before, change.pin.key, change.event.version)
@@ -150,10 +159,10 @@ def _pin_file(repository: Repository, pin: PinPlace, commit: str) -> tuple[str, 
 
 def _otherwise(repository: Repository, change: Change, tip: str) -> str:
     """What is another on a branch that is there; empty where it holds this upgrade."""
-    path = change.folder / diary.FILE
+    path = change.folder / FILE
     try:
         found = content_at(repository, tip, name_in(repository, path))
-        events = diary.parse(found[1], path) if found else []
+        events = parse(found[1], path) if found else []
         there = next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
         version = pinned_version(repository, change.pin, tip) if change.pin else change.event.version
     except (BadFileError, SettingsError, UsageError) as error:

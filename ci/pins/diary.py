@@ -6,7 +6,6 @@ The file itself is locked: it is committed, and a lock beside it would be as wel
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,17 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from pydantic import ValidationError
 
-from ci.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
+from ci.errors import EXIT_INCOMPLETE, SpyreCiError
 from ci.findings import escaped
-from ci.pins.events import EVENT, Event, Requested
+from ci.pins.diary_lines import cut_end, line_of, parse, shown
+from ci.pins.events import Event
 
 FILE = "events.jsonl"
 # What a crash left of a line is kept here, for people.
 CUT = "events.cut"
 PATIENCE_S = 30.0
-_SHOWN = 200
 
 
 class DiaryBusyError(SpyreCiError):
@@ -57,7 +55,7 @@ def read_events(folder: Path, *, tell: Callable[[str], object] = _on_stderr) -> 
     events = parse(content, path)
     if cut := cut_end(content):
         tell(
-            f"{path}: the last line was cut short and is no event: {_shown(cut)}; tell it again, and what is "
+            f"{path}: the last line was cut short and is no event: {shown(cut)}; tell it again, and what is "
             f"left of it goes to {CUT}"
         )
     return events
@@ -102,7 +100,7 @@ def add_event(
             os.ftruncate(descriptor, len(content) - len(cut))
             tell(
                 f"{path}: the last line was cut short and was no event; it is in {CUT} now, tell it again: "
-                f"{_shown(cut)}"
+                f"{shown(cut)}"
             )
         begin = b"\n" if content and not cut and not content.endswith(b"\n") else b""
         try:
@@ -112,75 +110,6 @@ def add_event(
             error.filename = str(path)  # a disk that is full does not say where
             raise
     return event
-
-
-def next_id(events: list[Event]) -> int:
-    """The number of the next request; pure."""
-    return 1 + max((one.id for one in events if isinstance(one, Requested)), default=0)
-
-
-def line_of(event: Event) -> bytes:
-    """An event as the file has it; what is as nobody told it is left out, so that lines stay short; pure."""
-    told = EVENT.dump_python(event, mode="json", exclude_defaults=True)
-    return (json.dumps({"kind": event.kind, **told}, ensure_ascii=True) + "\n").encode()
-
-
-def with_line(content: bytes, event: Event) -> bytes:
-    """The file's content with one more event, without what was cut short at its end; pure."""
-    whole = content.removesuffix(cut_end(content))
-    return whole + (b"\n" if whole and not whole.endswith(b"\n") else b"") + line_of(event)
-
-
-def cut_end(content: bytes) -> bytes:
-    """What a crash left of the last line: it has no end and is no event; empty where all is well; pure."""
-    last = content.rpartition(b"\n")[2]
-    if not last:
-        return b""
-    try:
-        EVENT.validate_json(last)
-    except ValidationError:
-        return last
-    return b""
-
-
-def parse(content: bytes, path: Path) -> list[Event]:
-    """The events of a content, without what was cut short at its end; pure.
-
-    Raises:
-        BadFileError: a line is no event, or the number of a request stands twice.
-    """
-    lines = content.removesuffix(cut_end(content)).split(b"\n")
-    events: list[Event] = []
-    ids: dict[int, int] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        event = _event(line, f"{path}:{number}")
-        if isinstance(event, Requested):
-            if event.id in ids:
-                raise BadFileError(
-                    f"id: request {event.id} stands twice, first on line {ids[event.id]}",
-                    where=f"{path}:{number}",
-                    remedy="give the later one the next free number, as after a merge of two branches",
-                )
-            ids[event.id] = number
-        events.append(event)
-    return events
-
-
-def _event(line: bytes, where: str) -> Event:
-    try:
-        return EVENT.validate_json(line)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        # The first part of a place is the kind of event, which is no key of the line.
-        kinds = {"requested", "withdrawn", "upgraded", "scheduled", "campaign-started", "campaign-ended"}
-        key = ".".join(str(part) for part in first["loc"] if part not in kinds) or "the line"
-        raise BadFileError(
-            escaped(f"{key}: {first['msg']} (seen: {_shown(line)})"),
-            where=where,
-            remedy="mend the line, or put it back as it was committed",
-        ) from None
 
 
 @contextmanager
@@ -235,8 +164,3 @@ def _write(descriptor: int, data: bytes) -> None:
     while left:
         left = left[os.write(descriptor, left) :]
     os.fsync(descriptor)
-
-
-def _shown(line: bytes) -> str:
-    text = line.decode(errors="replace")
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -34,7 +34,7 @@ from ci.pins.signatures import Signature
 from ci.pins.sources import Release, Seen, UntoldError
 
 LOOK_S = 180.0
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 8 << 20
 _MOST_LINKS = 8
 # As engines, which are written in Go, tell the mode of a file.
 _IS_FOLDER = 1 << 31
@@ -165,7 +165,8 @@ class ImageSource:
         """What a program of an image prints; None where it is not there or fails."""
         try:
             with container(self.client, image, words, replace(_ALONE, entrypoint=[program])) as made:
-                ended = follow(made, timeout_s=self.timeout_s, echo=lambda _: None)
+                # Counted while it is said: an engine keeps all of it on its disk.
+                ended = follow(made, timeout_s=self.timeout_s, echo=_counter(image))
                 pieces = made.logs(stdout=True, stderr=False, stream=True, follow=False)
                 said = b"".join(_bounded(pieces, image)).decode("utf-8", "replace")
         except APIError as error:
@@ -254,17 +255,34 @@ def _file(made: Container, path: str) -> bytes | None:
     return None
 
 
+def _counter(where: str) -> Callable[[str], None]:
+    """Takes lines until they are too many."""
+    size = 0
+
+    def count(line: str) -> None:
+        nonlocal size
+        size += len(line) + 1
+        if size > _MOST_BYTES:
+            raise _too_much(where)
+
+    return count
+
+
 def _bounded(stream: Iterable[bytes], where: str) -> Iterator[bytes]:
     size = 0
     for piece in stream:
         size += len(piece)
         if size > _MOST_BYTES:
-            raise UntoldError(
-                f"it says more than {_MOST_BYTES >> 20} MiB",
-                where=where,
-                remedy="look at what is in the image before anybody uses it",
-            )
+            raise _too_much(where)
         yield piece
+
+
+def _too_much(where: str) -> UntoldError:
+    return UntoldError(
+        f"it says more than {_MOST_BYTES >> 20} MiB",
+        where=where,
+        remedy="look at what is in the image before anybody uses it",
+    )
 
 
 def _is_not_there(error: APIError) -> bool:

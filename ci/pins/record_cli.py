@@ -25,7 +25,7 @@ from ci.pins.difference import between, called, change, lines, pair
 from ci.pins.ledger import read_records, track_folder
 from ci.pins.record import Flag
 from ci.pins.recording import Recorded, record_releases
-from ci.report.text import one_line
+from ci.report.text import counted, one_line
 
 if TYPE_CHECKING:
     from ci.pins.sources import Source
@@ -194,7 +194,7 @@ def _index(name: str, address: str) -> Index:
 
 def _print(name: str, found: Recorded) -> None:
     for one in found.written:
-        count = f"{len(one.packages)} packages by {one.read_by}"
+        count = f"{counted(len(one.packages), 'package')} by {one.read_by}"
         changed = "; ".join(change(each) for each in one.changes)
         since = f"; {changed or 'no direct dependency changed'}" if one.previous else ""
         _say(f"{name} {called(one)}: {count}{since}")

@@ -15,8 +15,10 @@ from ci.pins.releases import parsed
 from ci.pins.words import named
 
 Signature = tuple[Parameter, ...]
-# What of a call that the first takes the second does not, in words that are Markdown as well.
+# What of a call that the first takes the second does not, in words.
 Breaks = Callable[[Signature, Signature], Sequence[str]]
+# Of what breaks, characters.
+MAX_BREAK = 300
 
 
 class Unsupported(Table):
@@ -56,7 +58,7 @@ def broken_calls(calls: Sequence[str], before: Record | None, after: Record, bre
         if new is None:
             yield f"{named(call)} is gone"
         else:
-            yield from (f"{named(call)}: {one}" for one in breaks(old, new))
+            yield from (f"{named(call)}: {named(one, MAX_BREAK)}" for one in breaks(old, new))
 
 
 def _unmet(suite: Suite, after: Record) -> Iterator[str]:

@@ -10,12 +10,12 @@ from ci.report.text import one_line
 MAX_NAME = 100
 
 
-def named(text: str) -> str:
+def named(text: str, limit: int = MAX_NAME) -> str:
     """A name or a version that somebody else gave, in a sentence: it can neither end it nor be markup.
 
     In backticks, which it does not hold itself: so the sentence is Markdown as it is.
     """
-    return f"`{one_line(text, MAX_NAME).replace('`', chr(39)) or '-'}`"
+    return f"`{one_line(text, limit).replace('`', chr(39)) or '-'}`"
 
 
 def day(at: datetime) -> str:

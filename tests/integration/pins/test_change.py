@@ -8,9 +8,11 @@ import pytest
 
 from ci.config.pins_model import PinPlace
 from ci.errors import CommandError, UsageError
+from ci.pins import branch, change
 from ci.pins.branch import Repository, repository_at
 from ci.pins.change import BranchTakenError, Change, Made, make_change, pinned_version
-from ci.pins.diary import FILE, parse
+from ci.pins.diary import FILE
+from ci.pins.diary_lines import parse
 from tests.integration.pins.checkout import NOW, PIN, TEXT, Checkout, change_in, new_checkout
 
 pytestmark = pytest.mark.integration
@@ -54,6 +56,16 @@ def test_what_is_done_twice_changes_nothing(checkout: Checkout) -> None:
         track="torch", folder=later.folder, pin=later.pin, text="- [ ] other words\n",
         event=later.event.model_copy(update={"at": NOW.replace(day=29), "reasons": ("62 days",)}),
     ))  # fmt: skip
+    assert (again.new, again.commit) == (False, first.commit)
+
+
+def test_a_branch_that_another_process_made_meanwhile_is_the_branch(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = make(checkout)
+    answers = iter([None])
+    monkeypatch.setattr(change, "tip_of", lambda *words: next(answers, branch.tip_of(*words)))
+    again = make(checkout)
     assert (again.new, again.commit) == (False, first.commit)
 
 
@@ -125,7 +137,7 @@ def test_a_branch_with_another_upgrade_is_not_touched(
     with pytest.raises(BranchTakenError) as caught:
         make(checkout, Change(track="torch", folder=other.folder, pin=other.pin, event=event, text=TEXT))
     assert said in caught.value.what
-    assert f"git branch -D {BRANCH}" in (caught.value.remedy or "")
+    assert "delete it, here and where it was sent to" in (caught.value.remedy or "")
     assert caught.value.exit_code == 1
     assert checkout.git("rev-parse", BRANCH) == first.commit
 
@@ -282,3 +294,9 @@ def test_a_version_that_no_branch_can_be_called_gets_another_name(checkout: Chec
     repository = Repository(top=checkout.folder, head=made.commit, on="")
     pin = PinPlace(file=checkout.folder / "stack.yaml", key="variants.pinned.version")
     assert pinned_version(repository, pin, made.commit) == "1!2..3.lock"
+
+
+def test_a_branch_that_stands_in_the_way_is_told(checkout: Checkout) -> None:
+    checkout.git("branch", "pins")
+    with pytest.raises(CommandError, match="'refs/heads/pins' exists"):
+        make(checkout)

@@ -16,7 +16,8 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from ci.pins.diary import add_event, next_id
+from ci.pins.diary import add_event
+from ci.pins.diary_lines import next_id
 from ci.pins.events import Requested
 
 for number in range(40):

@@ -10,6 +10,7 @@ from ci.pins.record import Flag
 from tests.pin_tracks import (
     BOTH,
     MEND,
+    NEW,
     OLD,
     PIN,
     asked,
@@ -62,7 +63,7 @@ def test_a_bug_without_a_newer_release_is_a_build_of_the_same_with_its_mend(reas
     assert went(decision) == "upgrade 2.12.0 rebuild"
     assert decision.target is not None
     assert (decision.target.sha, decision.answers, decision.image_changed) == (MEND, (1,), True)
-    assert f"no newer release is there: `2.12.0` is built anew with the mend `{MEND}`" in words(decision)
+    assert f"`2.12.0` is built anew with the mend `{MEND}`" in words(decision)
 
 
 def test_a_bug_whose_mend_nobody_has_named_is_not_lost() -> None:
@@ -86,6 +87,19 @@ def test_of_two_mends_the_later_one_is_built_and_both_bugs_are_answered() -> Non
 def test_a_bug_and_a_wish_are_one_upgrade() -> None:
     decision = decided(BOTH, [PIN, asked(1, "bug", 21), asked(2, "performance", 21)], 21)
     assert (went(decision), decision.answers, decision.supersedes) == ("upgrade 2.13.0", (1, 2), ())
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_of_two_bugs_the_newer_release_is_taken_since_it_holds_both_mends(order: tuple[int, int]) -> None:
+    records = [OLD, release("2.12.1", 10), NEW]
+    events = {1: asked(1, "bug", 21, "2.12.1"), 2: asked(2, "bug", 21)}
+    decision = decided(records, [PIN, *(events[number] for number in order)], 21)
+    assert (went(decision), decision.answers) == ("upgrade 2.13.0", (1, 2))
+
+
+def test_a_release_comes_before_a_build_of_what_is_pinned() -> None:
+    told = [asked(1, "bug", 21), asked(2, "bug", 21, "2.12.0", mend=MEND)]
+    assert went(decided(BOTH, [PIN, *told], 21)) == "upgrade 2.13.0"
 
 
 def test_a_mend_for_what_is_pinned_is_built_of_that_though_there_is_a_newer_release() -> None:
@@ -114,6 +128,12 @@ def test_it_is_answered_with_the_next_upgrade() -> None:
     events: list[Event] = [pinned("2.13.0", 20), asked(1, "major", 22, "2.13.0")]
     decision = decided([*BOTH, release("2.14.0", 30, "major")], events, 31)
     assert (went(decision), decision.answers) == ("upgrade 2.14.0", (1,))
+
+
+def test_who_asks_for_what_is_pinned_replaces_nobody() -> None:
+    events: list[Event] = [pinned("2.13.0", 20), asked(1, "major", 31), asked(2, "major", 31, "2.13.0")]
+    decision = decided([*BOTH, release("2.14.0", 30)], events, 31)
+    assert (went(decision), decision.answers, decision.supersedes) == ("upgrade 2.14.0", (1, 2), ())
 
 
 def test_a_bug_in_what_is_pinned_is_built_anew() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,18 @@ def test_a_start_whose_answer_is_lost_is_found_and_not_repeated(
     clock[0] += 3600
     assert make().start(order) == "build 1"
     assert len(job.starts) == 1
+
+
+def test_a_start_that_does_not_say_where_it_waits_is_looked_for(
+    make: Make, order: Order, job: Job, jenkins: JenkinsApi
+) -> None:
+    jenkins.fail(method="POST", path="buildWithParameters", status=201, text="", taken=True)
+    assert make().start(order) == "item 1"
+    job.queued.clear()
+    (order.folder / "asked.json").unlink()
+    jenkins.fail(method="POST", path="buildWithParameters", status=201, text="")
+    with pytest.raises(JenkinsAwayError, match="took the start and does not say where it waits"):
+        make().start(order)
 
 
 def test_a_start_that_was_not_taken_is_made_again_but_not_at_once(
@@ -286,12 +299,12 @@ def test_what_is_refused_is_told_and_says_whether_another_time_may_do(
 
 @pytest.mark.parametrize("kind", ["hang", "cut", "drop"])
 def test_a_look_that_is_cut_is_another_time(
-    make: Make, order: Order, job: Job, jenkins: JenkinsApi, kind: str
+    make: Make, order: Order, job: Job, jenkins: JenkinsApi, kind: Any
 ) -> None:
     executor = make(timeout_s=0.5)
     reference = executor.start(order)
     job.begin()
-    jenkins.fail(kind, path="/queue/item/", seconds=2)  # type: ignore[arg-type]  # of the three
+    jenkins.fail(kind, path="/queue/item/", seconds=2)
     with pytest.raises(JenkinsAwayError) as caught:
         executor.look(order, reference)
     assert caught.value.exit_code == 3
@@ -306,14 +319,15 @@ def test_an_answer_that_is_no_json_is_another_time(make: Make, order: Order, jen
         executor.look(order, reference)
 
 
+@pytest.mark.parametrize("kind", ["status", "cut", "drop"])
 def test_results_that_do_not_come_now_come_later(
-    make: Make, order: Order, job: Job, jenkins: JenkinsApi, tmp_path: Path
+    make: Make, order: Order, job: Job, jenkins: JenkinsApi, tmp_path: Path, *, kind: Any
 ) -> None:
     executor = make(wants_results=True)
     reference = executor.start(order)
     job.begin()
     job.end("FAILURE", archived(tmp_path / "far", {"test_0.py::T::a": "failed"}))
-    jenkins.fail(path="/artifact/", times=2)
+    jenkins.fail(kind, path="/artifact/", times=2)
     assert executor.look(order, reference).standing is Standing.INCOMPLETE
     with pytest.raises(JenkinsAwayError):
         executor.fetch(order, reference)
