@@ -45,6 +45,7 @@ class Repository:
     hooks: dict[int, dict[str, Any]] = field(default_factory=dict)
     commits: dict[str, dict[str, Any]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
+    default_branch: str = "main"
     labels: dict[int, list[str]] = field(default_factory=dict)
     # Texts of workflows by file name, and runs that were made and are not listed yet.
     workflows: dict[str, str] = field(default_factory=dict)

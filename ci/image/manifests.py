@@ -1,13 +1,15 @@
-"""Asking a registry itself for a digest, where the engine cannot: podman does not know docker's question.
+"""Asking a registry itself what engines cannot ask: for a digest, as podman does not know docker's question.
 
 By OCI's distribution specification: a HEAD of the manifest, with a user and a word, or with a token from
-where the registry's `WWW-Authenticate` says.
+where the registry's `WWW-Authenticate` says. Its tags are asked for likewise, which no engine does.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 import requests
@@ -16,7 +18,7 @@ from docker.credentials.errors import StoreError
 from docker.errors import DockerException
 
 from ci.addresses import is_loopback
-from ci.errors import CommandError
+from ci.errors import EXIT_INCOMPLETE, CommandError
 
 TIMEOUT_S = 30
 DOCKER_HUB = "docker.io"
@@ -29,6 +31,12 @@ _KINDS = (
 )
 WHOLE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _QUOTED = re.compile(r'(\w+)="([^"]*)"')
+
+
+class RegistryAwayError(CommandError):
+    """A registry that is not reached, or does not answer as one: another time may do."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class RefusedError(Exception):
@@ -57,36 +65,57 @@ def digest_in_registry(image: str) -> str | None:
 
     Raises:
         RefusedError: it wants other credentials.
-        CommandError: it cannot be reached, or answers otherwise.
+        RegistryAwayError: it cannot be reached, or answers otherwise.
     """
     registry, repository, tag = split_image(image)
+    url = f"{address_of(registry)}/v2/{repository}/manifests/{tag}"
+    answer = asked(partial(_head, url), image)
+    if answer.status_code == requests.codes.not_found:
+        return None
+    digest = answer.headers.get("Docker-Content-Digest", "")
+    if answer.status_code != requests.codes.ok or not WHOLE_DIGEST.fullmatch(digest):
+        raise RegistryAwayError(
+            f"the registry {registry} answers {answer.status_code} and no digest for {image}", where=registry
+        )
+    return digest
+
+
+def address_of(registry: str) -> str:
+    """Where a registry is asked; over plain HTTP on this machine alone."""
     address = _HUB_ADDRESS if registry == DOCKER_HUB else registry
     scheme = "http" if is_loopback(urlsplit(f"//{address}").hostname or "") else "https"
-    url = f"{scheme}://{address}/v2/{repository}/manifests/{tag}"
+    return f"{scheme}://{address}"
+
+
+def asked(send: Callable[[str], requests.Response], image: str) -> requests.Response:
+    """What a registry answers, with credentials where it wants them.
+
+    Args:
+        send: asks, with an `Authorization`, empty for none.
+        image: it is asked about.
+
+    Raises:
+        RefusedError: it wants other credentials.
+        RegistryAwayError: it cannot be reached.
+    """
+    registry, repository, _ = split_image(image)
     try:
-        known = _credentials(registry)
-        answer = _head(url)
+        answer = send("")
         if answer.status_code == requests.codes.unauthorized:
-            answer = _head(url, _authorization(answer.headers.get("WWW-Authenticate", ""), known, repository))
+            known = _credentials(registry)
+            answer = send(_authorization(answer.headers.get("WWW-Authenticate", ""), known, repository))
     except (requests.RequestException, ValueError, DockerException, StoreError) as error:
-        raise CommandError(
+        raise RegistryAwayError(
             f"the registry {registry} cannot be asked for {image}: {type(error).__name__}",
             where=registry,
             remedy="check that it can be reached from here",
         ) from error
     if answer.status_code in {requests.codes.unauthorized, requests.codes.forbidden}:
         raise RefusedError
-    if answer.status_code == requests.codes.not_found:
-        return None
-    digest = answer.headers.get("Docker-Content-Digest", "")
-    if answer.status_code != requests.codes.ok or not WHOLE_DIGEST.fullmatch(digest):
-        raise CommandError(
-            f"the registry {registry} answers {answer.status_code} and no digest for {image}", where=registry
-        )
-    return digest
+    return answer
 
 
-def _head(url: str, authorization: str = "") -> requests.Response:
+def _head(url: str, authorization: str) -> requests.Response:
     headers = {"Accept": ", ".join(_KINDS)} | ({"Authorization": authorization} if authorization else {})
     return requests.head(url, headers=headers, timeout=TIMEOUT_S, allow_redirects=False)
 

@@ -176,6 +176,8 @@ class Asker:
                 url=one.url,
                 sha256=one.digests.get("sha256", "").lower(),
                 yanked=(one.yanked_reason or "") if one.is_yanked else None,
+                uploaded=one.upload_time,
+                metadata=(one.metadata_digests or {}).get("sha256", "").lower() if one.has_metadata else None,
             )
             for one in page.packages
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from packaging.utils import (
     InvalidSdistFilename,
@@ -45,12 +46,17 @@ class Listed:
         url: where it can be downloaded.
         sha256: of it, in hex; empty where the index does not say.
         yanked: why installers pass it over; None where they do not.
+        uploaded: when it came there; None where the index does not say.
+        metadata: SHA-256 of its metadata beside it (PEP 658), empty where the index does not say; None: it
+            has none there.
     """
 
     filename: str
     url: str
     sha256: str = ""
     yanked: str | None = None
+    uploaded: datetime | None = None
+    metadata: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

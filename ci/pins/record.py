@@ -48,10 +48,14 @@ class Record(Table):
         released_at: as the source says; None where it does not.
         recorded_at: when it was read.
         flags: what people say of the release.
+        yanked: why its index had taken it back when it was read, perhaps empty; None: it had not.
         packages: name to version, whole, canonical names; of a package without an installation, what its
             metadata requires, as written there.
+        origins: where packages come from that are from no index, by name, without credentials.
+        read_by: what told the packages, such as `pip freeze`.
         direct: the tracked direct dependencies; None where the release has none of it.
-        signatures: parameters by entry point; None where the release has no such entry point.
+        signatures: parameters by entry point; None where the release has no such entry point. One that only
+            running the release would tell is not among them.
         previous: file of the release before, empty for the first.
         changes: of the direct dependencies since then.
     """
@@ -64,7 +68,10 @@ class Record(Table):
     released_at: AwareDatetime | None = None
     recorded_at: AwareDatetime
     flags: tuple[Flag, ...] = ()
+    yanked: str | None = None
     packages: dict[str, str]
+    origins: dict[str, str] = {}
+    read_by: str = ""
     direct: dict[str, str | None]
     signatures: dict[str, tuple[Parameter, ...] | None] = {}
     previous: str = ""

@@ -70,6 +70,26 @@ ACROSS = {
     ("ci.package", "ci.report.ran_in"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
+    # An image is looked at as an image's tests are run, and an index is asked as packaging asks it.
+    ("ci.pins", "ci.image.container"),
+    ("ci.pins", "ci.image.engine"),
+    ("ci.pins", "ci.image.registry"),
+    ("ci.pins", "ci.image.tags"),
+    ("ci.pins", "ci.package.archive"),
+    ("ci.pins", "ci.package.artifacts"),
+    ("ci.pins", "ci.package.asking"),
+    ("ci.pins", "ci.package.listing"),
+    # What images and indexes say commands no CI and no terminal.
+    ("ci.pins", "ci.live.github"),
+    ("ci.pins", "ci.report.text"),
+    # What a lost run of a lane leaves is found as what a test leaves is, and told in a report's words.
+    ("ci.lanes", "ci.runner.strays"),
+    # A worker has its state as whoever resumes a run has the run's folder.
+    ("ci.lanes", "ci.runner.run_lock"),
+    # What a variant of PyTorch is, stands in the stack of the runtime image.
+    ("ci.lanes", "ci.image.stack"),
+    ("ci.lanes", "ci.image.tree"),
+    ("ci.lanes", "ci.report.text"),
     # What a run far away came to is put into the history as its report would do here.
     ("ci.lanes", "ci.report.history_runs"),
     ("ci.lanes", "ci.report.results"),
@@ -102,6 +122,10 @@ ACROSS = {
     ("ci.pipeline", "ci.report.reused"),
     ("ci.pipeline", "ci.report.verdict"),
     ("ci.pipeline", "ci.report.write"),
+    # A change of a pin is made of what Git has, asked as packaging asks it.
+    ("ci.pins", "ci.package.git"),
+    # What a person asks for, and what a release calls itself, is no markup in a checklist.
+    ("ci.pins", "ci.report.summary"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 

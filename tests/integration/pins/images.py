@@ -1,0 +1,102 @@
+"""Images made in a moment, and pushed to the test's registry."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tarfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import docker
+from docker.errors import APIError
+
+# What stands in for Python where a test is about the container: it says what it is told to, and what it sees.
+PYTHON = """#!/bin/sh
+case "$1" in
+    -c) {tell} ;;
+    *) {freeze} ;;
+esac
+"""
+TELL = """echo 'spyre-ci packages {"path": ["", "/site"], "found": {"torch": "2.13.0", "Demo_X": "1.4"}}'"""
+
+
+@dataclass(slots=True, kw_only=True)
+class Repository:
+    """A repository of images that only a test has.
+
+    Attributes:
+        client: the engine.
+        registry: its address.
+        base: an image to begin with.
+        name: of the repository.
+    """
+
+    client: docker.DockerClient
+    registry: str
+    base: str
+    name: str = field(default_factory=lambda: f"pins-{secrets.token_hex(4)}")
+
+    @property
+    def address(self) -> str:
+        """Registry and repository."""
+        return f"{self.registry}/{self.name}"
+
+    def push(
+        self, tag: str, lines: str = "", files: Mapping[str, str | bytes] | None = None, *, base: str = ""
+    ) -> str:
+        """Build an image, push it, and leave it in the registry alone; its digest."""
+        name = f"{self.address}:{tag}"
+        build(self.client, name, f"FROM {base or self.base}\n{lines}\n", files or {})
+        self.client.images.push(name)
+        found = self.client.images.get(name).attrs["RepoDigests"][0].rpartition(":")[2]
+        self.client.api.remove_image(name, force=True)
+        return str(found)
+
+    def push_fake(
+        self, tag: str, *, tell: str = TELL, freeze: str = "echo torch==2.13.0", lines: str = ""
+    ) -> str:
+        """The same, with a stand-in for Python."""
+        script = PYTHON.format(tell=tell, freeze=freeze)
+        copied = "COPY --chmod=755 python3 /usr/local/bin/python3\n"
+        return self.push(tag, copied.replace(" --chmod=755", "") + lines, {"python3": script})
+
+    def remains(self) -> list[str]:
+        """What of it the engine still has: images, and containers of it."""
+        images = [
+            name
+            for one in self.client.api.images()
+            for name in (*(one["RepoTags"] or ()), *(one["RepoDigests"] or ()))
+            if self.name in name
+        ]
+        containers = [
+            one["Image"] for one in self.client.api.containers(all=True) if self.name in one["Image"]
+        ]
+        return [*images, *containers]
+
+    def remove(self) -> None:
+        """Whatever of it the engine has."""
+        for name in self.remains():
+            with suppress(APIError):
+                self.client.api.remove_image(name, force=True)
+
+
+def build(client: docker.DockerClient, name: str, text: str, files: Mapping[str, str | bytes]) -> None:
+    """Build an image of a Containerfile and the files beside it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for path, content in {"Containerfile": text, **files}.items():
+            data = content.encode() if isinstance(content, str) else content
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(data), 0o755
+            tar.addfile(info, io.BytesIO(data))
+    stream.seek(0)
+    client.images.build(
+        fileobj=stream,
+        custom_context=True,
+        dockerfile="Containerfile",
+        tag=name,
+        network_mode="host",
+        rm=True,
+    )

@@ -1,0 +1,46 @@
+"""What a change is called."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.config.pins_model import TRACK_NAME
+from ci.pins.change import Change
+from ci.pins.events import Upgraded
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+def change_of(version: str, *, before: str = "2.9@ab", sha: str = "b" * 64, track: str = "torch") -> Change:
+    event = Upgraded(at=NOW, before=before, version=version, sha=sha, reasons=(), answers=(4, 7))
+    return Change(track=track, folder=Path("pins"), pin=None, event=event, text="")
+
+
+@pytest.mark.parametrize(
+    ("change", "branch", "title"),
+    [
+        (change_of("2.10"), "pins/torch-2.10", "torch: 2.9 to 2.10"),
+        (change_of("2.10", before=""), "pins/torch-2.10", "torch: 2.10"),
+        (change_of("2.9"), f"pins/torch-2.9-{'b' * 12}", f"torch: 2.9 built again, with {'b' * 12}"),
+        (change_of("2.9", sha=""), "pins/torch-2.9-request-7", "torch: 2.9 built again"),
+        (change_of("2.10+cu1"), "pins/torch-2.10+cu1", "torch: 2.9 to 2.10+cu1"),
+        (change_of("1!2"), "pins/torch-1-2", "torch: 2.9 to 1!2"),
+    ],
+)
+def test_the_same_upgrade_has_the_same_name(change: Change, branch: str, title: str) -> None:
+    assert (change.branch, change.title) == (branch, title)
+
+
+@given(version=st.text(min_size=1), track=st.from_regex(TRACK_NAME, fullmatch=True), sha=st.text())
+def test_whatever_a_release_is_called_git_takes_the_branch(version: str, track: str, sha: str) -> None:
+    # What git-check-ref-format(1) asks for.
+    name = change_of(version, track=track, sha=sha).branch
+    assert re.fullmatch(r"pins/[a-z0-9][A-Za-z0-9._+-]*", name)
+    assert ".." not in name
+    assert not name.endswith((".", ".lock"))
