@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ci.pins.causes import ALREADY_PINNED, NO_RELEASE, Cause, Reason, Target, release
+from ci.pins.events import Requested
 from ci.pins.situation import Situation
 from ci.pins.words import listed, named
 
@@ -42,17 +43,19 @@ def settled(held: Situation, found: Sequence[Cause], acting: Sequence[Cause], *,
         wanted += [release(one) for one in held.releases.newer(held.pin)[-1:]]
     # Of builds with a mend the last one that says which; the later commit is to hold the earlier mends.
     target = max(reversed(wanted), key=lambda one: (_place(held, one), bool(one.sha)))
-    served = [
-        one.request.id
-        for one in found
-        if one.request and not one.urgent and _served(held, one, target, acting)
-    ]
-    urgent = [one.request.id for one in found if one.request and one.urgent]
+    wishes = [one for one in found if one.request is not None and not one.urgent]
+    served = [one for one in wishes if _served(held, one, target, acting)]
     back = held.pin is not None and _place(held, target) < held.releases.place_of(held.pin)
-    last, earlier = ([], served) if back else (served[-1:], served[:-1])
-    return Settled(
-        target, tuple(sorted(urgent + last)), tuple(earlier), tuple(_said(target, earlier, last, back=back))
-    )
+    # Who asked for what is pinned already has it with whatever is newer, and replaces nobody.
+    last = None if back else next((one for one in reversed(served) if one.wants is not None), None)
+    earlier = [one for one in served if back or (one.wants is not None and one is not last)]
+    answered = [one for one in found if one.urgent or (one in served and one not in earlier)]
+    said = _said(target, _ids(earlier), None if last is None else last.request)
+    return Settled(target, _ids(answered), _ids(earlier), tuple(said))
+
+
+def _ids(found: Sequence[Cause]) -> tuple[int, ...]:
+    return tuple(sorted(one.request.id for one in found if one.request is not None))
 
 
 def _place(held: Situation, target: Target) -> int:
@@ -77,16 +80,14 @@ def _served(held: Situation, cause: Cause, target: Target, acting: Sequence[Caus
     return replaced or _place(held, cause.wants) <= _place(held, target)
 
 
-def _said(target: Target, earlier: Sequence[int], last: Sequence[int], *, back: bool) -> list[Reason]:
+def _said(target: Target, earlier: Sequence[int], last: Requested | None) -> list[Reason]:
     reasons = []
     if target.rebuild:
         mend = f"with the mend {named(target.sha)}" if target.sha else "with a mend that is still to be named"
-        words = f"no newer release is there: {named(target.version)} is built anew {mend}"
-        reasons.append(Reason(code="rebuild", words=words))
+        reasons.append(Reason(code="rebuild", words=f"{named(target.version)} is built anew {mend}"))
     if earlier:
-        many = (
-            f"request {earlier[0]} is" if len(earlier) == 1 else f"requests {listed(map(str, earlier))} are"
-        )
-        by = "this step back" if back else f"request {last[0]}"
+        numbers = listed(map(str, earlier))
+        many = f"request {numbers} is" if len(earlier) == 1 else f"requests {numbers} are"
+        by = "this step back" if last is None else f"request {last.id}"
         reasons.append(Reason(code="superseded", words=f"{many} superseded by {by}"))
     return reasons

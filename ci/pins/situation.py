@@ -128,13 +128,16 @@ def _is_upgrade(event: Event) -> TypeGuard[Upgraded]:
 
 
 def _last_upgrade(events: Sequence[Event], now: datetime) -> datetime | None:
-    """When the last upgrade was; never before what was told before it, lest a wrong clock makes it older."""
-    place = max((index for index, one in enumerate(events) if isinstance(one, Upgraded)), default=None)
-    if place is None:
-        return None
-    if events[place].at > now:
-        return events[place].at
-    return max(one.at for one in events[: place + 1] if one.at <= now)
+    """When the last upgrade was; never before what it answers, lest a wrong clock makes it look older."""
+    last: datetime | None = None
+    asked: dict[int, datetime] = {}
+    for one in events:
+        if isinstance(one, Requested):
+            asked.setdefault(one.id, one.at)
+        elif isinstance(one, Upgraded):
+            before = [last, *(asked.get(done) for done in (*one.answers, *one.supersedes))]
+            last = max([one.at, *(at for at in before if at is not None and at <= now)])
+    return last
 
 
 def _pending(events: Sequence[Event]) -> tuple[Requested, ...]:

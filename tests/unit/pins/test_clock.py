@@ -39,7 +39,7 @@ def test_a_clock_that_went_back_loses_no_request() -> None:
     assert went(decided(BOTH, [*events, as_event(decision, on(10))], 10)) == "none"
 
 
-def test_an_upgrade_that_a_clock_has_dated_too_early_is_not_older_than_what_was_told_before_it() -> None:
+def test_an_upgrade_that_a_clock_has_dated_too_early_is_not_older_than_what_it_answers() -> None:
     events: list[Event] = [PIN, asked(1, "bug", 57), pinned("2.13.0", -300, answers=(1,))]
     records = [*BOTH, release("2.14.0", 58)]
     assert went(decided(records, events, 59)) == "none"
@@ -62,3 +62,14 @@ def test_a_campaign_that_has_begun_is_on_though_the_clock_says_it_is_still_to_co
 def test_a_campaign_that_was_ended_is_over_though_the_clock_says_it_still_goes_on() -> None:
     events: list[Event] = [PIN, WINDOW, asked(1, "major", 21), ended("cards", 50)]
     assert went(decided(BOTH, events, 40)) == "upgrade 2.13.0"
+
+
+def test_nor_is_it_older_than_the_upgrade_before_it() -> None:
+    events: list[Event] = [PIN, pinned("2.12.0", -300, build=7)]
+    assert decided(BOTH, events, 10).next_due == on(56)
+
+
+def test_what_was_told_beside_an_upgrade_does_not_move_it() -> None:
+    # Two branches of a ledger that are merged have their lines in any order.
+    events: list[Event] = [asked(2, "performance", 30, "9.9"), PIN]
+    assert decided(BOTH, events, 57).next_due == on(56)

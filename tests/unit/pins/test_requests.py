@@ -63,7 +63,7 @@ def test_a_bug_without_a_newer_release_is_a_build_of_the_same_with_its_mend(reas
     assert went(decision) == "upgrade 2.12.0 rebuild"
     assert decision.target is not None
     assert (decision.target.sha, decision.answers, decision.image_changed) == (MEND, (1,), True)
-    assert f"no newer release is there: `2.12.0` is built anew with the mend `{MEND}`" in words(decision)
+    assert f"`2.12.0` is built anew with the mend `{MEND}`" in words(decision)
 
 
 def test_a_bug_whose_mend_nobody_has_named_is_not_lost() -> None:
@@ -128,6 +128,12 @@ def test_it_is_answered_with_the_next_upgrade() -> None:
     events: list[Event] = [pinned("2.13.0", 20), asked(1, "major", 22, "2.13.0")]
     decision = decided([*BOTH, release("2.14.0", 30, "major")], events, 31)
     assert (went(decision), decision.answers) == ("upgrade 2.14.0", (1,))
+
+
+def test_who_asks_for_what_is_pinned_replaces_nobody() -> None:
+    events: list[Event] = [pinned("2.13.0", 20), asked(1, "major", 31), asked(2, "major", 31, "2.13.0")]
+    decision = decided([*BOTH, release("2.14.0", 30)], events, 31)
+    assert (went(decision), decision.answers, decision.supersedes) == ("upgrade 2.14.0", (1, 2), ())
 
 
 def test_a_bug_in_what_is_pinned_is_built_anew() -> None:
