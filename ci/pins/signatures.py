@@ -127,12 +127,13 @@ def _of_keywords(before: Signature, after: Signature) -> Iterator[Difference]:
 def _of_rest(before: Signature, after: Signature) -> Iterator[Difference]:
     """Parameters that are new, and those that take whatever there is."""
     known = {one.name for one in before if one.kind in _NAMED}
-    count = len(_positional(before))
+    stood = _positional(before)
     in_place_of_args = _has(before, "variadic positional")
-    placed = _positional(after)
-    for place, one in enumerate(placed):
+    for place, one in enumerate(_positional(after)):
+        old = stood[place] if place < len(stood) else None
         # What stands where a positional-only parameter stood is that one.
-        if one.name in known or (place < count and _positional(before)[place].kind == "positional-only"):
+        same = old is not None and (old.kind == "positional-only" or old.name == one.name)
+        if same or (one.kind in _NAMED and one.name in known):
             continue
         if one.default is None:
             yield Difference(text=f"{one.name} is new and has no default", breaks=True)

@@ -18,7 +18,7 @@ from tests.packages import make_wheel
 
 # Debian's packages are fetched and unpacked, which takes most of a minute.
 pytestmark = pytest.mark.heavy
-INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends python3-venv git"
+INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends python3-venv"
 VENV = """\
 COPY . /wheels
 RUN python3 -m venv /opt/venv
@@ -50,10 +50,10 @@ def wheels(folder: Path, torch: str, run: str) -> dict[str, str | bytes]:
 def test_packages_of_an_image_are_recorded_however_they_were_installed(
     tmp_path: Path, repository: Repository, python: str
 ) -> None:
-    project = '[project]\\nname = "ours"\\nversion = "0.7"\\n'
-    steps = f"""{VENV}RUN {PIP} -f /wheels torch transformers && {PIP} /wheels/accelerate-1.2.0-py3-none-any.whl
-RUN mkdir /src && printf '{project}' > /src/pyproject.toml && touch /src/ours.py && \\
-    {PIP} --no-build-isolation -e /src
+    setup = "from setuptools import setup; setup(name='ours', version='0.7', py_modules=['ours'])"
+    steps = f"""{VENV}RUN {PIP} -f /wheels torch transformers
+RUN {PIP} /wheels/accelerate-1.2.0-py3-none-any.whl
+RUN mkdir /src && echo "{setup}" > /src/setup.py && touch /src/ours.py && {PIP} -e /src
 """
     old = wheels(tmp_path / "old", "2.12.0+cpu", "def compile(model, mode=None): ...\n")
     new = wheels(tmp_path / "new", "2.13.0", "def compile(model, *, mode=None): ...\n")

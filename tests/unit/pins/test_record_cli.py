@@ -1,0 +1,66 @@
+"""What `record` and `diff` refuse before anything is asked, and what they show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ci.config.load import Settings, load_settings
+from ci.errors import SpyreCiError
+from ci.pins.ledger import write_record
+from ci.pins.record_cli import diff, record
+from tests.unit.pins.test_ledger import record as made
+
+APP = typer.Typer()
+APP.command()(record)
+APP.command()(diff)
+TRACKS = "pins: {tracks: {a: {image: quay.io/a/b, direct: [torch]}, b: {package: torch, direct: [torch]}}}"
+
+
+def settings(folder: Path, text: str = TRACKS) -> Settings:
+    path = folder / "spyre-ci.yaml"
+    path.write_text(text)
+    return load_settings(path=path, environ={}, flags={}, cwd=folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        ("{}", [], "pins.tracks: nothing is tracked"),
+        (TRACKS, ["c"], "there is no track 'c'"),
+        (TRACKS, ["--release", "1.0"], "--release: is of one track"),
+        (TRACKS, ["a", "b", "--release", "1.0"], "--release: is of one track"),
+        (TRACKS, ["a", "--flag", "major"], "--flag: a flag is of one release"),
+        (TRACKS, ["a", "--release", "1.0", "--flag", "bug"], "--flag: 'bug' is no flag"),
+        (
+            "pins: {tracks: {a: {package: x, index: 'http://example.com/simple', direct: [x]}}}",
+            [],
+            "pins.tracks.a.index: http://example.com/simple must be https",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(tmp_path: Path, text: str, words: list[str], said: str) -> None:
+    done = CliRunner().invoke(APP, ["record", *words], obj=settings(tmp_path, text))
+    assert isinstance(done.exception, SpyreCiError)
+    assert done.exception.exit_code == 2
+    assert said in str(done.exception)
+
+
+def test_two_records_are_compared_in_words_and_for_machines(tmp_path: Path) -> None:
+    folder = tmp_path / "pins" / "a"
+    write_record(folder, made(track="a"))
+    write_record(folder, made("1.1", track="a", sha="b" * 64, packages={"torch": "2.14.0\x1b[31m"}))
+    done = CliRunner().invoke(APP, ["diff", "a"], obj=settings(tmp_path))
+    assert done.exit_code == 0
+    assert "  torch 2.13.0 -> 2.14.0\n" in done.stdout
+    done = CliRunner().invoke(APP, ["diff", "a", "1.0", "1.1", "--json"], obj=settings(tmp_path))
+    assert json.loads(done.stdout)["track"] == "a"
+
+
+@pytest.mark.parametrize("verb", ["record", "diff"])
+def test_help_has_an_example(verb: str) -> None:
+    assert f"spyre-ci pins {verb}" in CliRunner().invoke(APP, [verb, "--help"]).stdout

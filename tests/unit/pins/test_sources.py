@@ -1,0 +1,68 @@
+"""What is read of an image's answers, and which file of an index speaks for a release."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from ci.package.listing import Listed
+from ci.pins.from_image import created, told
+from ci.pins.from_index import _chosen, _release
+from ci.pins.sources import UntoldError
+
+
+def test_packages_are_told_by_canonical_name_whatever_else_is_printed() -> None:
+    content = json.dumps({"path": ["", "/site"], "found": {"Demo_X": "1.0"}})
+    said = f"hello\nspyre-ci packages nonsense\nspyre-ci packages {content}\n"
+    assert told(said, "image") == ({"demo-x": "1.0"}, ["", "/site"])
+
+
+@given(st.text(max_size=100))
+def test_whatever_an_image_prints_is_packages_or_an_error_of_ours(text: str) -> None:
+    with pytest.raises(UntoldError, match="its Python says something else"):
+        told(f"spyre-ci packages {text}", "image")
+
+
+@pytest.mark.parametrize(
+    ("said", "at"),
+    [
+        ("2026-03-01T10:00:00.123456789Z", datetime(2026, 3, 1, 10, 0, 0, 123456, tzinfo=UTC)),
+        ("2026-03-01T10:00:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        ("0001-01-01T00:00:00Z", None),
+        ("1970-01-01T00:00:00Z", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_when_an_image_was_made_is_what_can_be(said: str | None, at: datetime | None) -> None:
+    assert created({"Created": said}) == at
+
+
+def listed(name: str, **more: str) -> Listed:
+    return Listed(filename=name, url=f"https://index/{name}", sha256=name[-12:], **more)  # type: ignore[arg-type]
+
+
+def test_a_wheel_for_every_platform_speaks_for_a_release_then_one_for_linux_then_the_sdist() -> None:
+    order = [
+        listed("demo-1.0-py3-none-any.whl"),
+        listed("demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"),
+        listed("demo-1.0-cp311-cp311-macosx_11_0_arm64.whl"),
+        listed("demo-1.0.tar.gz"),
+        listed("demo-1.0-py2.py3-none-any.whl", yanked="broken"),
+    ]
+    left = list(reversed(order))
+    for wanted in order:
+        assert _chosen(left) == wanted
+        left.remove(wanted)
+
+
+def test_a_release_is_taken_back_when_all_of_it_is() -> None:
+    good, bad = listed("demo-1.0.tar.gz"), listed("demo-1.0-py3-none-any.whl", yanked="broken")
+    assert _release(Version("1.0"), [good, bad]).yanked is None
+    assert _release(Version("1.0"), [bad]).yanked == "broken"
+    assert _release(Version("1.0"), [good, bad]).also == {good.sha256, bad.sha256}
