@@ -67,12 +67,7 @@ def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -
     Raises:
         CommandError: it cannot be started, or ended with another code than 0.
     """
-    # `git status` would write the index anew, and looking at a checkout changes nothing there.
-    env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
-    env["GIT_OPTIONAL_LOCKS"] = "0"
-    # `git replace` has another object stand in for one, under the hash of the first.
-    env["GIT_NO_REPLACE_OBJECTS"] = "1"
-    env.update(variables or {})
+    env = environment(variables)
     # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
     argv = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
     ended = finish_command(argv, timeout_s=TIMEOUT_S, env=env)
@@ -84,6 +79,20 @@ def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -
             remedy="check that git can read the checkout",
         )
     return os.fsdecode(ended.stdout)
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's, as far as it does not say which repository a folder is.
+
+    Args:
+        variables: that are put into it.
+    """
+    env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
+    # `git status` would write the index anew, and looking at a checkout changes nothing there.
+    env["GIT_OPTIONAL_LOCKS"] = "0"
+    # `git replace` has another object stand in for one, under the hash of the first.
+    env["GIT_NO_REPLACE_OBJECTS"] = "1"
+    return env | dict(variables or {})
 
 
 def parts(folder: Path, below: str = "") -> Iterator[Part]:

@@ -71,6 +71,7 @@ class Done:
             "opened": "is opened",
             "open": "is open already",
             "closed": "was closed, and is not opened again",
+            "merged": "is merged: pull it",
         }.get(self.pull.state, f"is {self.pull.state}")
         yield f"  pull request {self.pull.number} {state}: {self.pull.url}"
 
@@ -106,14 +107,17 @@ def carry_out(
     """
     if hub is None:
         return replace(done, made=make_change(here, change, now=now))
-    from ci.pins.pull import open_pull  # noqa: PLC0415  # with PyGithub, an extra
+    from ci.pins.pull import find_pull, open_pull  # noqa: PLC0415  # with PyGithub, an extra
 
     far = Remote(here, remote, api=hub.client.api, token=hub.token)
     # Where a run before this one made it, in a checkout that is gone.
     far.fetch(change.branch)
     made = make_change(here, change, now=now)
-    far.push(change.branch)
-    return replace(done, made=made, pull=open_pull(hub.client, hub.name, change, base=base or here.on))
+    pull = find_pull(hub.client, hub.name, change.branch)
+    if pull is None or pull.state == "open":
+        far.push(change.branch)
+        pull = pull or open_pull(hub.client, hub.name, change, base=base or here.on)
+    return replace(done, made=made, pull=pull)
 
 
 def hub_of(repository: str, environ: Mapping[str, str]) -> Hub | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import CommandError, UsageError
+from ci.findings import escaped
 from ci.package.git import git
 
 _PLAIN, _PROGRAM = "100644", "100755"
@@ -48,8 +49,12 @@ def repository_at(folder: Path) -> Repository:
     except CommandError as error:
         if "ended with code" not in error.what:
             raise
+        # Of another owner's checkout Git says the same, in other words.
+        said = escaped(error.what.splitlines()[-1].strip(" |"))
         raise UsageError(
-            "is in no checkout of Git, and a change is a branch", where=folder, remedy="run it in a checkout"
+            f"is in no checkout of Git, and a change is a branch: {said}",
+            where=folder,
+            remedy="run it in a checkout",
         ) from error
     try:
         head = git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()

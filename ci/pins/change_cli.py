@@ -14,7 +14,6 @@ from ci.config.context import settings_from_context
 from ci.pins.applying import Done, carry_out, hub_of, note_of
 from ci.pins.branch import repository_at
 from ci.pins.change import Change
-from ci.pins.checklist import checklist as checklist_of
 from ci.pins.protocol import Decision, as_event
 from ci.pins.tracks import Followed, Json, Name, breaks, clock, decided, followed, say
 from test_selection.files import write_text
@@ -80,4 +79,6 @@ def apply(  # noqa: PLR0917  # typer makes options of them
 
 
 def _text(one: Followed, decision: Decision) -> str:
+    from ci.pins.checklist import checklist as checklist_of  # noqa: PLC0415  # with templates
+
     return checklist_of(one.name, decision, one.records, one.events, breaks=breaks)

@@ -16,7 +16,6 @@ import yaml
 from ci.errors import SettingsError
 from ci.extras import wanted
 from ci.findings import escaped
-from ci.pins import toml_place
 
 # What indexes and registries call a release; nothing in it means anything to YAML, TOML, Git or a shell.
 VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]{0,127}")
@@ -93,6 +92,8 @@ def _text(path: Path, content: bytes) -> str:
 def _found(path: Path, text: str, key: str) -> Found:
     if path.suffix in _TOML:
         with wanted("a pin in TOML wants", extra="pins"):
+            from ci.pins import toml_place  # noqa: PLC0415  # with tomlkit, of an extra
+
             start, end = toml_place.span(path, text, key)
         source = text[start:end]
     elif path.suffix in _YAML:

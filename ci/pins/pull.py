@@ -22,7 +22,7 @@ class Pull:
     Attributes:
         number: of it.
         url: its page.
-        state: `opened` just now, else `open` or `closed`, as GitHub has it.
+        state: `opened` just now, else `open`, `closed` or `merged`.
     """
 
     number: int
@@ -30,8 +30,27 @@ class Pull:
     state: str
 
 
+def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
+    """The newest pull request of a branch, open or not; None where there never was one.
+
+    Args:
+        client: of GitHub.
+        repository: owner/name.
+        branch: in it.
+
+    Raises:
+        GitHubError: see `ci.github.errors`.
+    """
+    owner = repository.partition("/")[0]
+    query: dict[str, str | int] = {"head": f"{owner}:{branch}", "state": "all"}
+    rows = client.pages(in_repository(repository, "pulls"), query, most=100)
+    if not rows:
+        return None
+    return _pull(rows[0], "merged" if rows[0].get("merged_at") else str(rows[0].get("state")))
+
+
 def open_pull(client: Client, repository: str, change: Change, *, base: str) -> Pull:
-    """Open a pull request for a change's branch; one that is there, open or closed, stays as it is.
+    """Open a pull request for a change's branch; one that is open already stays as it is.
 
     Args:
         client: of GitHub.
@@ -42,9 +61,6 @@ def open_pull(client: Client, repository: str, change: Change, *, base: str) -> 
     Raises:
         GitHubError: see `ci.github.errors`.
     """
-    there = _found(client, repository, change.branch)
-    if there is not None:
-        return there
     body = {
         "title": change.title[:MAX_TITLE],
         "head": change.branch,
@@ -55,7 +71,7 @@ def open_pull(client: Client, repository: str, change: Change, *, base: str) -> 
         made = client.send("POST", in_repository(repository, "pulls"), body)
     except GitHubRefusedError as error:
         # Somebody else may have opened it meanwhile.
-        there = _found(client, repository, change.branch) if "already exists" in error.what else None
+        there = find_pull(client, repository, change.branch) if "already exists" in error.what else None
         if there is None:
             raise
         return there
@@ -68,14 +84,6 @@ def clipped(text: str) -> str:
         return text
     cut = text.encode()[: MAX_BYTES - len(_CUT)].decode(errors="ignore")
     return cut.rpartition("\n")[0] + _CUT
-
-
-def _found(client: Client, repository: str, branch: str) -> Pull | None:
-    """The newest of a branch."""
-    owner = repository.partition("/")[0]
-    query: dict[str, str | int] = {"head": f"{owner}:{branch}", "state": "all"}
-    rows = client.pages(in_repository(repository, "pulls"), query, most=100)
-    return _pull(rows[0], str(rows[0].get("state"))) if rows else None
 
 
 def _default_branch(client: Client, repository: str) -> str:

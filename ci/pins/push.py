@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from ci.addresses import without_secrets
 from ci.errors import EXIT_INCOMPLETE, CommandError, UsageError
 from ci.findings import escaped
+from ci.package.git import environment
 from ci.pins.branch import Repository
 from ci.process import finish_command
 
@@ -86,7 +87,8 @@ class Remote:
             return
         shallow = self._asked("rev-parse", "--is-shallow-repository").strip() == "true"
         depth = ["--depth=1"] if shallow else []
-        self._asked("fetch", "--quiet", "--no-tags", *depth, "--", self._name, f"{ref}:{ref}")
+        quiet = ["--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no"]
+        self._asked("fetch", *quiet, *depth, "--", self._name, f"{ref}:{ref}")
 
     def push(self, branch: str) -> None:
         """Send a branch there; one that is there already is as it is here, or stays.
@@ -95,7 +97,8 @@ class Remote:
             PushError: it was not reached, or has something else under this name.
         """
         ref = f"refs/heads/{branch}"
-        self._asked("push", "--quiet", "--no-verify", "--", self._name, f"{ref}:{ref}")
+        quiet = ["--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]
+        self._asked("push", *quiet, "--", self._name, f"{ref}:{ref}")
 
     def _asked(self, *words: str) -> str:
         code, out, err = self._run(*words)
@@ -110,5 +113,5 @@ class Remote:
 
     def _run(self, *words: str) -> tuple[int, str, str]:
         argv = ["git", "-C", str(self._top), "-c", f"core.hooksPath={os.devnull}", *words]
-        ended = finish_command(argv, timeout_s=TIMEOUT_S, env={**os.environ, **self._variables})
+        ended = finish_command(argv, timeout_s=TIMEOUT_S, env=environment(self._variables))
         return ended.code, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace")

@@ -97,7 +97,9 @@ class _Standing:
         held, one = self._held, self._one
         pin = "nothing was upgraded yet"
         if held.pin is not None:
-            due = f"; the next is due on {day(self._decision.next_due)}" if self._decision.next_due else ""
+            due = ""
+            if (at := self._decision.next_due) is not None:
+                due = f"; the next {'was' if at < held.now else 'is'} due on {day(at)}"
             pin = f"{held.pin.version} since {day(held.pin.since)}{due}"
         yield pin
         if one.pin is not None:

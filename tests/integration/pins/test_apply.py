@@ -115,7 +115,12 @@ def test_with_a_token_and_a_repository_the_pull_request_is_opened_once(
     assert checkout.git("ls-remote", "origin", BRANCH).split()[0] == content["made"]["commit"]
     assert "is open already" in desk.pins("apply", "tuning")
     made["state"] = "closed"
+    # Nothing is sent anew for what people have closed or merged.
+    checkout.git("push", "--quiet", "origin", f":{BRANCH}")
     assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
+    made["merged_at"] = "2026-11-23T08:00:00Z"
+    assert "is merged: pull it" in desk.pins("apply", "tuning")
+    assert checkout.git("ls-remote", "origin", BRANCH) == ""
     assert len(api.asked("POST", "/pulls$")) == 1
 
 
@@ -142,11 +147,13 @@ def test_a_detached_checkout_opens_it_into_the_repositorys_own_branch(
     assert len(api.asked("GET", "/repos/o/r$")) == 1
 
 
-@pytest.mark.usefixtures("api")
-def test_local_sends_nothing_anywhere(desk: Desk, checkout: Checkout, api: GitHubApi) -> None:
+def test_local_sends_nothing_anywhere_and_what_it_made_is_sent_later(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
     assert "to open it: git push" in desk.pins("apply", "tuning", "--local")
     assert checkout.git("ls-remote", "origin", "pins/*") == ""
     assert api.seen == []
+    assert "is opened" in desk.pins("apply", "tuning")
 
 
 def test_a_repository_that_is_named_wants_a_token(desk: Desk) -> None:

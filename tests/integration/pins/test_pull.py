@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,10 +14,10 @@ import pytest
 
 from ci.errors import UsageError
 from ci.github.client import Client
-from ci.github.errors import GitHubRefusedError
+from ci.github.errors import GitHubAwayError, GitHubRefusedError
 from ci.pins.branch import repository_at
 from ci.pins.change import Change, make_change
-from ci.pins.pull import MAX_BYTES, clipped, open_pull
+from ci.pins.pull import MAX_BYTES, Pull, clipped, find_pull, open_pull
 from ci.pins.push import PushError, Remote
 from tests.github_api import GitHubApi, Repository, pull
 from tests.integration.pins.checkout import NOW, Checkout, change_in, new_checkout
@@ -58,15 +59,12 @@ def remote(checkout: Checkout, name: str = "origin") -> Remote:
     return Remote(repository_at(checkout.folder), name, api="https://api.github.com", token="t")
 
 
-def test_a_pull_request_is_opened_once_whatever_is_done_again(
-    api: GitHubApi, client: Client, change: Change
-) -> None:
+def test_a_pull_request_says_what_the_change_is(api: GitHubApi, client: Client, change: Change) -> None:
     opened = open_pull(client, "o/r", change, base="next")
     assert opened.state == "opened"
-    assert open_pull(client, "o/r", change, base="next").state == "open"
     made = api.repositories["o/r"].pulls[opened.number]
     assert (made["title"], made["body"], made["base"]["ref"]) == ("torch: 2.9 to 2.10", change.text, "next")
-    assert len(api.asked("POST", "/pulls$")) == 1
+    assert find_pull(client, "o/r", BRANCH) == replace(opened, state="open")
 
 
 def test_without_a_base_it_goes_into_the_repositorys_own_branch(
@@ -77,20 +75,28 @@ def test_without_a_base_it_goes_into_the_repositorys_own_branch(
     assert api.repositories["o/r"].pulls[opened.number]["base"]["ref"] == "next"
 
 
-def test_one_that_people_closed_is_not_opened_again(api: GitHubApi, client: Client, change: Change) -> None:
-    closed = pull(7, ref=BRANCH, state="closed") | {"html_url": "https://github.com/o/r/pull/7"}
-    api.repositories["o/r"].pulls[7] = closed
-    found = open_pull(client, "o/r", change, base="main")
-    assert (found.number, found.state) == (7, "closed")
-    assert api.asked("POST", "/pulls$") == []
+@pytest.mark.parametrize(
+    ("more", "state"), [({}, "closed"), ({"merged_at": "2026-11-23T08:00:00Z"}, "merged")]
+)
+def test_one_that_people_closed_or_merged_is_found(
+    api: GitHubApi, client: Client, more: dict[str, str], state: str
+) -> None:
+    url = "https://github.com/o/r/pull/7"
+    api.repositories["o/r"].pulls[7] = pull(7, ref=BRANCH, state="closed") | {"html_url": url} | more
+    assert find_pull(client, "o/r", BRANCH) == Pull(number=7, url=url, state=state)
+    assert find_pull(client, "o/r", "pins/torch-2.11") is None
 
 
 def test_one_that_came_meanwhile_is_found(api: GitHubApi, client: Client, change: Change) -> None:
-    # Taken, and the answer lost: GitHub has it all the same, and says so to the second try.
-    api.fail("drop", method="POST", path="/pulls$", taken=True)
-    with pytest.raises(Exception, match="POST"):
-        open_pull(client, "o/r", change, base="main")
-    assert open_pull(client, "o/r", change, base="main").state == "open"
+    opened = open_pull(client, "o/r", change, base="main")
+    assert open_pull(client, "o/r", change, base="main") == replace(opened, state="open")
+    assert len(api.repositories["o/r"].pulls) == 1
+
+
+def test_an_answer_that_is_no_pull_request_is_told(api: GitHubApi, client: Client) -> None:
+    api.repositories["o/r"].pulls[7] = pull(7, ref=BRANCH)
+    with pytest.raises(GitHubAwayError, match="the answer is no pull request"):
+        find_pull(client, "o/r", BRANCH)
 
 
 def test_a_base_that_is_not_there_is_told(client: Client, change: Change) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import tomlkit
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError
+from ci.errors import CommandError, SettingsError
 from ci.pins.place import VERSION, read_version, with_version
 
 YAML, TOML = Path("stack.yaml"), Path("pyproject.toml")
@@ -177,3 +179,20 @@ def test_any_version_is_read_back_as_text_and_nothing_else_moves(version: str, q
     quote = quote or "'"
     toml = with_version(TOML, f"[t]\nv = {quote}v1{quote}\nw = 1\n".encode(), "t.v", version)
     assert tomllib.loads(toml.decode()) == {"t": {"v": version, "w": 1}}
+
+
+def test_a_value_that_cannot_be_changed_alone_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    dumps = tomlkit.dumps
+    monkeypatch.setattr(tomlkit, "dumps", lambda document: dumps(document).replace("why", "WHY"))
+    with pytest.raises(SettingsError, match="cannot be changed without changing more"):
+        with_version(TOML, b'v = "1" # why\n', "v", "2")
+
+
+def test_toml_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    monkeypatch.delitem(sys.modules, "ci.pins.toml_place", raising=False)
+    monkeypatch.delattr("ci.pins.toml_place", raising=False)
+    with pytest.raises(CommandError, match="a pin in TOML wants a library") as caught:
+        read_version(TOML, b'v = "1"', "v")
+    assert caught.value.remedy == "install it: pip install 'spyre-ci[pins]'"
+    assert read_version(YAML, b"v: 1", "v") == "1"

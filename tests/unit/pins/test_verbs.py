@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError, SettingsError, UsageError
+from ci.errors import CommandError, MissingInputError, SettingsError, UsageError
+from ci.pins.applying import hub_of
 from ci.pins.events import CampaignEnded, CampaignStarted, Requested, Scheduled, Upgraded, Withdrawn
 from tests.pins_desk import NOW, PIN, SETTINGS, Desk, new_desk
 
@@ -326,3 +329,21 @@ def test_where_nothing_is_due_apply_says_why_and_needs_no_repository(desk: Desk)
     assert desk.pins("apply", "tuning").startswith("tuning: nothing to do\n  not-due: ")
     content = json.loads(desk.pins("apply", "tuning", "--json"))
     assert (content["schema"], content["branch"], content["made"]) == ("spyre-ci/pin-change/1", None, None)
+
+
+def test_a_cycle_that_is_over_was_due(desk: Desk) -> None:
+    desk.upgraded(days_ago=60)
+    assert "tuning: 2.9 since 2026-09-24; the next was due on 2026-11-19" in desk.pins("status", "tuning")
+
+
+def test_a_pull_request_without_its_library_names_the_extra(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "github", None)
+    for name in [name for name in sys.modules if name.startswith("ci.github.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
+    with pytest.raises(CommandError, match="a pull request wants a library") as caught:
+        hub_of("", os.environ)
+    assert caught.value.remedy == "install it: pip install 'spyre-ci[github]'"
+    assert desk.pins("status")
