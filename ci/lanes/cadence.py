@@ -7,18 +7,15 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
-
-from cronsim import CronSim
+from datetime import tzinfo
 
 from ci.config.lanes_model import AfterEnd, Cadence, Lane
 from ci.lanes.draw import drawn
+from ci.lanes.wall_clock import line_times
 
 MOST_PASSED = 500
 _DAY_MINUTES = 24 * 60
 _UNIT_S = {"hours": 3600, "days": 24 * 3600}
-# Longer than any clock is ever put back for winter; backwards, an hour that comes twice is found once.
-_TWICE = timedelta(hours=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,23 +106,10 @@ def passed(lane: Lane, zone: tzinfo, *, after: float, until: float) -> list[int]
 
 def _times(cadence: Cadence, zone: tzinfo, edge: int, *, backwards: bool = False) -> Iterator[int]:
     """Every time after an edge, or backwards from it on, each once."""
-    lines = [_line(cron, zone, edge, backwards=backwards) for cron in crons(cadence)]
+    lines = [line_times(cron, zone, edge, backwards=backwards) for cron in crons(cadence)]
     # Two times of a lane can fall together: into the hour that is left out in spring.
     for at, _ in itertools.groupby(heapq.merge(*lines, reverse=backwards)):
         yield at
-
-
-def _line(cron: str, zone: tzinfo, edge: int, *, backwards: bool) -> Iterator[int]:
-    """The times of a cron line; cronsim reads it as Debian's cron does.
-
-    A time that is named runs once a day: at the next minute there is where the clock leaves it out, and the
-    first time where it comes twice. What begins with `*` goes by hours and minutes that really pass.
-    """
-    start = datetime.fromtimestamp(edge, tz=zone)
-    for moment in CronSim(cron, start + _TWICE if backwards else start, reverse=backwards):
-        at = int(moment.timestamp())
-        if at <= edge if backwards else at > edge:
-            yield at
 
 
 def _drawn_wait(after: AfterEnd, seed: int, name: str, end: int) -> int:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from cronsim import CronSim
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci.config.lanes_model import Lane
@@ -184,25 +185,70 @@ def test_a_clock_that_went_back_has_nothing_pass() -> None:
     assert passed(lane("* * * * *"), UTC, after=1000, until=400) == []
 
 
+def test_where_clocks_change_at_midnight_the_first_hour_of_the_day_is_not_lost() -> None:
+    cairo = ZoneInfo("Africa/Cairo")
+    named = following(lane("30 0 * * *"), cairo, at("2026-04-23T12:00", cairo), 2)
+    assert shown(named, cairo) == ["2026-04-24T01:00+03:00", "2026-04-25T00:30+03:00"]
+    starred = following(lane("*/20 1 * * *"), cairo, at("2026-04-23T12:00", cairo), 3)
+    assert [one[:16] for one in shown(starred, cairo)] == [
+        "2026-04-24T01:00",
+        "2026-04-24T01:20",
+        "2026-04-24T01:40",
+    ]
+
+
 LINES = st.builds(
     " ".join,
     st.tuples(
         st.sampled_from(["0", "30", "*/7", "0,30", "5-50/9", "*"]),
-        st.sampled_from(["*", "2", "1-3", "*/3", "0,2,3", "2-23/5"]),
-        st.sampled_from(["*", "1", "29", "*/9"]),
-        st.sampled_from(["*", "3,10", "2"]),
+        st.sampled_from(["*", "0", "2", "1-3", "*/3", "0,2,3", "2-23/5"]),
+        st.sampled_from(["*", "*", "1", "29", "*/9"]),
+        st.sampled_from(["*", "*", "3,10", "4"]),
         st.sampled_from(["*", "0", "1-5"]),
     ),
 )
-ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Cairo"])
+# Clocks that change at night, at midnight, by half an hour and by two; and one that left out a whole day.
+CHANGES = st.sampled_from(
+    [
+        ("UTC", "2026-03-29T01:00+00:00"),
+        ("Europe/Berlin", "2026-03-29T01:00+00:00"),
+        ("Europe/Berlin", "2026-10-25T01:00+00:00"),
+        ("Africa/Cairo", "2026-04-23T22:00+00:00"),
+        ("Africa/Cairo", "2026-10-29T21:00+00:00"),
+        ("Australia/Lord_Howe", "2026-04-04T15:00+00:00"),
+        ("Australia/Lord_Howe", "2026-10-03T15:30+00:00"),
+        ("Antarctica/Troll", "2026-03-29T01:00+00:00"),
+        ("Antarctica/Troll", "2026-10-25T01:00+00:00"),
+        ("Pacific/Apia", "2011-12-30T10:00+00:00"),
+    ]
+)
+AROUND = st.integers(-8 * 3600, 8 * 3600)
 
 
-@given(LINES, ZONES, st.integers(at("2026-01-01T00:00"), at("2027-01-01T00:00")), st.integers(1, 40))
-def test_times_are_the_same_forwards_and_backwards_and_never_twice(
-    line: str, zone_name: str, start: int, count: int
+@settings(max_examples=300)
+@given(LINES, CHANGES, AROUND, st.integers(1, 40), st.integers(0, 86400))
+def test_times_are_the_same_forwards_and_backwards_never_twice_and_wherever_one_looks_between(
+    line: str, change: tuple[str, str], around: int, count: int, cut: int
 ) -> None:
-    one, zone = lane(line), ZoneInfo(zone_name)
+    one, zone, start = lane(line), ZoneInfo(change[0]), at(change[1]) + around
     times = following(one, zone, start, count)
     assert times == sorted(set(times))
     assert times[0] > start
     assert passed(one, zone, after=start, until=times[-1]) == times
+    between = min(start + cut, times[-1])
+    parts = [passed(one, zone, after=start, until=between), passed(one, zone, after=between, until=times[-1])]
+    assert parts[0] + parts[1] == times
+
+
+@given(LINES.filter(lambda line: line[0] == "*" or line.split()[1][0] == "*"), CHANGES, AROUND)
+def test_what_has_a_star_is_due_at_every_minute_that_the_clock_shows_it(
+    line: str, change: tuple[str, str], around: int
+) -> None:
+    zone, start = ZoneInfo(change[0]), (at(change[1]) + around) // 60 * 60
+    minutes = [start + 60 * number for number in range(1, 241)]
+
+    def is_shown(moment: int) -> bool:
+        wall = datetime.fromtimestamp(moment, tz=zone).replace(tzinfo=None, fold=0)
+        return next(CronSim(line, wall - timedelta(minutes=1))) == wall
+
+    assert passed(lane(line), zone, after=start, until=minutes[-1]) == list(filter(is_shown, minutes))
