@@ -18,6 +18,8 @@ from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiE
 from ci.findings import escaped
 from ci.interrupts import noted
 from ci.lanes.command import command
+from ci.lanes.executors import check_lanes
+from ci.lanes.executors import executors as far_executors
 from ci.lanes.hands import Hands
 from ci.lanes.local import Launch, LocalExecutor
 from ci.lanes.order import Executor, Order
@@ -60,7 +62,9 @@ def run(
     chosen = _chosen(settings, lane or ())
     secrets = Secrets(settings.model.lanes, os.environ, settings.resolve(settings.model.lane_worker.secrets))
     stage = settings.model.stage
-    secrets.check(name for name in sorted(chosen) if not idle(settings.model.lanes[name], stage))
+    wanted = [name for name in sorted(chosen) if not idle(settings.model.lanes[name], stage)]
+    secrets.check(wanted)
+    check_lanes(settings, secrets.whole, clock=time.time, names=wanted)
     folder = lanes_folder(settings)
     with working_alone(folder), closing(Store(folder / STATE)) as store, noted() as heard:
         worker = Worker(
@@ -89,7 +93,10 @@ def lanes_folder(settings: Settings) -> Path:
 
 def executors(settings: Settings, secrets: Secrets) -> Mapping[str, Executor]:
     """Who carries orders out, by kind."""
-    return {LOCAL: local_executor(settings, secrets)}
+    return {
+        **far_executors(settings, secrets.whole, clock=time.time),
+        LOCAL: local_executor(settings, secrets),
+    }
 
 
 def local_executor(settings: Settings, secrets: Secrets) -> LocalExecutor:

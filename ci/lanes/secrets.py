@@ -34,6 +34,7 @@ class Secrets:
         self._lanes, self._path = lanes, path
         self._there = path.exists()
         self._values = {**(_read(path) if self._there else {}), **{k: v for k, v in environ.items() if v}}
+        self._whole = {**environ, **self._values}
         named = {name for lane in lanes.values() for name in lane.secrets}
         self._rest = {k: v for k, v in without_job_secrets(environ).items() if k not in named}
 
@@ -57,8 +58,17 @@ class Secrets:
                 "NAME=value a line, or take it from `secrets` of its lane",
             )
 
+    def whole(self, _lane: str) -> Mapping[str, str]:
+        """The environment with the file's secrets, for this process itself, which reaches a lane's CI."""
+        return self._whole
+
     def environ(self, lane: str) -> dict[str, str]:
-        """The environment of a lane: without anybody's secrets but its own."""
+        """The environment of a lane: without anybody's secrets but its own.
+
+        Raises:
+            SettingsError: it has not all it needs.
+        """
+        self.check([lane])
         return {**self._rest, **{name: self._values[name] for name in self._lanes[lane].secrets}}
 
 

@@ -75,6 +75,8 @@ class Tender:
             return Seen(standing=Standing.TIMED_OUT, said="it did not end when it was told to", url=seen.url)
         try:
             executor.fetch(order, attempt.reference)
+            # What came back may say more than was seen without it.
+            seen = executor.look(order, attempt.reference)
         except SpyreCiError as error:
             if error.exit_code == EXIT_INCOMPLETE and self._late_s(attempt) < PATIENCE_S:
                 raise
@@ -90,6 +92,8 @@ class Tender:
             self._voice.line(attempt.lane, f"{self._hands.named(attempt)} had been started before")
         elif attempt.asked:
             raise UsageError("was told to end before it began")
+        elif attempt.lane not in self._hands.lanes:
+            raise UsageError("its lane left the settings before it began")
         else:
             reference = executor.start(order)
         self._hands.store.started(attempt, reference)

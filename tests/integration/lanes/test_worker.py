@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -236,6 +237,47 @@ def test_a_lane_that_is_not_there_and_settings_without_lanes_are_told(desk: Desk
     desk.lanes()
     code, _, said = desk.call("run")
     assert (code, "there are no lanes in the settings" in said) == (2, True)
+
+
+def test_a_lane_far_away_without_its_credentials_is_refused_before_anything_begins(desk: Desk) -> None:
+    for name in ("SPYRE_CI_JENKINS_USER", "SPYRE_CI_JENKINS_TOKEN"):
+        desk.environ.pop(name, None)
+    where = {"jenkins": {"url": "https://jenkins.example.com", "job": "nightly"}}
+    desk.lanes(far=lane("code-0", where=where), here=lane("code-0"))
+    code, out, said = desk.call("run", "--once")
+    assert (code, out, desk.begun()) == (2, "", [])
+    assert "SPYRE_CI_JENKINS" in said or "SPYRE_CI_TRUSTED_HOSTS" in said
+    assert desk.call("run", "--once", "--lane", "here")[0] == 0
+
+
+def test_real_nox_told_to_end_waits_for_the_account_of_what_it_started(desk: Desk) -> None:
+    (desk.folder / "bin" / "nox").unlink()
+    program = desk.folder / "account.py"
+    program.write_text(
+        "import signal, sys, time\n"
+        "def end(*_):\n    time.sleep(1)\n    print('wrote the account', flush=True)\n    sys.exit(130)\n"
+        "signal.signal(signal.SIGINT, end)\nprint('up', flush=True)\ntime.sleep(600)\n",
+        encoding="utf-8",
+    )
+    (desk.folder / "noxfile.py").write_text(
+        "import nox\n@nox.session(venv_backend='none')\ndef long(session):\n"
+        f"    session.run({sys.executable!r}, {str(program)!r}, external=True, interrupt_timeout=60)\n",
+        encoding="utf-8",
+    )
+    desk.lanes(
+        {"ending_s": 60}, long={**lane("long"), "run": {"session": {"name": "long", "noxfile": "noxfile.py"}}}
+    )
+    one = desk.start("run")
+    until(
+        lambda: any(
+            "up\n" in path.read_text(encoding="utf-8") for path in desk.state.glob("long/*/output.log")
+        )
+    )
+    code, out = told(one, signal.SIGTERM)
+    assert (code, "was handed back" in out) == (130, True)
+    (output,) = desk.state.glob("long/*/output.log")
+    assert "wrote the account" in output.read_text(encoding="utf-8")
+    assert desk.left() == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])

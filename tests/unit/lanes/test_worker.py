@@ -11,9 +11,11 @@ from ci.errors import CommandError, SpyreCiError
 from ci.lanes import state
 from ci.lanes.backoff import waits
 from ci.lanes.order import Order, Seen, Standing
-from ci.lanes.store import Attempt, Slot, history
+from ci.lanes.state import StateAwayError
+from ci.lanes.store import Attempt, Slot, Store, history
+from ci.lanes.turn import Known
 from tests.lane_settings import lane
-from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, World, elsewhere, without
+from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, KilledError, World, elsewhere, without
 
 HOURLY = "0 * * * *"
 
@@ -224,6 +226,90 @@ def test_a_lane_that_left_the_settings_is_seen_to_its_end(tmp_path: Path) -> Non
     assert (slot.state, attempt.standing) == ("ended", Standing.INCOMPLETE)
     assert "old: is no longer in the settings" in world.said
     assert len(runs(world, "new")) == 2
+
+
+def test_what_had_not_begun_when_its_lane_left_the_settings_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"old": lane(HOURLY)})
+
+    def die(order: Order) -> str:
+        raise KilledError(order.id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.local, "start", die)
+        with pytest.raises(KilledError):
+            world.work(1.5)
+    world.lanes = {"new": lane(HOURLY)}
+    world.work(0.5)
+    ((slot, (attempt,)),) = runs(world, "old")
+    assert (slot.state, attempt.said) == ("ended", "its lane left the settings before it began")
+    assert world.local.began == {}
+
+
+def test_a_state_that_cannot_be_used_for_a_while_is_waited_for_and_told_of_once(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY)})
+
+    class Full(Store):
+        def known(self, now: float) -> dict[str, Known]:
+            if 3000 < now - NOON < 8000:
+                raise StateAwayError(
+                    "the state of lanes cannot be used: database or disk is full", where="there"
+                )
+            return super().known(now)
+
+    world.store = Full(world.store.path)
+    world.work(3.5)
+    assert [(slot.state, slot.due - int(NOON)) for slot, _ in runs(world)] == [
+        ("skipped", 3600), ("ended", 7200), ("ended", 10800),
+    ]  # fmt: skip
+    assert sum("database or disk is full; it is tried again" in line for line in world.said) == 1
+
+
+def test_once_a_state_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY)})
+
+    class Full(Store):
+        def known(self, now: float) -> dict[str, Known]:  # noqa: ARG002  # as its parent's
+            raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+
+    world.store = Full(world.store.path)
+    with pytest.raises(StateAwayError):
+        world.once()
+
+
+def test_what_a_far_run_left_is_fetched_until_it_came_and_then_says_how_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+    brought: list[float] = []
+
+    def fetch(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
+        if world.now < NOON + 5000:
+            raise AwayError("its artifacts cannot be fetched now")
+        brought.append(world.now)
+        world.far.ends = lambda _: (60, FAILED)
+
+    monkeypatch.setattr(world.far, "fetch", fetch)
+    world.work(1.9)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.exit_code, len(brought)) == (Standing.FAILED, 1, 1)
+
+
+def test_what_cannot_be_fetched_for_good_is_said_and_the_end_stays_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+
+    def fetch(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
+        raise CommandError("they were deleted")
+
+    monkeypatch.setattr(world.far, "fetch", fetch)
+    world.work(1.9)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.said) == (
+        Standing.PASSED, "what it left cannot be brought back: they were deleted",
+    )  # fmt: skip
 
 
 def test_a_cadence_that_changed_is_said_and_holds(tmp_path: Path) -> None:
