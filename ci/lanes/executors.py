@@ -54,7 +54,7 @@ def executors(
 
     Args:
         settings: of the lanes.
-        environ: the whole environment of a lane, by its name, with its secrets.
+        environ: what a lane's place is reached with, by the lane's name: the environment and secrets.
         clock: seconds since the epoch.
     """
 
@@ -76,7 +76,7 @@ def check_lanes(
 
     Args:
         settings: of the lanes.
-        environ: the whole environment of a lane, by its name, with its secrets.
+        environ: what a lane's place is reached with, by the lane's name: the environment and secrets.
         clock: seconds since the epoch.
         names: of those that are begun; others may miss what they like.
 
@@ -126,8 +126,7 @@ def _far(
     try:
         return _place(settings, lane, name, environ, clock)
     except SettingsError as error:
-        # The variable may be set, and not be the lane's.
-        remedy = f"{error.remedy}; a lane has only those that its `secrets` names"
+        remedy = f"{error.remedy}, in the environment or in the file of secrets (`lane_worker.secrets`)"
         raise SettingsError(f"lane {name}: {error.what}", where=error.where, remedy=remedy) from error
 
 

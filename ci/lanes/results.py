@@ -58,6 +58,6 @@ def brought_of(folder: Path, names: list[str], fetch: Callable[[str, Path], bool
 
 def roots_of(files: list[str]) -> list[str]:
     """The folders, with their last slash, that hold a whole report among archived files."""
-    there = set(files)
-    found = [one[: -len(SUMMARY_FILE)] for one in files if one.rpartition("/")[2] == SUMMARY_FILE]
+    there = {one for one in files if ".." not in one.split("/")}
+    found = [one[: -len(SUMMARY_FILE)] for one in there if one.rpartition("/")[2] == SUMMARY_FILE]
     return sorted(one for one in found if f"{one}{RESULTS_FILE}" in there)

@@ -153,7 +153,7 @@ def _urgent(
     """Where a bug goes: the release it names, the newest, or what is pinned, built anew with its mend."""
     pin = held.pin
     found = held.releases.named(request.version, request.sha)
-    if found and not (pin and same_release(found, pin)):
+    if found and not (pin and _is_pinned(held, found, pin, request)):
         return release(found), None
     lacks = None
     if request.version is not None and found is None:
@@ -167,9 +167,13 @@ def _urgent(
     return None, _no_release(pin)
 
 
-def same_release(record: Record, pin: Pinned) -> bool:
-    """Whether what is pinned is exactly this."""
-    return same_version(record.version, pin.version) and same_sha(record.sha, pin.sha)
+def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) -> bool:
+    """Whether a request means what is pinned; its version alone does, where that was built anew since."""
+    if not same_version(found.version, pin.version):
+        return False
+    if request.sha:
+        return same_sha(found.sha, pin.sha)
+    return held.releases.place(found.version, found.sha, found.at) <= held.releases.place_of(pin)
 
 
 def _no_release(pin: Pinned | None) -> Reason:

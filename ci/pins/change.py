@@ -116,7 +116,7 @@ def make_change(repository: Repository, change: Change, *, now: float) -> Made:
         raise BranchTakenError(
             f"branch {change.branch} is there already, and {other}",
             where=repository.top,
-            remedy=f"look at it, then `git branch -D {change.branch}` and do it again",
+            remedy="look at it; where it may go, delete it, here and where it was sent to, and do this again",
         )
     return Made(branch=change.branch, commit=tip, new=False, files=sorted(files))
 

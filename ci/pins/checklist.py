@@ -69,6 +69,9 @@ def _open(held: Situation, decision: Decision, breaks: Breaks) -> Iterator[str]:
         if one.reason in URGENT:
             mend = f" ({named(one.sha)})" if one.sha else ""
             yield f"Does {there} hold the mend of request {one.id}{mend}?"
+    for sha in held.mends:
+        pinned = named(decision.before.partition("@")[0])
+        yield f"Does {there} hold {named(sha)} too, which {pinned} was built anew with?"
     before, after = compared(held, decision)
     if before is not None and after is not None and decision.image_changed:
         for call in entry_points(before, after):

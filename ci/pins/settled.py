@@ -70,7 +70,7 @@ def _served(held: Situation, cause: Cause, target: Target, acting: Sequence[Caus
     A release serves who wants it or an older one, and replaces an earlier wish where a later one made it.
     Going back ends every wish for what there is: else it would lead straight forward again.
     """
-    if target.rebuild:
+    if held.pin is not None and _place(held, target) == held.releases.place_of(held.pin):
         return False
     if cause.lacks is not None:
         return cause.lacks.code in {ALREADY_PINNED, NO_RELEASE}

@@ -22,7 +22,7 @@ from ci.pins.events import (
     Withdrawn,
 )
 from ci.pins.record import Record
-from ci.pins.releases import Pinned, Releases, parsed
+from ci.pins.releases import Pinned, Releases, parsed, same_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +90,17 @@ class Situation:
     ended: datetime | None
     coming: tuple[Coming, ...]
     ahead: Event | None
+
+    @property
+    def mends(self) -> tuple[str, ...]:
+        """SHAs that what is pinned was built anew with since its release, the first one first."""
+        found = []
+        for one in reversed(self.before):
+            if self.pin is None or not same_version(one.version, self.pin.version):
+                break
+            if one.sha and self.releases.named(one.version) and not self.releases.named(one.version, one.sha):
+                found.append(one.sha)
+        return tuple(reversed(found))
 
 
 def situation(records: Iterable[Record], events: Sequence[Event], *, now: datetime) -> Situation:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,6 +130,50 @@ def test_nothing_is_brought_of_what_goes_on_or_is_gone(order: Order) -> None:
         place = Place(seen=Seen(standing=standing))
         assert remote(place, [0.0]).look(order, order.id) == place.seen
         assert place.brings == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["taken", "taken, answer lost", "answer lost", "refused", "killed before"]),
+            st.floats(0, 30),
+        ),
+        max_size=12,
+    ),
+    st.floats(0, 10),
+)
+def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_twice(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float]], lag: float
+) -> None:
+    order = Order(lane="nightly", due=100, attempt=1, seed=0, folder=tmp_path_factory.mktemp("order"))
+    now, taken_at = [1000.0], list[float]()
+
+    class Slow(Place):
+        """A place that lists what it took after a while."""
+
+        how = ""
+
+        def check(self, order: Order) -> None:
+            if self.how == "refused":
+                raise NotFindableError(order.id)
+
+        def find(self, order: Order) -> str | None:
+            return order.id if any(now[0] - at >= lag for at in taken_at) else None
+
+        def start(self, order: Order) -> str:
+            if self.how.startswith("taken"):
+                taken_at.append(now[0])
+            if self.how != "taken":
+                raise AwayError("no answer")
+            return order.id
+
+    place, references = Slow(), []
+    for place.how, seconds in steps:
+        with contextlib.suppress(SpyreCiError):
+            references.append(remote(place, now).start(order))
+        now[0] += seconds
+    assert len(taken_at) <= 1
+    assert set(references) <= {order.id}
 
 
 ids = st.builds(

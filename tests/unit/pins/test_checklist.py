@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from ci.config.pins_model import Suite
 from ci.pins.checklist import checklist
-from ci.pins.events import Event
+from ci.pins.events import Event, Upgraded
 from ci.pins.protocol import decide
 from ci.pins.record import Parameter, Record
 from ci.pins.support import Signature, Unsupported, unsupported
@@ -113,6 +113,17 @@ def test_what_waits_for_a_campaign_without_an_end() -> None:
     text = shown(BOTH, [PIN, campaign("cards", 20, None), asked(1, "major", 21)], 30)
     assert "- [x] Is a campaign on? yes: `cards`, until it is ended" in text
     assert "`spyre-ci pins decide` was asked again.\n" in text
+
+
+def test_an_upgrade_asks_for_every_mend_that_the_pin_was_built_with() -> None:
+    built = [
+        Upgraded(at=on(5 + number), version="2.12.0", sha=sha, reasons=("a bug",))
+        for number, sha in enumerate((MEND, "f" * 40))
+    ]
+    text = shown(BOTH, [PIN, *built], 70)
+    for sha in (MEND, "f" * 40):
+        assert f"- [ ] Does `2.13.0` hold `{sha}` too, which `2.12.0` was built anew with?" in text
+    assert "built anew" not in shown(BOTH, [PIN, *built, pinned("2.12.0", 9), pinned("2.13.0", 9)], 70)
 
 
 def test_what_is_pinned_and_nobody_has_recorded_leaves_questions_open() -> None:

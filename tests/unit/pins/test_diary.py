@@ -154,3 +154,21 @@ def test_wherever_a_crash_cuts_the_file_no_whole_event_is_lost(count: int, cut: 
     seen = parse(with_line(content, EVENTS[-1]), Path("events.jsonl"))
     assert seen in (EVENTS[:count] + EVENTS[-1:], EVENTS[: count + 1] + EVENTS[-1:])
     assert content.endswith(cut_end(content))
+
+
+def test_a_file_that_a_checkout_put_in_its_place_meanwhile_is_the_one_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / FILE
+    path.write_bytes(b"")
+    lock, others = fcntl.flock, [line_of(EVENTS[0])]
+
+    def late(descriptor: int, kind: int) -> None:
+        if others:
+            (tmp_path / "new").write_bytes(others.pop())
+            (tmp_path / "new").replace(path)
+        lock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    append_event(tmp_path, EVENTS[1])
+    assert read_events(tmp_path) == EVENTS[:2]

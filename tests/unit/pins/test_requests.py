@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.pins.events import Event, Reason
+from ci.pins.events import Event, Reason, Upgraded
 from ci.pins.protocol import as_event
 from ci.pins.record import Flag
 from tests.pin_tracks import (
@@ -176,3 +176,24 @@ def test_a_regression_goes_back_to_the_release_it_names_and_stays_there() -> Non
 
 
 # The image.
+
+
+def test_a_bug_in_what_was_built_anew_does_not_take_its_mend_away() -> None:
+    built = Upgraded(at=on(5), version="2.12.0", sha=MEND, reasons=("request 1 (bug)",), answers=(1,))
+    decision = decided([OLD], [PIN, built, asked(2, "bug", 6, "2.12.0", mend="f" * 40)], 6)
+    assert (went(decision), decision.target and decision.target.sha) == ("upgrade 2.12.0 rebuild", "f" * 40)
+    decision = decided([OLD], [PIN, built, asked(2, "bug", 6, "2.12.0")], 6)
+    assert went(decision) == "upgrade 2.12.0 rebuild"
+
+
+def test_it_does_where_somebody_names_the_build_before() -> None:
+    built = Upgraded(at=on(5), version="2.12.0", sha=MEND, reasons=("request 1 (bug)",), answers=(1,))
+    events: list[Event] = [PIN, built, asked(2, "major", 6), asked(3, "regression", 6, mend=OLD.sha)]
+    decision = decided([OLD], events, 6)
+    assert (went(decision), decision.target and decision.target.sha) == ("upgrade 2.12.0", OLD.sha)
+    assert (decision.answers, decision.pending) == ((3,), (2,))
+
+
+def test_the_build_with_a_mend_is_no_newer_release_once_it_is_recorded() -> None:
+    built = Upgraded(at=on(5), version="2.12.0", sha=MEND, reasons=("request 1 (bug)",), answers=(1,))
+    assert went(decided([OLD, release("2.12.0", 6, "major", build=1)], [PIN, built], 10)) == "none"

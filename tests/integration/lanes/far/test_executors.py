@@ -100,7 +100,7 @@ def test_only_what_the_lanes_that_begin_need_is_checked(
     secrets["other-job"] = {"SPYRE_CI_TRUSTED_HOSTS": jenkins.host}
     with pytest.raises(SettingsError, match="lane other-job: there is no user for Jenkins") as caught:
         check("other-job")
-    assert "a lane has only those that its `secrets` names" in str(caught.value)
+    assert "in the environment or in the file of secrets" in str(caught.value)
     monkeypatch.delitem(sys.modules, "ci.lanes.github")
     monkeypatch.setitem(sys.modules, "github", None)
     for name in [name for name in sys.modules if name.startswith(("ci.github.wire", "ci.github.client"))]:

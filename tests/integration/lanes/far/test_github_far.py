@@ -311,6 +311,16 @@ def test_an_answer_that_is_no_run_or_no_json_is_another_time(
         executor.look(order, reference)
 
 
+def test_a_workflow_whose_file_does_not_come_is_told(
+    make: Make, order: Order, github: GitHubApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = github.answer
+    broken = Answer(body={"type": "file", "content": "abc"})
+    monkeypatch.setattr(github, "answer", lambda seen: broken if "/contents/" in seen.path else answer(seen))
+    with pytest.raises(SpyreCiError, match="GitHub does not give the workflow's file"):
+        make().start(order)
+
+
 def test_results_that_expired_are_none_and_the_runs_own_word_counts(
     make: Make, order: Order, repository: Repository, tmp_path: Path
 ) -> None:

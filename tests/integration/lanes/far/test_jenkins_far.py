@@ -143,6 +143,18 @@ def test_a_start_whose_answer_is_lost_is_found_and_not_repeated(
     assert len(job.starts) == 1
 
 
+def test_a_start_that_does_not_say_where_it_waits_is_looked_for(
+    make: Make, order: Order, job: Job, jenkins: JenkinsApi
+) -> None:
+    jenkins.fail(method="POST", path="buildWithParameters", status=201, text="", taken=True)
+    assert make().start(order) == "item 1"
+    job.queued.clear()
+    (order.folder / "asked.json").unlink()
+    jenkins.fail(method="POST", path="buildWithParameters", status=201, text="")
+    with pytest.raises(JenkinsAwayError, match="took the start and does not say where it waits"):
+        make().start(order)
+
+
 def test_a_start_that_was_not_taken_is_made_again_but_not_at_once(
     make: Make, order: Order, job: Job, jenkins: JenkinsApi, clock: list[float]
 ) -> None:

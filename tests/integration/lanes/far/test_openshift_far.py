@@ -20,6 +20,7 @@ from ci.lanes.openshift import OpenShiftFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
 from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
+from ci.process import Ended
 from ci.report.history import export_durations
 from ci.report.identity import RunIdentity, write_identity
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
@@ -27,6 +28,7 @@ from test_selection.selection import Selection, write_selection
 from tests.kubelet import Host, Kubelet
 from tests.kubernetes_api import TOKEN, KubernetesApi
 from tests.kubernetes_jobs import NAME, hasty, manifests_of
+from tests.stand_in import Answer
 
 ROOT = Path(__file__).parent.parent.parent.parent.parent
 IMAGE = f"registry.example.com/spyre/runtime@sha256:{'a' * 64}"
@@ -289,6 +291,44 @@ def test_results_that_were_not_collected_are_told_and_come_later(
         seen = executor.look(order, name)
     assert (seen.standing, seen.exit_code) == (Standing.PASSED, 0)
     assert (order.folder / "brought.json").is_file()
+
+
+def test_an_answer_that_is_no_json_is_another_time(
+    api: KubernetesApi, make: Make, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with api:
+        far = make().far
+        name = submitted(api, far)
+        monkeypatch.setattr(api, "answer", lambda _: Answer(body="<html>Log in</html>"))
+        with pytest.raises(ClusterAwayError) as caught:
+            far.look(order, name)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (3, SubmitAwayError),
+        (130, SubmitAwayError),
+        (-9, SubmitAwayError),
+        (1, NotSubmittedError),
+        (2, NotSubmittedError),
+    ],
+)
+def test_how_a_submit_ended_says_whether_another_time_may_do(
+    api: KubernetesApi,
+    make: Make,
+    order: Order,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    code: int,
+    kind: type[Exception],
+) -> None:
+    ended = Ended(code=code, stdout=b"", stderr=b"spyre-ci: \x1b[31mthe cluster\n is away")
+    monkeypatch.setattr(openshift, "finish_command", lambda *_, **__: ended)
+    said = rf"the job was not submitted \(exit code {code}\): spyre-ci: \\x1b\[31mthe cluster is away"
+    with api, pytest.raises(kind, match=said):
+        make("evaluation.yaml").start(order)
 
 
 def test_a_spec_that_is_not_there_and_no_cluster_are_told(
