@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,7 +15,8 @@ from ci.config import load_settings
 from ci.config.lanes_model import Lane
 from ci.errors import UsageError
 from ci.lanes.next_cli import next_
-from ci.lanes.turn import Known, Look, OpenRun
+from ci.lanes.store import Store
+from ci.lanes.turn import Begin, Known, Look, OpenRun, Turn
 from ci.lanes.upcoming import Upcoming, upcoming
 from tests.lane_settings import lane
 from tests.lane_store import START
@@ -151,3 +153,16 @@ def test_the_verb_looks_from_now_on_by_itself(tmp_path: Path) -> None:
 def test_what_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="is no time"):
         called(tmp_path, "--at", text)
+
+
+def test_the_verb_knows_what_the_worker_knows(tmp_path: Path) -> None:
+    path = tmp_path / ".spyre-ci" / "lanes" / "lanes.sqlite"
+    night, due = lane("30 2 * * *"), 1792888200
+    with closing(Store(path)) as store:
+        begun = Begin(lane="night", due=due, attempt=1, why="cron")
+        store.note_turn(Turn(begin=(begun,)), {"night": night}, now=due)
+    before = path.read_bytes()
+    (row,) = json.loads(called(tmp_path, "--at", "2026-10-25T12:00", "--json"))["lanes"]
+    assert row["state"] == "the run of 2026-10-25 02:30 CEST is on"
+    assert row["time"] == "2026-10-26T01:30:00+00:00"
+    assert path.read_bytes() == before
