@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.config.lanes_model import Lane, LaneWorker
+from ci.lanes.noted import Attempt
 from ci.lanes.order import Executor, Order
-from ci.lanes.store import Attempt, Store
+from ci.lanes.store import Store
 from ci.lanes.turn import clock
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ci.config.lanes_model import Lane
+from ci.lanes.noted import ENDING, LIMIT, Attempt, Outcome
 from ci.lanes.order import Seen, Standing
-from ci.lanes.store import ENDING, LIMIT, Attempt, Outcome
 from ci.lanes.turn import OpenRun, next_try
 
 _ANSWERS = {Standing.PASSED, Standing.FAILED}

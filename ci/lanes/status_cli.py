@@ -15,10 +15,11 @@ from rich.text import Text
 
 from ci.config.context import settings_from_context
 from ci.lanes.hands import folder_of
+from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.run_cli import STATE, lanes_folder
-from ci.lanes.store import Attempt, Slot, history
 from ci.lanes.turn import clock
 from ci.report.text import one_line, span
+from test_selection.files import schema_name
 
 HEAD = ("lane", "due", "attempt", "where", "standing", "exit code", "took", "said")
 LOG_COLUMNS = 200
@@ -47,7 +48,7 @@ def status(
             }
             for slot, attempts in runs
         ]
-        typer.echo(json.dumps({"schema": "spyre-ci/lane-history/1", "runs": rows}, indent=1))
+        typer.echo(json.dumps({"schema": schema_name("lane-history"), "runs": rows}, indent=1))
         return
     table = Table(box=None, pad_edge=False)
     for head in HEAD:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from ci.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError, file_system_error
 from ci.lanes.hands import Hands, Voice
+from ci.lanes.noted import LIMIT, Attempt
 from ci.lanes.order import Executor, Seen, Standing
 from ci.lanes.outcome import outcome
-from ci.lanes.store import LIMIT, Attempt
 from ci.report.text import span
 
 # What runs elsewhere and does not end when it is told to, or cannot be asked, is waited for so much longer.
@@ -109,7 +109,7 @@ class Tender:
         if error.exit_code != EXIT_INCOMPLETE:
             return Seen(standing=Standing.INCOMPLETE, said=f"{where}{error.what}")
         self._voice.once(attempt.lane, f"{named} is asked for again: {where}{error.what}")
-        if self._late_s(attempt) < PATIENCE_S:
+        if attempt.kind == LOCAL or self._late_s(attempt) < PATIENCE_S:
             return None
         return Seen(standing=Standing.TIMED_OUT, said=f"could not be asked for: {where}{error.what}")
 

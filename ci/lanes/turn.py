@@ -220,7 +220,8 @@ def _open(lane: Lane, name: str, known: Known, run: OpenRun, look: Look) -> _See
         lane=name,
         due=run.due,
         attempt=run.attempt + 1,
-        why=f"try {run.attempt + 1} of {lane.retries.most + 1}: the one before came to no answer",
+        why=f"try {run.attempt + 1} of {lane.retries.most + 1}: the one before "
+        f"{'came to no answer' if run.attempt else 'was handed back'}",
     )
     return _Seen(known=known, skip=skip, wants=wants, since=run.next_try)
 

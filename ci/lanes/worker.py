@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
 from ci.lanes.cadence import said
 from ci.lanes.hands import Hands, Voice, folder_of
+from ci.lanes.noted import ENDING
 from ci.lanes.order import Standing
 from ci.lanes.state import StateAwayError
-from ci.lanes.store import ENDING
 from ci.lanes.tending import LOCAL, Tender
 from ci.lanes.turn import Known, Look, Turn, clock, take_turn
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ci.lanes.noted import Attempt, Outcome
 from ci.lanes.order import Seen, Standing
 from ci.lanes.outcome import outcome
-from ci.lanes.store import Attempt, Outcome
 from tests.lane_settings import lane
 
 LANE = lane("0 0 * * *", retries={"most": 1, "first_s": 100, "jitter": 0})

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ci.errors import BadFileError, MissingInputError
+from ci.lanes.noted import history
 from ci.lanes.state import State, StateAwayError, read_state
-from ci.lanes.store import Store, history
+from ci.lanes.store import Store
 
 WRITE = "INSERT INTO lanes (lane) VALUES ('one')"
 

@@ -10,9 +10,10 @@ import pytest
 from ci.errors import CommandError, SpyreCiError
 from ci.lanes import state
 from ci.lanes.backoff import waits
+from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.state import StateAwayError
-from ci.lanes.store import Attempt, Slot, Store, history
+from ci.lanes.store import Store
 from ci.lanes.turn import Known
 from tests.lane_settings import lane
 from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, KilledError, World, elsewhere, without
@@ -363,6 +364,18 @@ def test_a_run_that_is_told_to_end_with_the_worker_is_handed_back_and_is_no_fail
     assert (slot.standing, second.number) == (Standing.PASSED, 2)
     # At once, and not at its next time.
     assert second.begun_at - NOON == pytest.approx(3960, abs=9)
+
+
+def test_an_attempt_that_was_handed_back_takes_no_try_from_its_run(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY, retries={"most": 1, "first_s": 60, "jitter": 0})})
+    world.local.ends = lambda _: (600, LOST)
+    for _ in range(3):
+        world.work(1.05)
+    world.work(0.9)
+    tries = runs(world)[0][1]
+    assert [one.handed_back for one in tries if not one.handed_back] == [False, False]
+    assert any(one.handed_back for one in tries)
+    assert any("try 1 of 2: the one before was handed back" in line for line in world.said)
 
 
 def test_a_run_that_ends_by_itself_while_the_worker_ends_is_no_case_for_the_next_one(tmp_path: Path) -> None:
