@@ -36,6 +36,7 @@ class Change:
         pin: where its version stands, `file` made absolute; None where it stands nowhere.
         event: the upgrade.
         text: the checklist, as Markdown.
+        times: the track was at this version before: built again with a mend, or gone back to.
     """
 
     track: str
@@ -43,6 +44,7 @@ class Change:
     pin: PinPlace | None
     event: Upgraded
     text: str
+    times: int = 0
 
     @property
     def rebuild(self) -> bool:
@@ -61,9 +63,9 @@ class Change:
     @property
     def branch(self) -> str:
         """The same for the same upgrade, whoever makes it."""
-        name = f"{self.track}-{self.event.version[:100]}"
-        if self.rebuild:
-            name += f"-{self.event.sha[:12] or f'request-{max(self.event.answers, default=0)}'}"
+        # What was merged once may still have its branch, and has its pull request for ever.
+        again = f"-{self.times + 1}" if self.times else ""
+        name = f"{self.track}-{self.event.version[:100]}{again}"
         return "pins/" + re.sub(r"\.(?=\.|$)|\.lock$|[^A-Za-z0-9._+-]", "-", name)
 
 

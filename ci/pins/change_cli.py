@@ -14,7 +14,9 @@ from ci.config.context import settings_from_context
 from ci.pins.applying import Done, carry_out, hub_of, note_of
 from ci.pins.branch import repository_at
 from ci.pins.change import Change
+from ci.pins.events import Upgraded
 from ci.pins.protocol import Decision, as_event
+from ci.pins.releases import same_version
 from ci.pins.tracks import Followed, Json, Name, breaks, clock, decided, followed, say
 from test_selection.files import write_text
 
@@ -64,8 +66,16 @@ def apply(  # noqa: PLR0917  # typer makes options of them
     decision = decided(settings, one, now=now)
     done = Done(track=track, decision=decision)
     if decision.action == "upgrade":
-        text = _text(one, decision)
-        change = Change(track=track, folder=one.folder, pin=one.pin, event=as_event(decision, now), text=text)
+        event = as_event(decision, now)
+        before = [told.version for told in one.events if isinstance(told, Upgraded)]
+        change = Change(
+            track=track,
+            folder=one.folder,
+            pin=one.pin,
+            event=event,
+            text=_text(one, decision),
+            times=sum(same_version(version, event.version) for version in before),
+        )
         here = repository_at(settings.base)
         done = replace(done, change=change, note=note_of(here, change))
         if not dry_run:

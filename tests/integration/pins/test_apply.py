@@ -188,3 +188,20 @@ def test_a_track_without_a_place_has_its_upgrade_in_the_events_alone(desk: Desk,
     (desk.folder / "spyre-ci.yaml").write_text(settings.replace(pin, ""))
     desk.pins("apply", "tuning")
     assert checkout.git("diff", "--name-only", "main", BRANCH) == f"pins/tuning/{FILE}"
+
+
+def test_a_step_back_is_a_change_of_its_own_although_its_branch_was_merged_once(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    api.repositories["o/r"].branches["pins/tuning-2.9-2"] = "d" * 40
+    desk.pins("apply", "tuning")
+    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
+    for one in api.repositories["o/r"].pulls.values():
+        one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
+    desk.now += timedelta(days=1)
+    desk.pins("request", "tuning", "regression", "--text", "it is slow", "--version", "2.9")
+    said = desk.pins("apply", "tuning")
+    assert "tuning: upgrade to 2.9" in said
+    assert "branch pins/tuning-2.9-2 is made" in said
+    assert "is opened" in said
+    assert "'2.9'" in checkout.git("show", "pins/tuning-2.9-2:stack.yaml")
