@@ -178,7 +178,10 @@ def test_an_address_with_a_password_is_refused_without_showing_it(tmp_path: Path
 def test_signatures_are_compared_from_release_to_release(
     packages: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
-    tracked = tracking(tmp_path, str(ledger.track["index"]), entry_points=["demo:run", "demo.gone:run"])
+    suite = {"name": "speed", "calls": ["demo:run", "demo.core:main"]}
+    tracked = tracking(
+        tmp_path, str(ledger.track["index"]), entry_points=["demo:run", "demo.gone:run"], suites=[suite]
+    )
     inside = {"demo/__init__.py": "from .core import *\n", "demo/core.py": RUN}
     make_wheel(packages, version="1.0", files=inside)
     make_wheel(packages, version="2.0", files={**inside, "demo/core.py": "def run(model, *, steps): ...\n"})
@@ -190,8 +193,13 @@ def test_signatures_are_compared_from_release_to_release(
         ("model", "positional or keyword", None), ("steps", "positional or keyword", "3")
     ]  # fmt: skip
     assert second.signatures["demo.gone:run"] is None
+    # What a suite calls is looked at as well.
+    assert second.signatures["demo.core:main"] is None
     said = tracked("diff", "demo")
-    assert "  demo:run steps is keyword-only now (breaks callers)\n" in said.out
+    assert (
+        "  demo:run(model, steps=3) -> (model, *, steps)\n    steps is keyword-only now (breaks callers)\n"
+        in said.out
+    )
 
 
 def page(folder: Path, *links: str) -> None:
