@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +202,27 @@ def test_signatures_are_compared_from_release_to_release(
         "  demo:run(model, steps=3) -> (model, *, steps)\n    steps is keyword-only now (breaks callers)\n"
         in said.out
     )
+
+
+def test_a_track_that_cannot_be_asked_holds_up_no_other(packages: Path, ledger: Ledger) -> None:
+    make_wheel(packages, version="1.0")
+    gone = {"package": "nowhere", "index": str(ledger.track["index"]), "direct": ["torch"]}
+    both = replace(ledger, others={"another": gone})
+    said = both("record")
+    assert said.code == 2
+    assert "another is not recorded: " in said.err
+    assert "the index has no release of nowhere" in said.err
+    assert "demo: 1 recorded, 0 known, 0 not to be recorded" in said.out
+
+
+def test_machines_are_told_what_was_recorded_and_what_was_not(packages: Path, ledger: Ledger) -> None:
+    make_wheel(packages, version="1.0")
+    make_wheel(packages, version="1.1").write_bytes(b"nothing")
+    both = replace(ledger, others={"other": {**ledger.track, "package": "nowhere"}})
+    found = json.loads(both("record", "--json").out)
+    assert [one["version"] for one in found["demo"]["recorded"]] == ["1.0"]
+    assert [one["version"] for one in found["demo"]["failed"]] == ["1.1"]
+    assert found["other"] == {"error": "the index has no release of nowhere"}
 
 
 def page(folder: Path, *links: str) -> None:
