@@ -17,7 +17,7 @@ from tests.pins_desk import Desk, new_desk
 
 pytestmark = pytest.mark.integration
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
-# On which day, and what the branch is called after the track; a version that is built again is the second of it.
+# On which day, and what follows the track in the branch; a version that is built again is its second.
 UPGRADES = {
     "2026-03-02": "3.2.0",
     "2026-04-27": "3.3.0",
