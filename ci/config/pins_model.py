@@ -65,13 +65,6 @@ class Track(Section):
     )
     suites: list[Suite] = Field(default_factory=list, description="what runs on it")
 
-    @property
-    def called(self) -> list[str]:
-        """Every entry point whose signature is compared: those of the track and those its suites call."""
-        return list(
-            dict.fromkeys([*self.entry_points, *(call for suite in self.suites for call in suite.calls)])
-        )
-
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.image is None) == (self.package is None):

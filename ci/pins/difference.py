@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ci.errors import MissingInputError, UsageError
 from ci.pins.packages import changes
 from ci.pins.record import Change, Record
-from ci.pins.signatures import Difference, compare
+from ci.pins.signatures import Difference, compare, shown
 
 _DIGITS = 12
 
@@ -116,7 +116,9 @@ def lines(found: Between) -> list[str]:
     if found.entry_points:
         told.append("entry points:")
     for name, differences in found.entry_points.items():
-        told += [f"  {name} {one.text}{' (breaks callers)' if one.breaks else ''}" for one in differences]
+        was, now = shown(found.before.signatures[name]), shown(found.after.signatures[name])
+        told.append(f"  {name}{was} -> {now}")
+        told += [f"    {one.text}{' (breaks callers)' if one.breaks else ''}" for one in differences]
     return told if len(told) > 1 else [*told, "nothing is otherwise"]
 
 

@@ -167,15 +167,18 @@ def _source(name: str, track: Track) -> Iterator[Source]:
         from ci.package.asking import Asker  # noqa: PLC0415  # with pypi-simple, of the same extra
         from ci.pins.from_index import IndexSource  # noqa: PLC0415
 
+    # What a suite calls is compared as what is named for itself.
+    calls = (call for suite in track.suites for call in suite.calls)
+    entry_points = tuple(dict.fromkeys([*track.entry_points, *calls]))
     if track.package is not None:
         asker = Asker(name=track.package, index=_index(name, track.index or PYPI))
-        yield IndexSource(asker=asker, package=track.package, entry_points=track.called, echo=_tell)
+        yield IndexSource(asker=asker, package=track.package, entry_points=entry_points, echo=_tell)
         return
     from ci.image.engine import engine  # noqa: PLC0415  # the engine's client takes long to import
     from ci.pins.from_image import ImageSource  # noqa: PLC0415
 
     with engine(os.environ) as client:
-        yield ImageSource(client=client, repository=track.image or "", entry_points=track.called, echo=_tell)
+        yield ImageSource(client=client, repository=track.image or "", entry_points=entry_points, echo=_tell)
 
 
 def _index(name: str, address: str) -> Index:

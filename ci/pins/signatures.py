@@ -6,7 +6,7 @@ written: another one breaks no call, and is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ci.pins.record import Parameter, ParameterKind
@@ -41,22 +41,6 @@ def compare(before: Signature | None, after: Signature | None) -> tuple[Differen
             return ()
         return (Difference(text="is gone" if after is None else "is new", breaks=after is None),)
     return (*_of_positions(before, after), *_of_keywords(before, after), *_of_rest(before, after))
-
-
-def broken(
-    before: Mapping[str, Signature | None], after: Mapping[str, Signature | None]
-) -> dict[str, tuple[str, ...]]:
-    """Entry points whose callers break, with what breaks them; only those that both releases tell of.
-
-    Args:
-        before: signatures by entry point.
-        after: the same, later.
-    """
-    found = {
-        name: tuple(one.text for one in compare(before[name], after[name]) if one.breaks)
-        for name in sorted(before.keys() & after.keys())
-    }
-    return {name: texts for name, texts in found.items() if texts}
 
 
 def shown(signature: Signature | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,16 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """A settings file with one track, and the verbs on it."""
+    """A settings file with a track, perhaps with others, and the verbs on it."""
 
     folder: Path
     track: Mapping[str, Any]
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, verb: str, *words: str) -> Said:
         """Call a verb."""
         path = self.folder / "spyre-ci.yaml"
-        path.write_text(yaml.safe_dump({"pins": {"tracks": {"demo": dict(self.track)}}}))
+        path.write_text(yaml.safe_dump({"pins": {"tracks": {"demo": dict(self.track), **self.others}}}))
         settings = load_settings(path=path, environ={}, flags={}, cwd=self.folder)
         done = CliRunner().invoke(APP, [verb, *words], obj=settings)
         if isinstance(done.exception, SpyreCiError):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,7 +180,10 @@ def test_an_address_with_a_password_is_refused_without_showing_it(tmp_path: Path
 def test_signatures_are_compared_from_release_to_release(
     packages: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
-    tracked = tracking(tmp_path, str(ledger.track["index"]), entry_points=["demo:run", "demo.gone:run"])
+    suite = {"name": "speed", "calls": ["demo:run", "demo.core:main"]}
+    tracked = tracking(
+        tmp_path, str(ledger.track["index"]), entry_points=["demo:run", "demo.gone:run"], suites=[suite]
+    )
     inside = {"demo/__init__.py": "from .core import *\n", "demo/core.py": RUN}
     make_wheel(packages, version="1.0", files=inside)
     make_wheel(packages, version="2.0", files={**inside, "demo/core.py": "def run(model, *, steps): ...\n"})
@@ -190,8 +195,34 @@ def test_signatures_are_compared_from_release_to_release(
         ("model", "positional or keyword", None), ("steps", "positional or keyword", "3")
     ]  # fmt: skip
     assert second.signatures["demo.gone:run"] is None
+    # What a suite calls is looked at as well.
+    assert second.signatures["demo.core:main"] is None
     said = tracked("diff", "demo")
-    assert "  demo:run steps is keyword-only now (breaks callers)\n" in said.out
+    assert (
+        "  demo:run(model, steps=3) -> (model, *, steps)\n    steps is keyword-only now (breaks callers)\n"
+        in said.out
+    )
+
+
+def test_a_track_that_cannot_be_asked_holds_up_no_other(packages: Path, ledger: Ledger) -> None:
+    make_wheel(packages, version="1.0")
+    gone = {"package": "nowhere", "index": str(ledger.track["index"]), "direct": ["torch"]}
+    both = replace(ledger, others={"another": gone})
+    said = both("record")
+    assert said.code == 2
+    assert "another is not recorded: " in said.err
+    assert "the index has no release of nowhere" in said.err
+    assert "demo: 1 recorded, 0 known, 0 not to be recorded" in said.out
+
+
+def test_machines_are_told_what_was_recorded_and_what_was_not(packages: Path, ledger: Ledger) -> None:
+    make_wheel(packages, version="1.0")
+    make_wheel(packages, version="1.1").write_bytes(b"nothing")
+    both = replace(ledger, others={"other": {**ledger.track, "package": "nowhere"}})
+    found = json.loads(both("record", "--json").out)
+    assert [one["version"] for one in found["demo"]["recorded"]] == ["1.0"]
+    assert [one["version"] for one in found["demo"]["failed"]] == ["1.1"]
+    assert found["other"] == {"error": "the index has no release of nowhere"}
 
 
 def page(folder: Path, *links: str) -> None:

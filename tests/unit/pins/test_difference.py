@@ -42,7 +42,8 @@ def test_people_read_what_is_otherwise() -> None:
         "origins:",
         "  numpy file:///a is gone",
         "entry points:",
-        "  m:f is gone (breaks callers)",
+        "  m:f(x) -> (gone)",
+        "    is gone (breaks callers)",
     ]
 
 

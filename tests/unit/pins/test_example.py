@@ -146,9 +146,9 @@ def test_after_the_campaign_the_scheduled_release_is_closer_than_the_newest_and_
 
 def test_suites_are_deprecated_by_name_and_with_what_they_miss(year: dict[str, Decision]) -> None:
     train = (
-        f"`{TRAIN}`: training is gone",
-        f"`{TRAIN}`: callbacks is gone",
-        f"`{TRAIN}`: settings is new and has no default",
+        f"`{TRAIN}`: `training is gone`",
+        f"`{TRAIN}`: `callbacks is gone`",
+        f"`{TRAIN}`: `settings is new and has no default`",
     )
     found = {
         one.target.version: {suite.suite: suite.why for suite in one.deprecates}

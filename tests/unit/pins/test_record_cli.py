@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,15 @@ def test_two_records_are_compared_in_words_and_for_machines(tmp_path: Path) -> N
     assert "  torch 2.13.0 -> 2.14.0\n" in done.stdout
     done = CliRunner().invoke(APP, ["diff", "a", "1.0", "1.1", "--json"], obj=settings(tmp_path))
     assert json.loads(done.stdout)["track"] == "a"
+
+
+def test_without_the_extra_it_is_said_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "griffe", None)
+    done = CliRunner().invoke(APP, ["record", "a"], obj=settings(tmp_path))
+    assert "the ledger of pins wants a library that is not installed: griffe" in str(done.exception)
+    assert "pip install 'spyre-ci[pins]'" in str(done.exception)
 
 
 @pytest.mark.parametrize("verb", ["record", "diff"])

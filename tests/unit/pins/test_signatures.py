@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ci.pins.record import Parameter, ParameterKind
-from ci.pins.signatures import Signature, broken, compare, shown
+from ci.pins.signatures import Signature, compare, shown
 
 _KINDS: dict[inspect._ParameterKind, ParameterKind] = {
     inspect.Parameter.POSITIONAL_ONLY: "positional-only",
@@ -85,15 +85,6 @@ def test_an_entry_point_that_is_gone_breaks_and_a_new_one_does_not() -> None:
     assert [one.breaks for one in compare(of("a"), None)] == [True]
     assert [one.breaks for one in compare(None, of("a"))] == [False]
     assert compare(None, None) == ()
-
-
-def test_only_entry_points_that_both_releases_tell_of_are_compared() -> None:
-    before = {"m:same": of("a"), "m:worse": of("a"), "m:unknown": of("a"), "m:gone": of("a")}
-    after = {"m:same": of("a, b=1"), "m:worse": of("b"), "m:gone": None, "m:new": of("a")}
-    assert broken(before, after) == {
-        "m:gone": ("is gone",),
-        "m:worse": ("a is gone", "b is new and has no default"),
-    }
 
 
 @pytest.mark.parametrize(
