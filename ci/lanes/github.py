@@ -6,20 +6,15 @@ is found by its name, which has the id in it by the workflow's `run-name`.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import yaml
-
 from ci.config.lanes_model import GitHubWorkflow
 from ci.config.recipient import check_recipient
-from ci.errors import BadFileError, SpyreCiError
+from ci.errors import BadFileError
 from ci.github.access import find_token
 from ci.github.client import Client, in_repository
 from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError, GitHubRefusedError
@@ -27,13 +22,12 @@ from ci.lanes.asked import asked_at
 from ci.lanes.ends import ended, of_github
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
-from ci.lanes.remote_errors import NotFindableError
 from ci.lanes.results import SUMMARY_FILE, WANTED, brought_of
+from ci.lanes.workflow import INPUT, check_workflow, names, text_of
 from ci.pipeline.gather import ARTIFACTS
 from ci.pipeline.payload import number_at, text_at
 from ci.pipeline.runs import artifacts_of, fetch, run_of
 
-INPUT = "idempotency_key"
 PATIENCE_S = 20.0
 MAX_LISTED = 300
 # A run that was made is listed within seconds; under load GitHub took minutes.
@@ -110,7 +104,7 @@ class GitHubFar:
             told = self._client.get(self._path("contents", path), {"ref": self._to.ref})
         except (GitHubDeniedError, GitHubMissingError):
             return
-        check_workflow(_text_of(told), f"{self._to.repository}/{path}")
+        check_workflow(text_of(told), f"{self._to.repository}/{path}")
 
     @_within_limits
     def find(self, order: Order) -> str | None:
@@ -228,58 +222,3 @@ def connect(environ: Mapping[str, str], api: str) -> Client:
     """
     check_recipient(environ, api, "token for GitHub")
     return Client(api=api, token=find_token(environ), patience_s=PATIENCE_S)
-
-
-def names(title: str, order: str) -> bool:
-    """Whether a run's name has an order's id in it, and not one that only begins or ends so."""
-    return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(order)}(?![A-Za-z0-9_-])", title) is not None
-
-
-def check_workflow(text: str, where: str) -> None:
-    """Refuse a workflow that a lane cannot start and find again.
-
-    Args:
-        text: of its file.
-        where: it is, in errors.
-
-    Raises:
-        BadFileError: it is no workflow, or has no `workflow_dispatch`.
-        NotFindableError: its runs cannot be told from each other.
-    """
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        content = None
-    table = content if isinstance(content, dict) else {}
-    # YAML 1.1 reads a bare `on` as true.
-    triggers = table.get("on", table.get(True))
-    found = triggers if isinstance(triggers, dict | list) else [triggers]
-    if "workflow_dispatch" not in found:
-        raise BadFileError(
-            "the workflow cannot be started by hand: it has no `workflow_dispatch`",
-            where=where,
-            remedy="add `workflow_dispatch` under `on`, on the branch and on the default branch",
-        )
-    how = triggers.get("workflow_dispatch") if isinstance(triggers, dict) else None
-    inputs = how.get("inputs") if isinstance(how, dict) else None
-    name = str(table.get("run-name", ""))
-    if not isinstance(inputs, dict) or INPUT not in inputs or f"inputs.{INPUT}" not in name:
-        raise NotFindableError(
-            f"the names of its runs do not hold the input {INPUT}: a start whose answer is lost would be "
-            "started twice",
-            where=where,
-            remedy=f"declare the input {INPUT} under `workflow_dispatch`, and put "
-            f"`${{{{ inputs.{INPUT} }}}}` into `run-name`",
-        )
-
-
-def _text_of(told: Any) -> str:
-    """A file's text out of GitHub's answer.
-
-    Raises:
-        SpyreCiError: it is no file.
-    """
-    try:
-        return base64.b64decode(text_at(told, "content"), validate=False).decode("utf-8", "replace")
-    except (binascii.Error, ValueError) as error:
-        raise SpyreCiError("GitHub does not give the workflow's file", remedy="check `workflow`") from error

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import BadFileError, SpyreCiError
-from ci.lanes.github import check_workflow, names
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought, Remote
 from ci.lanes.remote_errors import NotFindableError, UnsettledError
+from ci.lanes.workflow import check_workflow, names
 
 
 class AwayError(SpyreCiError):
