@@ -7,6 +7,7 @@ distribution brings) is told by nobody here, which is not the same as being gone
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ Source = Callable[[str], tuple[Path, str] | None]
 # Names that are looked up on the way to one; cycles, and what is made to have no end, end here.
 _MOST_LOOKS = 500
 _MOST_CHARACTERS = 8 << 20
+# A module that does so may have names that do not stand in it.
+_DYNAMIC = re.compile(r"\bglobals\(\)|\bsys\.modules\[")
 _WILDCARD = "/*"
 # Bases that take no parameters.
 _BARE = {"object", "builtins.object", "typing.Generic", "typing.Protocol", "abc.ABC"}
@@ -63,6 +66,7 @@ class _Look:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._modules: dict[str, griffe.Module | None] = {}
+        self._dynamic: set[str] = set()
         self._left = _MOST_LOOKS
 
     def signature(self, module: str, names: Sequence[str]) -> Signature | None:
@@ -72,14 +76,23 @@ class _Look:
 
     def _of(self, found: griffe.Object) -> Signature | None:
         if found.is_function:
-            function = cast("griffe.Function", found)
-            parameters = [_parameter(one) for one in function.parameters]
-            own = function.parent is not None and function.parent.is_class
-            return tuple(parameters[1 if own and "staticmethod" not in function.labels else 0 :])
-        if found.is_class:
-            made = self._member(found, ["__init__"]) or self._member(found, ["__new__"])
-            return () if made is None else self._of(made)
-        raise _UntoldError
+            return self._of_function(cast("griffe.Function", found))
+        if not found.is_class:
+            raise _UntoldError
+        made = self._member(found, ["__init__"]) or self._member(found, ["__new__"])
+        if made is not None:
+            return self._of(made)
+        if cast("griffe.Class", found).decorators:
+            raise _UntoldError  # which may give it an `__init__`, as attrs does
+        return ()
+
+    def _of_function(self, function: griffe.Function) -> Signature:
+        owner = function.parent if function.parent is not None and function.parent.is_class else None
+        # Of a dataclass the parameters are made of its own fields; those of its bases come before them.
+        if owner is not None and not function.lineno and self._bases(cast("griffe.Class", owner)):
+            raise _UntoldError
+        bound = owner is not None and "staticmethod" not in function.labels
+        return tuple(_parameter(one) for one in list(function.parameters)[bound:])
 
     def _member(self, owner: griffe.Object, names: Sequence[str]) -> griffe.Object | None:
         """What a name in a module or a class is, wherever it is from; None: there is no such name."""
@@ -90,6 +103,8 @@ class _Look:
             return owner
         first, *rest = names
         one = owner.members.get(first)
+        if one is None and first in cast("griffe.Module | griffe.Class", owner).overloads:
+            raise _UntoldError  # a stub of several signatures
         found: griffe.Object | None
         if one is not None and one.is_alias:
             found = self._at(cast("griffe.Alias", one).target_path)
@@ -112,16 +127,16 @@ class _Look:
         return self._named(str(one.value), cast("griffe.Object", one.parent))
 
     def _inherited(self, owner: griffe.Class, name: str) -> griffe.Object | None:
-        for base in owner.bases:
-            if _path(base) in _BARE:
-                continue
-            text = str(base).partition("[")[0]
+        for text in self._bases(owner):
             above = self._named(text, cast("griffe.Object", owner.parent))
             if not above.is_class:
                 raise _UntoldError
             if (found := self._member(above, [name])) is not None:
                 return found
         return None
+
+    def _bases(self, owner: griffe.Class) -> list[str]:
+        return [str(one).partition("[")[0] for one in owner.bases if _path(one) not in _BARE]
 
     def _named(self, text: str, scope: griffe.Object) -> griffe.Object:
         """What an expression such as `a.b` names where it stands."""
@@ -140,7 +155,7 @@ class _Look:
             for key, one in owner.members.items()
             if key.endswith(_WILDCARD)
         ]
-        untold = "__getattr__" in owner.members
+        untold = "__getattr__" in owner.members or owner.path in self._dynamic
         for path in stars:
             module = self._module(path)
             if module is None:
@@ -168,6 +183,8 @@ class _Look:
                 raise _UntoldError
             read = self._source(name)
             self._modules[name] = None if read is None else _visited(name, *read)
+            if read is not None and _DYNAMIC.search(read[1]):
+                self._dynamic.add(name)
         return self._modules[name]
 
 

@@ -61,13 +61,33 @@ TREE = {
         class Data:
             a: int
             b: list = dataclasses.field(default_factory=list)
+        @dataclasses.dataclass
+        class More(Data):
+            c: int = 0
+        class Plain(Data): ...
+        @outside.define
+        class Decorated:
+            a: int
         class Round(Round): ...
         """,
     "demo/stars.py": "from .hidden import *\ndef starred(x): ...\n",
     "demo/hidden.py": "def deep(y): ...\n",
     "demo/lazy/__init__.py": "def __getattr__(name): ...\n",
     "demo/lazy/inner.py": "from ..core import Base\nclass Lazy(Base): ...\n",
-    "demo/native.pyi": "def quick(a: int, b: int = ...) -> int: ...\n",
+    "demo/native.pyi": """
+        from typing import overload
+        def quick(a: int, b: int = ...) -> int: ...
+        @overload
+        def several(a: int) -> int: ...
+        @overload
+        def several(a: str) -> str: ...
+        class Several:
+            @overload
+            def __init__(self, a: int) -> None: ...
+            @overload
+            def __init__(self, a: str) -> None: ...
+        """,
+    "demo/late.py": "import sys\nsys.modules[__name__] = lazily()\ndef there(a): ...\n",
     "demo/broken.py": "def f(:\n",
     "demo/zero.py": "\0",
     "demo/noisy.py": "s = '\\d'\ndef f(a): ...\n",
@@ -109,8 +129,10 @@ def source_of(tree: dict[str, str]) -> Source:
         ("demo.core:Newed", "(a)"),
         ("demo.core:Own", "(only)"),
         ("demo.core:Data", "(a, b=list())"),
+        ("demo.core:Plain", "(a, b=list())"),
         ("demo.native:quick", "(a, b=...)"),
         ("demo.noisy:f", "(a)"),
+        ("demo.late:there", "(a)"),
         ("demo.core:gone", "(gone)"),
         ("demo.core:Base.gone", "(gone)"),
         ("demo.gone:run", "(gone)"),
@@ -131,7 +153,12 @@ def test_an_entry_point_has_the_parameters_of_what_it_names(entry: str, seen: st
         "demo.core:Base.shape",  # a property is not called
         "demo.core:Strange",  # of a base that is elsewhere
         "demo.core:Round",
+        "demo.core:More",  # a dataclass, whose base has fields too
+        "demo.core:Decorated",
+        "demo.native:several",
+        "demo.native:Several",
         "demo.lazy:anything",  # `__getattr__` may have it
+        "demo.late:anything",
         "demo.broken:f",
         "demo.zero:f",
         "demo.cycle:x",
