@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci.config.lanes_model import Lane
+from ci.lanes.noted import Attempt, Outcome
 from ci.lanes.order import Seen, Standing
-from ci.lanes.store import Attempt, Outcome, Store
+from ci.lanes.store import Store
 from ci.lanes.turn import Look, OpenRun, next_try, take_turn
 from tests.lane_settings import lane
 from tests.lane_store import START
