@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ci.config.lanes_model import Lane
+from ci.errors import EXIT_INCOMPLETE
 from ci.lanes.noted import ENDING, LIMIT, Attempt, Outcome
 from ci.lanes.order import Seen, Standing
 from ci.lanes.turn import OpenRun, next_try
@@ -30,7 +31,9 @@ def outcome(attempt: Attempt, seen: Seen, *, lane: Lane | None, tries: int, now:
         return Outcome(seen=told, again_at=now, handed_back=True)
     if attempt.asked == LIMIT:
         said = f"took longer than its {attempt.limit_s:g} s"
-        seen = replace(seen, standing=Standing.TIMED_OUT, said=f"{said}; {seen.said}" if seen.said else said)
+        said = f"{said}; {seen.said}" if seen.said else said
+        # Whatever code it ended with is of its being told to end.
+        seen = replace(seen, standing=Standing.TIMED_OUT, exit_code=EXIT_INCOMPLETE, said=said)
     run = OpenRun(due=attempt.due, attempt=tries)
     again_at = None if lane is None else next_try(lane, attempt.lane, run, now)
     return Outcome(seen=seen, again_at=again_at)
