@@ -138,6 +138,8 @@ def adopt(
 ) -> None:
     """Note what is pinned already as the first upgrade; only a track without one takes it.
 
+    The same again changes nothing.
+
     Example: spyre-ci pins adopt torch --on 2026-10-05
     """
     one = followed(settings_from_context(ctx), track)
@@ -152,6 +154,8 @@ def adopt(
 
     def make(events: list[Event]) -> Event:
         last = next((event for event in reversed(events) if isinstance(event, Upgraded)), None)
+        if last is not None and (last.version, last.at) == (pinned, at):
+            raise ToldAlreadyError(f"{pinned} is pinned since {at:%Y-%m-%d} already")
         if last is not None:
             raise UsageError(
                 f"{track} is at {last.version} since {last.at:%Y-%m-%d} already",
@@ -160,7 +164,11 @@ def adopt(
         sha = known.sha if known else ""
         return Upgraded(at=at, version=pinned, sha=sha, reasons=("it was pinned before it was followed",))
 
-    add_event(one.folder, make)
+    try:
+        add_event(one.folder, make)
+    except ToldAlreadyError as there:
+        say(f"{track}: {there}")
+        return
     unknown = "" if known else "; the ledger has no such release yet"
     say(f"{track}: {pinned} is pinned since {at:%Y-%m-%d}{unknown}")
 

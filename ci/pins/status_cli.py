@@ -50,7 +50,10 @@ def decide(
     """
     settings = settings_from_context(ctx)
     now = clock() if at is None else moment_of(at, "--at")
-    found = {name: decided(settings, followed(settings, name), now=now) for name in chosen(settings, tracks)}
+    found = {}
+    for name in chosen(settings, tracks):
+        track = followed(settings, name)
+        found[name] = decided(settings, track if at is None else track.until(now), now=now)
     if as_json:
         _print("pin-decisions", {name: one.model_dump(mode="json") for name, one in found.items()})
     else:

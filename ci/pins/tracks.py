@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,14 @@ class Followed:
     pin: PinPlace | None
     records: Sequence[Record]
     events: Sequence[Event]
+
+    def until(self, moment: datetime) -> Followed:
+        """What of it was there at a moment: who asks for a day of the past is not told what came later."""
+        return replace(
+            self,
+            records=[one for one in self.records if one.at <= moment],
+            events=[one for one in self.events if one.at <= moment],
+        )
 
     def standing(self) -> str | None:
         """The version at the pin's place, as the checkout has it; None where there is no place.

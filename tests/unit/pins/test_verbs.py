@@ -167,6 +167,19 @@ def test_decide_says_the_action_and_why_and_ends_with_0_whatever_it_is(desk: Des
     assert "nothing" in desk.pins("decide", "tuning", "--check")
 
 
+def test_of_a_day_that_is_past_decide_says_what_was_decided_then(desk: Desk) -> None:
+    desk.release("2.9", days_ago=90)
+    desk.upgraded(days_ago=70)
+    desk.release("2.10", days_ago=10)
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
+    assert "upgrade to 2.10" in desk.pins("decide", "tuning")
+    day = f"{NOW - timedelta(days=12):%Y-%m-%d}"
+    said = desk.pins("decide", "tuning", "--at", day)
+    assert said.startswith("tuning: wait\n  cycle: the last upgrade is 57 days old")
+    assert "bug" not in said
+    assert "2.10" not in said
+
+
 def test_decide_json_has_the_decision_of_each_track(desk: Desk) -> None:
     desk.release("2.10", sha="b" * 64)
     desk.upgraded(days_ago=3)
@@ -290,6 +303,10 @@ def test_what_is_pinned_already_is_adopted_and_the_cycle_counts_from_its_day(des
         )
     ]  # fmt: skip
     assert "not-due: the next upgrade is due on 2026-11-30" in desk.pins("decide", "tuning")
+    assert desk.pins("adopt", "tuning", "--on", "2026-10-05") == (
+        "tuning: 2.9 is pinned since 2026-10-05 already\n"
+    )
+    assert len(desk.events()) == 1
     with pytest.raises(UsageError, match="since 2026-10-05 already"):
         desk.pins("adopt", "tuning", "--on", "2026-10-06")
 
