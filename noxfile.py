@@ -143,6 +143,20 @@ def job(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def pins(session: nox.Session) -> None:
+    """Pinned versions: `-- status`, `-- record`, `-- decide`, `-- apply`."""
+    install(session, "-e", ".[image,github,pins]")
+    spyre_ci(session, "pins", *session.posargs)
+
+
+@nox.session(default=False)
+def lanes(session: nox.Session) -> None:
+    """Recurring runs: `-- next`, `-- run` is the worker, `-- export` for CIs with a clock of their own."""
+    install(session, "-e", ".[github,jobs]")
+    spyre_ci(session, "lanes", *session.posargs)
+
+
+@nox.session(default=False)
 def package(session: nox.Session) -> None:
     """Build a project's sdist and wheel and verify them: `-- PROJECT`, `-- PROJECT --index testpypi`."""
     install(session, "-e", ".[package]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 # The user name of an ssh address (`git@`) is no secret, and the address does not work without it.
 _CREDENTIALS = re.compile(r"(?<!ssh)(://)[^/\s]*@")
@@ -29,6 +29,7 @@ _QUERY = re.compile(r"(/[^\s?#/]*\?)[^\s)'\"]+")
 
 # What ssh takes for a host and a path; one letter before a colon is a drive of Windows.
 _SCP = re.compile(r"((?:[\w.-]+@)?[\w.-]{2,}):(.+)")
+_PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~:/?#@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+")
 
 
@@ -88,3 +89,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def host_of(address: str) -> str:
+    """The host an address leads to, with a port that is not its scheme's own; empty: it leads nowhere."""
+    try:
+        parts = urlsplit(address.strip())
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return ""
+    return host if port in {None, _PORTS.get(parts.scheme.lower())} else f"{host}:{port}"

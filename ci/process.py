@@ -142,6 +142,7 @@ def start_command(
     cwd: Path | None,
     env: Mapping[str, str] | None,
     joined: bool = False,
+    output: int | None = None,
     remedy: str | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a command as the leader of a process group of its own, with nothing to read.
@@ -151,6 +152,7 @@ def start_command(
         cwd: working folder.
         env: the whole environment; None hands on this process's.
         joined: both its outputs are one.
+        output: descriptor of the file that both its outputs go to; None: pipes.
         remedy: what the user does when it cannot be started.
 
     Raises:
@@ -162,8 +164,8 @@ def start_command(
             cwd=cwd,
             env=None if env is None else dict(env),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if joined else subprocess.PIPE,
+            stdout=subprocess.PIPE if output is None else output,
+            stderr=subprocess.STDOUT if joined or output is not None else subprocess.PIPE,
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError) as error:

@@ -30,6 +30,7 @@ class Provider:
         commit: what is checked out, as the CI has it; empty where it does not say.
         image: the image this runs in, name@sha256:…, as SPYRE_CI_CONTAINER or SPYRE_CI_IMAGE
             says; empty where neither does.
+        lane: the recurring run this belongs to, as SPYRE_CI_LANE says; empty where it does not.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Provider:
     step_summary: Path | None
     commit: str = ""
     image: str = ""
+    lane: str = ""
 
 
 def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
@@ -54,7 +56,7 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
     told = environ.get("SPYRE_CI_CONTAINER") or environ.get("SPYRE_CI_IMAGE", "")
     # Of a tag nobody knows tomorrow which image it was.
     image = told if BY_DIGEST.fullmatch(told) else ""
-    return replace(_detected(environ, epoch_s), image=image)
+    return replace(_detected(environ, epoch_s), image=image, lane=environ.get("SPYRE_CI_LANE", ""))
 
 
 def _detected(environ: Mapping[str, str], epoch_s: float) -> Provider:

@@ -1,6 +1,6 @@
-"""Buckets: a test that needs more time, cards or memory than a lane allows moves to a later one.
+"""Buckets: a test that needs more time, cards or memory than a bucket allows moves to a later one.
 
-Nothing is dropped: what a lane keeps and what it moves are together what it was given.
+Nothing is dropped: what a bucket keeps and what it moves are together what it was given.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from test_selection.errors import UsageError
 from test_selection.matching import FIELDS, Masks, Patterns, bits, read_code, read_line, read_patterns
 from test_selection.yaml_reader import Reader
 
-# From the lane that runs most often to the one that may take longest.
-LANES = ("pr", "nightly", "weekly")
-BUCKETS = LANES[1:]
+# From the one that runs most often to the one that may take longest; a rule moves tests to a later one.
+BUCKETS = ("pr", "nightly", "weekly")
+LATER = BUCKETS[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class BucketRule:
         line: where it stands in its file, from 1.
         patterns: by field; none: every test.
         seconds_above: it moves only tests expected to take longer than this.
-        bucket: the first lane the tests may run in; empty where they are only said to need something.
+        bucket: the first bucket the tests may run in; empty where they are only said to need something.
         needs: what they need, or None where that is not said.
     """
 
@@ -53,15 +53,15 @@ class BucketRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """What a lane allows one test: seconds, cards at once, GiB of memory; None is without limit."""
+class Bucket:
+    """What a bucket allows one test: seconds, cards at once, GiB of memory; None is without limit."""
 
     test_s: float | None = None
     cards: int | None = None
     memory_gib: float | None = None
 
     def refusal(self, seconds: float, needs: Needs) -> str:
-        """What a test needs above what the lane allows, in words; empty where it fits."""
+        """What a test needs above what the bucket allows, in words; empty where it fits."""
         if self.test_s is not None and seconds > self.test_s:
             return f"takes {seconds:.1f} s, above {self.test_s:g} s"
         if self.cards is not None and needs.cards > self.cards:
@@ -72,13 +72,13 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneSplit:
-    """What a lane runs of some tests, and where the rest runs.
+class BucketSplit:
+    """What a bucket runs of some tests, and where the rest runs.
 
     Attributes:
-        kept: the tests of this lane, in the order given.
+        kept: the tests of this bucket, in the order given.
         moved: by bucket, the ids that run there and the reason why not here.
-        beyond: the ids that need more than any lane allows, and what; they run in the last lane.
+        beyond: the ids that need more than any bucket allows, and what; they run in the last bucket.
     """
 
     kept: list[CatalogTest]
@@ -88,9 +88,9 @@ class LaneSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The lane a test runs in, the reason where that is not the one asked for, and what no lane allows."""
+    """The bucket a test runs in, why where that is not the one asked for, and what no bucket allows."""
 
-    lane: str
+    bucket: str
     reason: str = ""
     beyond: str = ""
 
@@ -110,7 +110,7 @@ def read_bucket(row: Reader) -> BucketRule:
         issue=row.text("issue", default=""),
         patterns=read_patterns(row, FIELDS),
         seconds_above=row.number("seconds_above") if "seconds_above" in row.content else None,
-        bucket=row.choice("bucket", BUCKETS) if "bucket" in row.content else "",
+        bucket=row.choice("bucket", LATER) if "bucket" in row.content else "",
         needs=_needs(row.table("needs", required=True)) if "needs" in row.content else None,
     )
     if not rule.bucket and rule.needs is None:
@@ -124,28 +124,30 @@ def read_bucket(row: Reader) -> BucketRule:
     return rule
 
 
-def split_by_lane(
+def split_by_bucket(
     tests: Iterable[CatalogTest],
     seconds: Mapping[str, float],
     rules: Sequence[BucketRule],
-    lanes: Mapping[str, Lane],
-    lane: str,
-) -> LaneSplit:
-    """Keep what a lane allows, and move every other test to the first later lane that allows it.
+    buckets: Mapping[str, Bucket],
+    bucket: str,
+) -> BucketSplit:
+    """Keep what a bucket allows, and move every other test to the first later bucket that allows it.
 
     Args:
         tests: what there is to run.
         seconds: what each is expected to take, by id; a test that is not in it counts as 0.
         rules: bucket rules; of those that match a test, the first with a bucket and the first with needs
             count.
-        lanes: what each lane allows, from the most frequent to the most patient.
-        lane: the lane asked for.
+        buckets: what each bucket allows, from the most frequent to the most patient.
+        bucket: the bucket asked for.
 
     Raises:
-        UsageError: there is no such lane.
+        UsageError: there is no such bucket.
     """
-    if lane not in lanes:
-        raise UsageError(f"there is no lane {lane!r}", where="--lane", remedy=f"known: {', '.join(lanes)}")
+    if bucket not in buckets:
+        raise UsageError(
+            f"there is no bucket {bucket!r}", where="--bucket", remedy=f"known: {', '.join(buckets)}"
+        )
     rows = list(tests)
     kept: list[CatalogTest] = []
     moved: dict[str, dict[str, str]] = {}
@@ -156,23 +158,25 @@ def split_by_lane(
     for test, mask in zip(rows, Masks([one.patterns for one in rules]).each(rows), strict=True):
         takes = seconds.get(test.id, 0.0)
         if mask not in quiet:
-            quiet[mask] = _quiet_below(mask, rules, lanes[lane])
+            quiet[mask] = _quiet_below(mask, rules, buckets[bucket])
         if takes <= quiet[mask]:
             kept.append(test)
             continue
         if (found := known.get((mask, takes))) is None:
-            found = known[mask, takes] = destination(mask, takes, rules, lanes, lane)
-        if found.lane == lane:
+            found = known[mask, takes] = destination(mask, takes, rules, buckets, bucket)
+        if found.bucket == bucket:
             kept.append(test)
         else:
-            moved.setdefault(found.lane, {})[test.id] = found.reason
+            moved.setdefault(found.bucket, {})[test.id] = found.reason
         if found.beyond:
             beyond[test.id] = found.beyond
-    return LaneSplit(kept=kept, moved={name: moved[name] for name in lanes if name in moved}, beyond=beyond)
+    return BucketSplit(
+        kept=kept, moved={name: moved[name] for name in buckets if name in moved}, beyond=beyond
+    )
 
 
 def destination(
-    mask: int, seconds: float, rules: Sequence[BucketRule], lanes: Mapping[str, Lane], lane: str
+    mask: int, seconds: float, rules: Sequence[BucketRule], buckets: Mapping[str, Bucket], bucket: str
 ) -> Destination:
     """Where one test runs.
 
@@ -180,38 +184,38 @@ def destination(
         mask: bit i is set where the patterns of rule i match the test.
         seconds: what it is expected to take.
         rules: bucket rules.
-        lanes: what each lane allows, in order.
-        lane: the lane asked for, one of `lanes`.
+        buckets: what each bucket allows, in order.
+        bucket: the bucket asked for, one of `buckets`.
     """
     matching = [rules[index] for index in bits(mask)]
     holds = [one for one in matching if one.seconds_above is None or seconds > one.seconds_above]
     needs = next((one.needs for one in holds if one.needs is not None), _MODEST)
-    mover = next((one for one in holds if one.bucket in lanes), None)
-    names = list(lanes)
-    later = names[names.index(lane) :]
+    mover = next((one for one in holds if one.bucket in buckets), None)
+    names = list(buckets)
+    later = names[names.index(bucket) :]
     earliest = later.index(mover.bucket) if mover is not None and mover.bucket in later else 0
-    refused = {name: lanes[name].refusal(seconds, needs) for name in later}
+    refused = {name: buckets[name].refusal(seconds, needs) for name in later}
     fitting = [name for name in later[earliest:] if not refused[name]]
     reasons = [f"{mover.code}: {mover.text}"] if mover is not None and earliest else []
-    reasons += [f"{refused[lane]} in lane {lane}"] if refused[lane] else []
+    reasons += [f"{refused[bucket]} in bucket {bucket}"] if refused[bucket] else []
     return Destination(
-        lane=fitting[0] if fitting else later[-1],
+        bucket=fitting[0] if fitting else later[-1],
         reason="; ".join(reasons),
-        beyond="" if fitting else f"{refused[later[-1]]} in lane {later[-1]}",
+        beyond="" if fitting else f"{refused[later[-1]]} in bucket {later[-1]}",
     )
 
 
 _MODEST = Needs()
 
 
-def _quiet_below(mask: int, rules: Sequence[BucketRule], lane: Lane) -> float:
-    """Up to how many seconds no rule of the mask holds and the lane allows a test that needs nothing."""
-    if lane.refusal(0.0, _MODEST):
+def _quiet_below(mask: int, rules: Sequence[BucketRule], bucket: Bucket) -> float:
+    """Up to how many seconds no rule of the mask holds and the bucket allows a test that needs nothing."""
+    if bucket.refusal(0.0, _MODEST):
         return -math.inf
     limits = [rules[index].seconds_above for index in bits(mask)]
     if None in limits:
         return -math.inf
-    allowed = math.inf if lane.test_s is None else lane.test_s
+    allowed = math.inf if bucket.test_s is None else bucket.test_s
     return min([allowed, *(one for one in limits if one is not None)])
 
 

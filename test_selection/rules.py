@@ -1,4 +1,4 @@
-"""The rules file: what is in scope, what a lane leaves to a later one, and what always runs first."""
+"""The rules file: what is in scope, what a bucket leaves to a later one, and what always runs first."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Rules:
     Attributes:
         path: where it was read from.
         rules: in order, the first that matches decides; the last one matches everything.
-        buckets: what needs a later lane.
+        buckets: what needs a later bucket.
         must_run: what releases depend on.
         order: what runs alone or in order.
         capabilities: what the device declares.
@@ -123,7 +123,7 @@ def rules_version(rules: Rules, capabilities: Capabilities | None = None) -> str
     """Twelve hex digits that change with what the rules decide, and with nothing else.
 
     In it are the rules in their order, the must-run list and what the device declares; comments, layout,
-    texts and links are not, nor are buckets, which move tests between lanes and not in or out.
+    texts and links are not, nor are bucket rules, which move tests between buckets and not in or out.
 
     Args:
         rules: the rules.

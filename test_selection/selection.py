@@ -30,9 +30,9 @@ class Selection:
         expectations: for tests whose outcome is declared, the mode and its reason.
         collect_errors: in-scope files that could not be collected, with their error.
         missing: ids that were asked for one by one and are not in the catalog.
-        lane: whose limits held, or None where none were asked.
+        bucket: whose limits held, or None where none were asked.
         moved: by bucket, the ids that run there instead, each with the reason.
-        beyond: ids that need more than any lane allows, and what; they run in the last lane.
+        beyond: ids that need more than any bucket allows, and what; they run in the last bucket.
         ladder: how the share came about; None where no share was taken.
     """
 
@@ -46,14 +46,14 @@ class Selection:
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     collect_errors: Mapping[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
-    lane: str | None = None
+    bucket: str | None = None
     moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     beyond: Mapping[str, str] = field(default_factory=dict)
     ladder: LadderNote | None = None
 
     @property
     def selected(self) -> int:
-        """How many tests were selected: those that run here and those that move to a later lane."""
+        """How many tests were selected: those that run here and those that move to a later bucket."""
         return len(self.ids) + sum(len(ids) for ids in self.moved.values())
 
 
@@ -132,7 +132,7 @@ def write_selection(path: Path, selection: Selection) -> None:
             "out_of_scope": dict(selection.out_of_scope),
             "collect_errors": dict(selection.collect_errors),
             "missing": selection.missing,
-            "lane": selection.lane,
+            "bucket": selection.bucket,
             "moved": {bucket: dict(ids) for bucket, ids in selection.moved.items()},
             "beyond": dict(selection.beyond),
             "ladder": note_to_json(selection.ladder),
@@ -164,7 +164,7 @@ def read_selection(path: Path) -> Selection:
             out_of_scope=content.get("out_of_scope", {}),
             collect_errors=content.get("collect_errors", {}),
             missing=content.get("missing", []),
-            lane=content.get("lane"),
+            bucket=content.get("bucket"),
             moved={bucket: dict(ids) for bucket, ids in content.get("moved", {}).items()},
             beyond=content.get("beyond", {}),
             ladder=note_from_json(content.get("ladder")),

@@ -45,7 +45,11 @@ class Repository:
     hooks: dict[int, dict[str, Any]] = field(default_factory=dict)
     commits: dict[str, dict[str, Any]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
+    default_branch: str = "main"
     labels: dict[int, list[str]] = field(default_factory=dict)
+    # Texts of workflows by file name, and runs that were made and are not listed yet.
+    workflows: dict[str, str] = field(default_factory=dict)
+    unlisted: set[int] = field(default_factory=set)
     permissions: dict[str, str] = field(default_factory=dict)
     # Whoever's token is not among them gets 403 for what writes; None: everybody may.
     writers: set[str] | None = None
@@ -131,6 +135,8 @@ class GitHubApi(StandIn[Fault]):
         self.tokens: dict[str, str | None] = {TOKEN: None}
         self.token = TOKEN
         self.remaining = 4_990
+        # An older GitHub Enterprise knows no `return_run_details`, and answers a dispatch with nothing.
+        self.tells_runs = True
         self.ids = count(1_001)
 
     def fail(
@@ -294,6 +300,7 @@ def workflow_run(
     created_at: str = NOW,
     run_number: int | None = None,
     name: str = "pull request",
+    title: str = "A change",
 ) -> dict[str, Any]:
     """A run of a workflow, as far as somebody reads it."""
     return {
@@ -301,6 +308,7 @@ def workflow_run(
         "run_number": number if run_number is None else run_number,
         "run_attempt": attempt,
         "name": name,
+        "display_title": title,
         "workflow_id": int(hashlib.sha256(path.encode()).hexdigest()[:6], 16),
         "path": path,
         "event": event,
@@ -330,3 +338,4 @@ def artifact(number: int, name: str, *, run: int, size: int = 0, expired: bool =
 
 # Its routes are those of the API, and stand by themselves; here they are only made known.
 from tests import github_routes as _routes  # noqa: E402, F401  # they are made of what stands above
+from tests import github_workflows as _workflows  # noqa: E402, F401  # the same

@@ -15,6 +15,7 @@ from tests.github_api import (
     error,
     not_for_integrations,
     one_of,
+    pull,
     route,
 )
 from tests.stand_in import Answer
@@ -116,6 +117,42 @@ def _list_pulls(ask: Ask) -> Answer:
     return ask.page(sorted(rows, key=lambda one: int(one["number"]), reverse=newest_first))
 
 
+@route("POST", _REPO + "/pulls")
+def _create_pull(ask: Ask) -> Answer:
+    body = ask.body if isinstance(ask.body, dict) else {}
+    branches, names = ask.repository.branches, ask.names
+    head, base = str(body.get("head", "")), str(body.get("base", ""))
+    resource = {"resource": "PullRequest"}
+    for field, branch in (("head", head), ("base", base)):
+        if branch not in branches:
+            return error(422, "Validation Failed", resource | {"field": field, "code": "invalid"})
+    if len(str(body.get("body") or "")) > MAX_BODY:
+        message = f"body is too long (maximum is {MAX_BODY} characters)"
+        wrong = resource | {"field": "body", "code": "custom", "message": message}
+        return error(422, "Validation Failed", wrong)
+    repository = f"{names['owner']}/{names['repo']}"
+    label = f"{names['owner']}:{head}"
+    for one in ask.repository.pulls.values():
+        if one["head"]["label"] == label and one["base"]["ref"] == base and one["state"] == "open":
+            message = f"A pull request already exists for {label}."
+            return error(422, "Validation Failed", resource | {"code": "custom", "message": message})
+    number = next(ask.api.ids)
+    made = pull(number, sha=branches[head], ref=head, head=repository, author=ask.login, base=base)
+    made |= {
+        "title": body.get("title"),
+        "body": body.get("body"),
+        "html_url": f"https://github.com/{repository}/pull/{number}",
+    }
+    ask.repository.pulls[number] = made
+    return Answer(status=201, body=made)
+
+
+@route("GET", _REPO)
+def _get_repository(ask: Ask) -> Answer:
+    name = f"{ask.names['owner']}/{ask.names['repo']}"
+    return Answer(body={"full_name": name, "default_branch": ask.repository.default_branch})
+
+
 @route("GET", _REPO + "/pulls/{number}")
 def _get_pull(ask: Ask) -> Answer:
     return one_of(ask.repository.pulls, ask.number("number"))
@@ -169,6 +206,8 @@ def _runs(ask: Ask) -> list[dict[str, Any]]:
         and query.get("event", one["event"]) == one["event"]
         and query.get("branch", one["head_branch"]) == one["head_branch"]
         and query.get("status", one["status"]) in {one["status"], one["conclusion"]}
+        and query.get("created", "").removeprefix(">=") <= one["created_at"]
+        and one["id"] not in ask.repository.unlisted
     ]
     return sorted(rows, key=lambda one: (one["created_at"], one["id"]), reverse=True)
 

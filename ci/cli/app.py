@@ -42,8 +42,10 @@ from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
 from ci.hud.cli import app as hud_app
 from ci.image.cli import app as image_app
 from ci.jobs.cli import app as job_app
+from ci.lanes.cli import app as lanes_app
 from ci.live.github import defused
 from ci.package.cli import app as package_app
+from ci.pins.cli import app as pins_app
 from ci.pipeline.cli import app as pipeline_app
 from ci.report.text import plain
 from ci.webhooks.cli import app as webhooks_app
@@ -106,6 +108,8 @@ job_app.command("pod")(job_pod.pod)
 job_app.command("forecast")(job_forecast.forecast)
 job_app.command("preflight")(job_preflight.preflight)
 app.add_typer(job_app, name="job")
+app.add_typer(lanes_app, name="lanes")
+app.add_typer(pins_app, name="pins")
 app.add_typer(history.app, name="history")
 app.command()(flakes)
 app.add_typer(quarantine.app, name="quarantine")

@@ -22,9 +22,9 @@ from ci.steps.context import Context
 from ci.steps.main_job import Outcome, Wanted, run_main_job
 from test_selection.files import read_json
 
-# Neither a share nor a lane's limits: a project's own tests all run.
+# Neither a share nor a bucket's limits: a project's own tests all run.
 _ALL = 100.0
-_LANE = "weekly"
+_BUCKET = "weekly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
                 percent=_ALL,
                 files=asked.files or view.files,
                 keyword=asked.keyword,
-                lane=_LANE,
+                bucket=_BUCKET,
             )
             told = _told(run_main_job(context, wanted), version)
     except Timeout as error:

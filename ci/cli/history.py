@@ -15,6 +15,7 @@ from ci.report.history import DAY_S, export_durations
 from ci.report.history import prune as prune_runs
 from ci.report.history_imports import forget_imports, import_classes, import_durations
 from ci.report.history_overview import DeviceHistory, overview
+from ci.report.history_runs import import_run
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import load_json
@@ -45,7 +46,10 @@ def import_(
     ctx: typer.Context,
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Exported durations, or PyTorch's public class times."),
+        typer.Argument(
+            metavar="FILE|RUN…",
+            help="Exported durations, PyTorch's public class times, or the folder of a reported run.",
+        ),
     ],
     device: options.Device = None,
     config: Annotated[
@@ -59,14 +63,19 @@ def import_(
 ) -> None:
     """Keep seconds measured elsewhere; runs in the history go before them.
 
+    The folder of a run that was reported elsewhere, with its summary and results, is a run of the history.
+
     Example: spyre-ci history import test-class-times.json --config linux-jammy-py3.10-gcc11/default
     """
     context = options.make_context(ctx, {"device.name": device})
     name = context.settings.model.device.name
     # All are read before the first is kept: a broken one leaves the history as it was.
-    read = [_read(path, config or ()) for path in files]
+    read = [None if path.is_dir() else _read(path, config or ()) for path in files]
     for path, found in zip(files, read, strict=True):
-        if isinstance(found, Durations):
+        if found is None:
+            identity = import_run(context.history, path)
+            context.say(f"{path}: run {identity.run}, attempt {identity.run_attempt}, on {identity.device}")
+        elif isinstance(found, Durations):
             import_durations(context.history, found, device=name)
             context.say(f"{path}: {_counts(found)} on {name}")
         else:

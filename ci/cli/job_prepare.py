@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from ci.cli.job_again import once_more
 from ci.cli.matrix import Target, legs_of, worded
 from ci.errors import SettingsError, UsageError
 from ci.jobs.job import Job
@@ -38,7 +39,8 @@ class Asked:
     """What a user says besides the spec.
 
     Attributes:
-        run: id of the run, for kinds that have no plan; None: one is made.
+        run: id of the run; None: the plan's, or, for kinds that have none, a new one.
+        begins: whether a plan of another run is run once more, as a run of this id.
         plan: the run's folder or id, over the spec's.
         parameters: NAME=VALUE, over those of the spec.
         namespace: of the cluster.
@@ -47,6 +49,7 @@ class Asked:
     """
 
     run: str | None = None
+    begins: bool = False
     plan: str | None = None
     parameters: Sequence[str] = ()
     namespace: str = "default"
@@ -85,10 +88,13 @@ def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[Job, RunFolde
     folder = RunFolder(path=find_plan(context.runs, asked.plan or section.plan).parent)
     run = run_of(read_identity(folder.path))
     if asked.run not in (None, run):
-        raise UsageError(
-            f"--run is {asked.run}, and the plan is of {run}",
-            remedy="leave --run out: the plan says it",
-        )
+        if not asked.begins:
+            raise UsageError(
+                f"--run is {asked.run}, and the plan is of {run}",
+                remedy="leave --run out: the plan says it",
+            )
+        folder = once_more(context, folder, str(asked.run))
+        run = run_of(read_identity(folder.path))
     plan = read_plan(folder.plan)
     cards = max(1, spec.resources.cards)
     settings = context.settings.model.matrix.model_copy(update={"runner_cards": [cards]})

@@ -33,7 +33,10 @@ Param = Annotated[
     list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Over the spec's; repeatable.")
 ]
 RunId = Annotated[
-    str | None, typer.Option("--run", help="Id of the run, by which a submit is known; default: a new one.")
+    str | None,
+    typer.Option(
+        "--run", help="Id of the run, by which a submit is known; default: the plan's, or a new one."
+    ),
 ]
 Plan = Annotated[
     str | None, typer.Option("--plan", metavar="RUN", help="Run folder or id, over the spec's `tests.plan`.")
@@ -126,7 +129,7 @@ def submit(
     context = options.make_context(ctx, {})
     patience_s = WATCH_PATIENCE_S if watch or collect or gather else PATIENCE_S
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
-    asked = Asked(run=run, plan=plan, parameters=param or (), namespace=cluster.namespace)
+    asked = Asked(run=run, begins=True, plan=plan, parameters=param or (), namespace=cluster.namespace)
     job, folder = prepare(context, spec, at_checkout(asked, allow_dirty=allow_dirty))
     if collect or gather:
         # Said before anything runs for hours.

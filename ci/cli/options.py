@@ -48,9 +48,9 @@ Files = Annotated[
 ]
 Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="A canonical id; only these run.")]
-Lane = Annotated[
+Bucket = Annotated[
     str | None,
-    typer.Option("--lane", help="Lane whose limits hold: pr, nightly or weekly; default: the stage's."),
+    typer.Option("--bucket", help="Bucket whose limits hold: pr, nightly or weekly; default: the stage's."),
 ]
 Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")

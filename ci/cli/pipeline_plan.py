@@ -37,7 +37,7 @@ def plan(
     device: options.Device = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
-    lane: options.Lane = None,
+    bucket: options.Bucket = None,
     shards: Annotated[
         int | None,
         typer.Option(min=1, max=MAX_SHARDS, help="Shards; default: as pipeline.shard_s and the stage say."),
@@ -52,7 +52,7 @@ def plan(
     model = context.settings.model
     share = share_of(
         context, stage=stage, percent=percent, files=options.split_files(files), keyword=keyword, ids=(),
-        lane=lane,
+        bucket=bucket,
     )  # fmt: skip
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.cli.scope_text import explained_document, explained_lines, lane_lines, table_document, table_lines
+from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
 from ci.errors import UsageError
-from ci.steps.scoping import lanes_of, scope_catalog, scope_rules, tree_files
+from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.explain import Explanation, explain, explain_file, parse_test
 from test_selection.rules import Rules
@@ -80,11 +80,11 @@ def explain_command(
         found = _on_device(scope_catalog(context, run_dir, catalog), device)
     on = context.settings.model.device.name if found is None else found.device
     told = _explained(name, found, on, rules)
-    lanes = {} if told.test.id == told.test.file else lanes_of(context, told, on, rules)
+    buckets = {} if told.test.id == told.test.file else buckets_of(context, told, on, rules)
     if json_output:
-        typer.echo(json.dumps(explained_document(told, rules, on, lanes), indent=1))
+        typer.echo(json.dumps(explained_document(told, rules, on, buckets), indent=1))
         return
-    for line in (*explained_lines(told, rules, on), *lane_lines(lanes)):
+    for line in (*explained_lines(told, rules, on), *bucket_lines(buckets)):
         context.say(line)
 
 

@@ -72,12 +72,12 @@ def explained_lines(told: Explanation, rules: Rules, device: str) -> Iterator[st
     yield from (f"must run: {text}" for text in told.serves)
 
 
-def lane_lines(lanes: Mapping[str, Destination]) -> Iterator[str]:
-    """Where each lane has the test run, for people."""
-    for name, to in lanes.items():
-        where = "runs here" if to.lane == name else f"moves to the {to.lane} bucket ({to.reason})"
+def bucket_lines(buckets: Mapping[str, Destination]) -> Iterator[str]:
+    """Where each bucket has the test run, for people."""
+    for name, to in buckets.items():
+        where = "runs here" if to.bucket == name else f"moves to the {to.bucket} bucket ({to.reason})"
         beyond = f"; {to.beyond}, the last one" if to.beyond else ""
-        yield f"lane {name}: {where}{beyond}"
+        yield f"bucket {name}: {where}{beyond}"
 
 
 def _said_line(said: Said, rules: Rules) -> str:
@@ -114,7 +114,7 @@ def table_document(table: ScopeTable, rules: Rules, device: str) -> dict[str, An
 
 
 def explained_document(
-    told: Explanation, rules: Rules, device: str, lanes: Mapping[str, Destination]
+    told: Explanation, rules: Rules, device: str, buckets: Mapping[str, Destination]
 ) -> dict[str, Any]:
     """An explanation for machines."""
     rule = rules.rules[told.rule]
@@ -139,6 +139,6 @@ def explained_document(
         ],
         "may_decide_first": [rules.place(index) for index in told.before],
         "buckets": [f"{rules.path}:{rules.buckets[index].line}" for index in told.buckets],
-        "lanes": {name: asdict(to) for name, to in lanes.items()},
+        "runs_in": {name: asdict(to) for name, to in buckets.items()},
         "must_run": told.serves,
     }

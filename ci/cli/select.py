@@ -35,7 +35,7 @@ def select(
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
-    lane: options.Lane = None,
+    bucket: options.Bucket = None,
     relock: options.Relock = False,
 ) -> None:
     """Choose the tests of a stage from a catalog into `selection.json`.
@@ -54,7 +54,7 @@ def select(
         files=options.split_files(files),
         keyword=keyword,
         ids=ids or (),
-        lane=lane,
+        bucket=bucket,
         by=by,
     )
     noted = noted_source(context, folder)

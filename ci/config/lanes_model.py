@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -16,16 +17,35 @@ from ci.config.stage_model import BucketName
 LANE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 LaneName = Annotated[str, StringConstraints(pattern=LANE_NAME)]
 Words = list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]]
+_CRON_FIELDS = 5
 # What a variable may be called; a file of secrets has no others.
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 def _cron(text: str) -> str:
+    fields = text.split()
     try:
-        CronSim(text, datetime(2026, 1, 1, tzinfo=UTC))
+        # Its sixth field would be seconds, which no crontab and no CI has.
+        if len(fields) != _CRON_FIELDS:
+            raise CronSimError(f"it has {len(fields)}")
+        if next(CronSim(text, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
+            raise CronSimError("its time never comes")
     except CronSimError as error:
         raise ValueError(f"is no cron expression of five fields: {error}") from error
-    return text
+    return " ".join(fields)
+
+
+def _zone(name: str) -> str:
+    try:
+        zone_named(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{name!r} is no time zone here; such as Europe/Berlin or UTC") from None
+    return name
+
+
+def zone_named(name: str) -> tzinfo:
+    """A time zone; UTC is there also where no database of time zones is."""
+    return UTC if name in {"UTC", "Etc/UTC"} else ZoneInfo(name)
 
 
 def _one_of(section: Section, *names: str) -> None:
@@ -92,6 +112,7 @@ class SessionJob(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")] = Field(
         description="of the session"
     )
+    noxfile: Path | None = Field(default=None, description="file it is in; none: the toolkit's noxfile.py")
     arguments: Words = Field(default_factory=list, description="words behind `--`")
 
 
@@ -160,6 +181,7 @@ class OpenShiftJob(Section):
     spec: Path = Field(description="file of the job's spec")
     namespace: str | None = Field(default=None, description="none: the kubeconfig's")
     context: str | None = Field(default=None, description="of the kubeconfig; none: its current one")
+    store: str | None = Field(default=None, description="folder where the spec's volume is seen from here")
 
 
 class Where(Section):
@@ -216,7 +238,9 @@ class LaneWorker(Section):
 
     poll_s: Seconds = Field(default=15, description="seconds between two looks at the clock and at runs")
     secrets: Path = Field(default=Path(".env"), description="file of secrets, NAME=value a line")
-    time_zone: str = Field(default="UTC", description="in which cron and times of day are read")
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        default="UTC", description="in which cron and times of day are read"
+    )
     late_s: Seconds = Field(
         default=3600, description="seconds after its time within which a missed run is still begun"
     )
@@ -224,3 +248,9 @@ class LaneWorker(Section):
     ending_s: Seconds = Field(
         default=120, description="seconds a run here has to end in its own way when the worker is told to"
     )
+    keep_days: int = Field(default=30, ge=1, description="after which a run is forgotten, with its folder")
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone that is named."""
+        return zone_named(self.time_zone)

@@ -156,7 +156,11 @@ def _rows(
         for name, one in value.items():
             yield from _rows(one, f"{key}.{name}", origins, description)
     else:
-        shown = without_secrets(value) if isinstance(value, str) else value
+        shown = value
+        if isinstance(value, str):
+            shown = without_secrets(value)
+        elif isinstance(value, list):
+            shown = [one.model_dump(mode="json") if isinstance(one, BaseModel) else one for one in value]
         yield key, shown, origins.get(key, "default"), description
 
 

@@ -105,5 +105,16 @@ class SettingsModel(Section):
             raise ValueError("stages by count and stages by seconds do not nest; set `by` alike for all")
         return self
 
+    @model_validator(mode="after")
+    def _lanes_name_stages(self) -> SettingsModel:
+        # Told now, and not by a run that ends at night before it began.
+        for name, lane in self.lanes.items():
+            own = None if lane.run.pytorch is None else lane.run.pytorch.stage
+            for stage in [*lane.in_stages, *([] if own is None else [own])]:
+                if stage not in self.stages:
+                    known = ", ".join(map(str, sorted(self.stages)))
+                    raise ValueError(f"lane {name} names stage {stage}, and the stages are {known}")
+        return self
+
 
 Origin = Literal["default", "file", "environment", "flag"]

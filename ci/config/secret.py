@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ci.errors import MissingInputError, SettingsError
@@ -39,3 +40,24 @@ def checked_token(text: str, where: str) -> str:
             remedy="put the bare token there, on one line",
         )
     return token
+
+
+def secret(environ: Mapping[str, str], name: str, what: str) -> str:
+    """The value of a variable, or of the file that NAME_FILE names.
+
+    Args:
+        environ: the environment.
+        name: of the variable.
+        what: it is, in errors.
+
+    Raises:
+        SettingsError: there is neither, or no header could carry it; the message never holds it.
+        MissingInputError: there is no such file.
+    """
+    if environ.get(name, "").strip():
+        return checked_token(environ[name], name)
+    if file := environ.get(f"{name}_FILE", "").strip():
+        return checked_token(read_secret(Path(file), what), file)
+    raise SettingsError(
+        f"there is no {what}", where=name, remedy=f"set {name}, or {name}_FILE to a file that holds it"
+    )

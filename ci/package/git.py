@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,17 +56,18 @@ class Part:
     entries: Sequence[Entry]
 
 
-def git(folder: Path, *words: str) -> str:
+def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
     """What git says of a folder.
+
+    Args:
+        folder: in the checkout.
+        words: what it is asked.
+        variables: of its environment besides this process's, such as an index of its own.
 
     Raises:
         CommandError: it cannot be started, or ended with another code than 0.
     """
-    # `git status` would write the index anew, and looking at a checkout changes nothing there.
-    env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
-    env["GIT_OPTIONAL_LOCKS"] = "0"
-    # `git replace` has another object stand in for one, under the hash of the first.
-    env["GIT_NO_REPLACE_OBJECTS"] = "1"
+    env = environment(variables)
     # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
     argv = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
     ended = finish_command(argv, timeout_s=TIMEOUT_S, env=env)
@@ -78,6 +79,20 @@ def git(folder: Path, *words: str) -> str:
             remedy="check that git can read the checkout",
         )
     return os.fsdecode(ended.stdout)
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's, as far as it does not say which repository a folder is.
+
+    Args:
+        variables: that are put into it.
+    """
+    env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
+    # `git status` would write the index anew, and looking at a checkout changes nothing there.
+    env["GIT_OPTIONAL_LOCKS"] = "0"
+    # `git replace` has another object stand in for one, under the hash of the first.
+    env["GIT_NO_REPLACE_OBJECTS"] = "1"
+    return env | dict(variables or {})
 
 
 def parts(folder: Path, below: str = "") -> Iterator[Part]:

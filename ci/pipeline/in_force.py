@@ -19,7 +19,7 @@ from ci.pipeline.diff import base_tip
 from ci.pipeline.event import Event
 
 # How much is due, what of it blocks, on which runners, for how long; `emulated` of package.tests too.
-SECTIONS = ("stage", "stages", "lanes", "matrix", "pipeline")
+SECTIONS = ("stage", "stages", "buckets", "matrix", "pipeline")
 EMULATED = "package.tests.emulated"
 # Whose commit is not merged yet. A push is, and who starts a run by hand has the right to write.
 _UNMERGED = {"pull_request": "2", "merge_group": "0"}

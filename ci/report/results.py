@@ -17,9 +17,9 @@ from ci.report.ran_in import ran_in_of, rows_of
 from ci.report.text import iso_utc
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
+from test_selection.bucket_note import bucket_note_from_json, bucket_note_to_json
 from test_selection.files import read_json, read_lines, write_json, write_lines
 from test_selection.ladder_note import note_from_json, note_to_json
-from test_selection.lane_note import lane_note_from_json, lane_note_to_json
 
 RESULTS_KIND, RESULTS_FILE = "results", "results.jsonl.gz"
 SUMMARY_KIND, SUMMARY_FILE = "summary", "summary.json"
@@ -80,7 +80,7 @@ def write_summary(path: Path, summary: Summary) -> None:
         "interrupted": summary.interrupted,
         "allow_collect_errors": summary.allow_collect_errors,
         "ladder": note_to_json(summary.ladder),
-        "lane": lane_note_to_json(summary.lane),
+        "bucket": bucket_note_to_json(summary.bucket),
         "quarantined": 0 if summary.quarantine is None else summary.quarantine.tests,
         "quarantine": quarantine_to_json(summary.quarantine),
         "upstream": summary.upstream,
@@ -123,7 +123,7 @@ def read_summary(path: Path) -> Summary:
             interrupted=bool(content["interrupted"]),
             allow_collect_errors=bool(content["allow_collect_errors"]),
             ladder=note_from_json(content.get("ladder")),
-            lane=lane_note_from_json(content.get("lane")),
+            bucket=bucket_note_from_json(content.get("bucket")),
             quarantine=quarantine_from_json(content.get("quarantine")),
             control=content.get("control") or "",
             upstream=int(content.get("upstream", 0)),

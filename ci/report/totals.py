@@ -11,8 +11,8 @@ from ci.report.ran_in import RanIn
 from ci.report.reconcile import Account
 from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
+from test_selection.bucket_note import BucketNote, bucket_note
 from test_selection.ladder_note import LadderNote
-from test_selection.lane_note import LaneNote, lane_note
 from test_selection.selection import Selection
 
 MAX_LISTED = 100
@@ -77,7 +77,7 @@ class Summary:
         interrupted: whether the run was ended early.
         allow_collect_errors: whether files may fail to collect.
         ladder: how the share came about; None where none was taken.
-        lane: which of the selected tests its limits let run; None where none held.
+        bucket: which of the selected tests its limits let run; None where none held.
         quarantine: what the quarantine did; None where there is none.
         control: the device on which what failed ran once more; empty where it did not.
         upstream: how many failed tests fail there too, quarantined ones counted.
@@ -108,7 +108,7 @@ class Summary:
     interrupted: bool = False
     allow_collect_errors: bool = False
     ladder: LadderNote | None = None
-    lane: LaneNote | None = None
+    bucket: BucketNote | None = None
     quarantine: QuarantineNote | None = None
     control: str = ""
     upstream: int = 0
@@ -174,7 +174,7 @@ def summarize(
         interrupted=account.interrupted,
         allow_collect_errors=allow_collect_errors,
         ladder=selection.ladder,
-        lane=lane_note(selection),
+        bucket=bucket_note(selection),
         quarantine=account.quarantine,
         control=account.control,
         upstream=sum(one.upstream for one in account.results),
@@ -223,7 +223,7 @@ def _share(results: list[Result], in_scope: int, estimates: Estimates | None) ->
 
 
 def _with_moved(share: Share, selection: Selection, estimates: Estimates | None) -> Share:
-    """A share with the tests that were selected and that the lane leaves to a later one."""
+    """A share with the tests that were selected and that the bucket leaves to a later one."""
     away = sum(len(ids) for ids in selection.moved.values())
     if not away:
         return share

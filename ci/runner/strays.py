@@ -43,9 +43,9 @@ def find_strays_of_run(run_dir: Path, *, proc: Path = _PROC) -> list[int]:
     return sorted(_strays_of_run(run_dir, proc))
 
 
-def end_strays(mark: str, *, spare: Collection[int] = ()) -> None:
-    """Kill every process that carries `mark`, besides `spare`."""
-    kill_all(lambda: _strays(mark, spare, _PROC))
+def end_strays(mark: str, *, spare: Collection[int] = (), variable: str = VARIABLE) -> None:
+    """Kill every process that carries `mark` in a variable, besides `spare`."""
+    kill_all(lambda: _strays(mark, spare, _PROC, variable))
 
 
 def end_strays_of_run(run_dir: Path) -> Killed:
@@ -53,8 +53,8 @@ def end_strays_of_run(run_dir: Path) -> Killed:
     return kill_all(lambda: _strays_of_run(run_dir, _PROC))
 
 
-def _strays(mark: str, spare: Collection[int], proc: Path) -> Iterator[int]:
-    wanted = f"{VARIABLE}={mark}".encode()
+def _strays(mark: str, spare: Collection[int], proc: Path, variable: str = VARIABLE) -> Iterator[int]:
+    wanted = f"{variable}={mark}".encode()
     return (pid for pid, environ in _environs(proc) if wanted in environ and pid not in spare)
 
 

@@ -46,7 +46,7 @@ class Wanted:
     keyword: str | None = None
     ids: tuple[str, ...] = ()
     whole_files: tuple[str, ...] = ()
-    lane: str | None = None
+    bucket: str | None = None
     last_failed: str | None = None
     relock: bool = False
     dry_run: bool = False
@@ -81,7 +81,7 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
         keyword=wanted.keyword,
         ids=wanted.ids,
         whole_files=wanted.whole_files,
-        lane=wanted.lane,
+        bucket=wanted.bucket,
         by=wanted.by,
     )
     if wanted.relock:
@@ -161,6 +161,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         stage=share.stage,
         percent=share.percent,
         started_at=now,
+        lane=provider.lane,
         job_name=provider.job_name,
         workflow=provider.workflow,
         url=provider.url,

@@ -188,6 +188,7 @@ def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:
         stage=None,
         percent=100,
         started_at=context.clock(),
+        lane=provider.lane,
     )
 
 

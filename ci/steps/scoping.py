@@ -1,4 +1,4 @@
-"""The scope as the settings have it: the rules, bound to what the device declares, and the lanes' limits."""
+"""The scope as the settings have it: the rules, bound to what the device declares, and what buckets allow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ci.runner.source import fetch
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
 from ci.steps.reporting import past_durations
-from test_selection.buckets import LANES, Destination, Lane, destination, split_by_lane
+from test_selection.buckets import BUCKETS, Bucket, Destination, destination, split_by_bucket
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.explain import Explanation
 from test_selection.rules import Rules, default_rules, load_rules
 from test_selection.selection import Selection
 
-DEFAULT_LANE = "nightly"
+DEFAULT_BUCKET = "nightly"
 
 
 def scope_rules(context: Context) -> Rules:
@@ -34,28 +34,30 @@ def scope_rules(context: Context) -> Rules:
     return rules.for_device(declared(settings.device.ops, settings.device.dtypes))
 
 
-def lane_limits(context: Context) -> dict[str, Lane]:
-    """What each lane allows, from the most frequent one to the most patient."""
-    lanes = context.settings.model.buckets
-    return {name: Lane(**getattr(lanes, name).model_dump()) for name in type(lanes).model_fields}
+def bucket_limits(context: Context) -> dict[str, Bucket]:
+    """What each bucket allows, from the most frequent one to the most patient."""
+    buckets = context.settings.model.buckets
+    return {name: Bucket(**getattr(buckets, name).model_dump()) for name in type(buckets).model_fields}
 
 
-def known_lane(name: str) -> str:
-    """A lane's name, unchanged.
+def known_bucket(name: str) -> str:
+    """A bucket's name, unchanged.
 
     Raises:
-        UsageError: there is no such lane.
+        UsageError: there is no such bucket.
     """
-    if name not in LANES:
-        raise UsageError(f"there is no lane {name!r}", where="--lane", remedy=f"known: {', '.join(LANES)}")
+    if name not in BUCKETS:
+        raise UsageError(
+            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(BUCKETS)}"
+        )
     return name
 
 
-def lanes_of(context: Context, told: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
-    """Where each lane has an explained test run, by what earlier runs of it took."""
+def buckets_of(context: Context, told: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
+    """Where each bucket has an explained test run, by what earlier runs of it took."""
     seconds = past_durations(context, device).tests.get(told.test.id, 0.0)
     mask = sum(1 << index for index in told.buckets)
-    limits = lane_limits(context)
+    limits = bucket_limits(context)
     return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
 
 
@@ -84,31 +86,31 @@ def tree_files(context: Context, where: str) -> list[str]:
     return find_files(fetch(where, context.state("sources")).tests, ())
 
 
-def hold_to_lane(
+def hold_to_bucket(
     context: Context,
     selection: Selection,
     catalog: Catalog,
     *,
-    lane: str,
+    bucket: str,
     seconds: Mapping[str, float],
     rules: Rules,
 ) -> Selection:
-    """The selection without what the lane does not allow; that is listed in it by bucket, and said."""
+    """The selection without what the bucket does not allow, which is listed by where it runs, and said."""
     chosen = set(selection.ids)
     tests = [test for test in catalog.tests if test.id in chosen]
-    split = split_by_lane(tests, seconds, rules.buckets, lane_limits(context), lane)
-    for bucket, ids in split.moved.items():
+    split = split_by_bucket(tests, seconds, rules.buckets, bucket_limits(context), bucket)
+    for later, ids in split.moved.items():
         example, reason = next(iter(ids.items()))
         moving = "1 test moves" if len(ids) == 1 else f"{len(ids):,} tests move"
-        context.say(f"{moving} to the {bucket} bucket, such as {example} ({reason})")
+        context.say(f"{moving} to the {later} bucket, such as {example} ({reason})")
     if split.beyond:
         example, reason = next(iter(split.beyond.items()))
         are = "1 test is" if len(split.beyond) == 1 else f"{len(split.beyond):,} tests are"
-        context.say(f"{are} beyond every lane, such as {example} ({reason})")
+        context.say(f"{are} beyond every bucket, such as {example} ({reason})")
     moved = {name for ids in split.moved.values() for name in ids}
     return replace(
         selection,
-        lane=lane,
+        bucket=bucket,
         ids=[name for name in selection.ids if name not in moved],
         moved=split.moved,
         beyond=split.beyond,

@@ -11,12 +11,12 @@ from ci.runner.source import Source
 from ci.steps.collecting import load_suites
 from ci.steps.context import Context
 from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
-from ci.steps.scoping import hold_to_lane, scope_rules
+from ci.steps.scoping import hold_to_bucket, scope_rules
 from ci.steps.share import Share
+from test_selection.bucket_note import bucket_note, bucket_note_lines
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
 from test_selection.ladder_note import note_lines
-from test_selection.lane_note import lane_note, lane_note_lines
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import OP_SUITE, write_lock
 from test_selection.must_run import must_run_ids
@@ -64,10 +64,10 @@ def select_step(
         if places.fresh and beside.resolve() != lock_path(context):
             write_lock(beside, places.lock)
     selection = choose(context, what, share, places=places)
-    if not share.one_by_one:  # what is named one by one runs, whatever the lane
-        seconds = lane_seconds(places, durations)
-        selection = hold_to_lane(
-            context, selection, catalog, lane=share.lane, seconds=seconds, rules=what.rules
+    if not share.one_by_one:  # what is named one by one runs, whatever the bucket
+        seconds = bucket_seconds(places, durations)
+        selection = hold_to_bucket(
+            context, selection, catalog, bucket=share.bucket, seconds=seconds, rules=what.rules
         )
     write_selection(out, selection)
     if selection.missing:
@@ -78,8 +78,8 @@ def select_step(
     return selection
 
 
-def lane_seconds(places: Places | None, durations: Durations) -> Mapping[str, float]:
-    """What each test takes, for the lanes: as the lock has it, so that it stays, else as measured."""
+def bucket_seconds(places: Places | None, durations: Durations) -> Mapping[str, float]:
+    """What each test takes, for the buckets: as the lock has it, so that it stays, else as measured."""
     if places is None or places.fresh:
         return durations.tests
     lock = places.lock
@@ -140,7 +140,7 @@ def selected_lines(selection: Selection) -> list[str]:
     if selection.in_scope_s and selection.selected_s is not None:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
     count = f"selected {selection.selected:,} of {selection.in_scope:,} in-scope tests"
-    lines = [f"{count} ({selection.percent:g} %{seconds})", *lane_note_lines(lane_note(selection))]
+    lines = [f"{count} ({selection.percent:g} %{seconds})", *bucket_note_lines(bucket_note(selection))]
     return lines + (note_lines(selection.ladder) if selection.ladder else [])
 
 
@@ -177,7 +177,7 @@ def refuse_nothing(selection: Selection) -> None:
     if selection.moved and not selection.ids:
         moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
         raise NothingToRunError(
-            f"nothing to run in lane {selection.lane}: every selected test moves ({moved})",
-            remedy="name a later lane with --lane, or raise its limits (lanes in the settings)",
+            f"nothing to run in bucket {selection.bucket}: every selected test moves ({moved})",
+            remedy="name a later bucket with --bucket, or raise its limits (buckets in the settings)",
         )
     require_tests(selection)

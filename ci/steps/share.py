@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ci.errors import UsageError
 from ci.steps.context import Context
-from ci.steps.scoping import DEFAULT_LANE, known_lane
+from ci.steps.scoping import DEFAULT_BUCKET, known_bucket
 from test_selection.places import By
 
 
@@ -23,7 +23,7 @@ class Share:
         keyword: an expression of pytest's `-k`.
         ids: canonical ids; when given, these and no others.
         whole_files: names of files whose tests are all taken, beside those of `ids`.
-        lane: whose limits hold for what is not named by id.
+        bucket: whose limits hold for what is not named by id.
     """
 
     stage: int | None
@@ -33,7 +33,7 @@ class Share:
     keyword: str | None = None
     ids: tuple[str, ...] = ()
     whole_files: tuple[str, ...] = ()
-    lane: str = DEFAULT_LANE
+    bucket: str = DEFAULT_BUCKET
 
     @property
     def one_by_one(self) -> bool:
@@ -65,7 +65,7 @@ def share_of(
     keyword: str | None,
     ids: Sequence[str],
     whole_files: Sequence[str] = (),
-    lane: str | None = None,
+    bucket: str | None = None,
     by: str | None = None,
 ) -> Share:
     """Resolve what was asked for against the roll-out.
@@ -75,7 +75,7 @@ def share_of(
             of something else than count or seconds.
     """
     model = context.settings.model
-    asked = known_lane(lane) if lane is not None else None
+    asked = known_bucket(bucket) if bucket is not None else None
     if by not in {None, "count", "seconds"}:
         raise UsageError(f"--by is {by!r}", remedy="give count or seconds")
     if stage is not None and percent is not None:
@@ -98,7 +98,12 @@ def share_of(
     globs = tuple(files) or tuple(model.pytorch.files)
     if percent is not None:
         return Share(
-            stage=None, percent=percent, by=_by(by), files=globs, keyword=keyword, lane=asked or DEFAULT_LANE
+            stage=None,
+            percent=percent,
+            by=_by(by),
+            files=globs,
+            keyword=keyword,
+            bucket=asked or DEFAULT_BUCKET,
         )
     number = model.stage if stage is None else stage
     if number not in model.stages:
@@ -112,7 +117,7 @@ def share_of(
         by=_by(by or row.by),
         files=globs,
         keyword=keyword,
-        lane=asked or row.bucket,
+        bucket=asked or row.bucket,
     )
 
 

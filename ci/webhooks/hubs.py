@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ci.config.recipient import check_recipient
+from ci.config.secret import secret
 from ci.errors import SpyreCiError
 from ci.github.client import Client, Effects
 from ci.github.errors import GitHubAwayError, GitHubDeniedError
 from ci.webhooks.model import Host, Repository, Webhooks
-from ci.webhooks.secrets import check_recipient, secret
 
 
 class Hubs:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from ci import interrupts
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_USAGE, SpyreCiError
 from ci.github.errors import GitHubAwayError
+from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError
 from ci.webhooks.asking import heads_of
 from ci.webhooks.heads import BRANCHES, PULL_REQUESTS, Decision, Head, Note, decide, kept
 from ci.webhooks.hubs import Hubs
-from ci.webhooks.jenkins_errors import JenkinsAwayError, JenkinsDeniedError
 from ci.webhooks.model import Branches, PullRequests, Repository, Webhooks
 from ci.webhooks.poll_state import RepositoryState, StateFile
 from ci.webhooks.starting import Starter

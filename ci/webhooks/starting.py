@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ci.webhooks.calls import Caller
+from ci.jenkins.access import connect
+from ci.jenkins.builds import find_start
+from ci.jenkins.client import KEY, Jenkins
+from ci.jenkins.errors import JenkinsDeniedError
 from ci.webhooks.heads import Head, Note
-from ci.webhooks.jenkins import KEY, Jenkins
-from ci.webhooks.jenkins_errors import JenkinsDeniedError
 from ci.webhooks.model import Repository, Start, Webhooks
-from ci.webhooks.secrets import check_recipient, secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Starter:
         said = ""
         if doubtful:
             try:
-                if jenkins.has(rule.job, key):
+                if find_start(jenkins, rule.job, key) is not None:
                     self._note(notes, head, "started")
                     return Started(now=False, said=f"{short} had been started before")
             except JenkinsDeniedError as error:
@@ -98,15 +98,7 @@ class Starter:
             to, environ = self._found.jenkins, self._environ
             if to is None:
                 raise TypeError("a file that polls names a Jenkins")
-            check_recipient(environ, to.url, "token for Jenkins")
-            self._jenkins = Jenkins(
-                Caller(
-                    to.url,
-                    user=secret(environ, to.user, "user for Jenkins"),
-                    token=secret(environ, to.token, "token for Jenkins"),
-                    timeout_s=self._timeout_s,
-                )
-            )
+            self._jenkins = connect(environ, to.url, user=to.user, token=to.token, timeout_s=self._timeout_s)
         return self._jenkins
 
 

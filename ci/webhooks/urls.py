@@ -54,11 +54,3 @@ def target(url: str) -> str:
     A token that was renewed leaves no second hook behind.
     """
     return without_token(identity(url))[0]
-
-
-def host_of(url: str) -> str:
-    """The host and port that a URL leads to; empty where it leads nowhere."""
-    try:
-        return urlsplit(identity(url)).netloc
-    except ValueError:
-        return ""

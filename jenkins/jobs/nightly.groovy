@@ -1,25 +1,32 @@
-// A job for each variant of PyTorch: once a night, and four times a day from stage 3 of the roll-out on. The stage is
-// the one of spyre-ci.yaml, so that it stands in one place.
-int stage = (readFileFromWorkspace('spyre-ci.yaml') =~ /(?m)^stage:\s*(\d+)/)[0][1] as int
+import groovy.json.JsonSlurper
 
-[
-    pinned: [night: 'H 1 * * *', day: 'H 1,7,13,19 * * *', what: 'the pinned release'],
-    main: [night: 'H 4 * * *', day: 'H 4,10,16,22 * * *', what: "PyTorch's newest build"],
-].each { variant, one ->
+// A job for each variant of PyTorch. The stage is the one of spyre-ci.yaml, and what begins a job in it are the lanes
+// there, of which `spyre-ci lanes export jenkins` writes triggers.json: so that each stands in one place.
+int stage = (readFileFromWorkspace('spyre-ci.yaml') =~ /(?m)^stage:\s*(\d+)/)[0][1] as int
+Map told = new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/triggers.json'))
+
+[pinned: 'the pinned release', main: "PyTorch's newest build"].each { variant, what ->
+    List lines = told.triggers
+        .findAll { one -> one.job == "spyre/nightly-${variant}" && (!one.in_stages || stage in one.in_stages) }
+        .collectMany { one -> one.cron }
     pipelineJob("spyre/nightly-${variant}") {
-        description("PyTorch's tests of stage ${stage} on ${one.what}.")
+        description("PyTorch's tests of stage ${stage} on ${what}.")
         parameters {
             stringParam('VARIANT', variant, 'variant of images/stack.yaml')
             stringParam('STAGE', '', 'stage of the roll-out; empty: the one in force')
             stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
             stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
             stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')
+            stringParam('IDEMPOTENCY_KEY', '', 'by it a lane knows a build that it started')
         }
         properties {
             pipelineTriggers {
                 triggers {
-                    cron {
-                        spec(stage >= 3 ? one.day : one.night)
+                    if (lines) {
+                        cron {
+                            // Jenkins reads a time zone in the first line only.
+                            spec((["TZ=${told.time_zone}"] + lines).join('\n'))
+                        }
                     }
                 }
             }

@@ -90,10 +90,12 @@ def adds_up(run: Path) -> dict[str, Any]:
 
 
 def test_the_whole_way_ends_with_a_report_that_adds_up(shop: Shop) -> None:
-    code, out, err = shop.pytorch("--percent", "100", "--files", "test_devices.py,sub/*", "--cards", "2")
+    words = ("--percent", "100", "--files", "test_devices.py,sub/*", "--cards", "2")
+    code, out, err = shop.pytorch(*words, SPYRE_CI_LANE="nightly-main")
     assert (code, err) == (0, "")
     run = shop.runs[0]
     summary = adds_up(run)
+    assert summary["identity"]["lane"] == "nightly-main"
     assert summary["planned"] == summary["verdicts"]["passed"] == 11
     # As the workers said themselves.
     (where,) = summary["ran_in"]

@@ -32,8 +32,9 @@ print("ended", code, [int(one) for one in heard], flush=True)
 # Orphans of what it starts come to it, as to the first process of a container.
 REAPER = "import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)" + TEND
 POLITE = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: (print("bye", flush=True), sys.exit(5)))
+import os, signal, sys, time
+# Not by print: the signal may come while "up" is still being printed.
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"bye\\n"), sys.exit(5)))
 print("up", flush=True)
 time.sleep(60)
 """

@@ -11,7 +11,7 @@ LAYERS = {
     "test_selection": 0,
     "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1,
     "ci.github": 1,
-    "ci.interrupts": 1,
+    "ci.interrupts": 1, "ci.jenkins": 1,
     "ci.process": 1,
     "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.tending": 1,
     "ci.withheld": 1,
@@ -82,6 +82,33 @@ ACROSS = {
     # What images and indexes say commands no CI and no terminal.
     ("ci.pins", "ci.live.github"),
     ("ci.pins", "ci.report.text"),
+    # What a lost run of a lane leaves is found as what a test leaves is, and told in a report's words.
+    ("ci.lanes", "ci.runner.strays"),
+    # A worker has its state as whoever resumes a run has the run's folder.
+    ("ci.lanes", "ci.runner.run_lock"),
+    # What a variant of PyTorch is, stands in the stack of the runtime image.
+    ("ci.lanes", "ci.image.stack"),
+    ("ci.lanes", "ci.image.tree"),
+    ("ci.lanes", "ci.report.text"),
+    # What a run far away came to is put into the history as its report would do here.
+    ("ci.lanes", "ci.report.history_runs"),
+    ("ci.lanes", "ci.report.results"),
+    # What a run of a workflow handed on is found, unpacked and read as a comment on a pull request does.
+    ("ci.lanes", "ci.pipeline.gather"),
+    ("ci.lanes", "ci.pipeline.payload"),
+    ("ci.lanes", "ci.pipeline.runs"),
+    ("ci.lanes", "ci.pipeline.told"),
+    ("ci.lanes", "ci.pipeline.unpack"),
+    # A lane's job on a cluster is looked at and ended as `spyre-ci job` does.
+    ("ci.lanes", "ci.jobs.board"),
+    ("ci.lanes", "ci.jobs.cancel"),
+    ("ci.lanes", "ci.jobs.cluster"),
+    ("ci.lanes", "ci.jobs.fate"),
+    ("ci.lanes", "ci.jobs.labels"),
+    ("ci.lanes", "ci.jobs.paths"),
+    ("ci.lanes", "ci.jobs.record"),
+    ("ci.lanes", "ci.jobs.standing"),
+    ("ci.lanes", "ci.jobs.watch"),
     # What a change touches is asked of Git as packaging asks it.
     ("ci.pipeline", "ci.package.git"),
     # What decides which tests there are decides whether two plans are the same.
@@ -95,6 +122,10 @@ ACROSS = {
     ("ci.pipeline", "ci.report.reused"),
     ("ci.pipeline", "ci.report.verdict"),
     ("ci.pipeline", "ci.report.write"),
+    # A change of a pin is made of what Git has, asked as packaging asks it.
+    ("ci.pins", "ci.package.git"),
+    # What a person asks for, and what a release calls itself, is no markup in a checklist.
+    ("ci.pins", "ci.report.summary"),
 }
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 

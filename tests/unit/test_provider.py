@@ -11,6 +11,11 @@ def test_the_container_that_a_workflow_asked_for_is_the_image_else_what_the_runn
     assert detect({"SPYRE_CI_CONTAINER": mine, "SPYRE_CI_IMAGE": pods}, epoch_s=1).image == mine
 
 
+def test_a_run_of_a_lane_knows_its_lane_by_its_name() -> None:
+    assert detect({"SPYRE_CI_LANE": "nightly-main"}, epoch_s=1).lane == "nightly-main"
+    assert detect({}, epoch_s=1).lane == ""
+
+
 def test_github_gives_id_attempt_and_page() -> None:
     provider = detect(
         {

@@ -33,6 +33,11 @@ def inside(job: Job, *path: str) -> list[Any]:
     return [value for block in blocks for value in block["given"]]
 
 
+def hours(spec: str) -> set[str]:
+    """The hours of a trigger's lines of cron."""
+    return {hour for line in spec.splitlines()[1:] for hour in line.split()[1].split(",")}
+
+
 def parameters(job: Job) -> dict[str, str]:
     blocks = [one for block in job["inside"] if block["name"] == "parameters" for one in block["inside"]]
     return {one["given"][0]: one["given"][1] for one in blocks}
@@ -44,6 +49,7 @@ def workspace(folder: Path, *, stage: int, components: list[dict[str, str]] | No
     text = (ROOT / "spyre-ci.yaml").read_text(encoding="utf-8")
     changed = re.sub(r"(?m)^stage: \d+$", f"stage: {stage}", text)
     (folder / "spyre-ci.yaml").write_text(changed, encoding="utf-8")
+    shutil.copy(ROOT / "jenkins" / "resources" / "triggers.json", folder / "jenkins" / "resources")
     target = folder / "jenkins" / "resources" / "components.json"
     if components is None:
         shutil.copy(ROOT / "jenkins" / "resources" / "components.json", target)
@@ -118,8 +124,16 @@ def test_a_night_has_its_variant_and_from_stage_3_on_there_are_several_runs_a_da
             inside(one[name], "properties", "pipelineTriggers", "triggers", "cron", "spec")
             for one in (made, later)
         ]
-        hours = [spec[0].split()[1].split(",") for spec in specs]
-        assert [len(one) for one in hours] == [1, 4]
+        # In the time zone of the settings, which is the first line.
+        assert [one.splitlines()[0] for spec in specs for one in spec] == ["TZ=UTC"] * 2
+        assert [len(hours(*spec)) for spec in specs] == [1, 4]
+
+
+def test_a_stage_that_no_lane_is_for_begins_nothing(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", stage=9)
+    told = record_jobs(folder, [ROOT / "jenkins" / "jobs" / "nightly.groovy"], tmp_path / "out")
+    for job in jobs(told).values():
+        assert inside(job, "properties", "pipelineTriggers", "triggers", "cron", "spec") == []
 
 
 def test_nights_of_both_variants_begin_at_different_hours(later: dict[str, Job]) -> None:
@@ -129,8 +143,7 @@ def test_nights_of_both_variants_begin_at_different_hours(later: dict[str, Job])
         )[0]
         for variant in ("pinned", "main")
     ]
-    hours = [set(spec.split()[1].split(",")) for spec in specs]
-    assert hours[0] & hours[1] == set()
+    assert hours(specs[0]) & hours(specs[1]) == set()
 
 
 def trigger(job: Job, *path: str) -> list[Any]:
@@ -148,7 +161,7 @@ def test_nobody_who_starts_a_build_can_say_where_tokens_go_or_what_is_enough(mad
             "PULL_REQUEST", "HEAD_SHA", "BRANCH", "REPOSITORY", "IDEMPOTENCY_KEY", "BUILDER", "DEVICE",
             "NOTIFY",
         },
-        "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
+        "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY", "IDEMPOTENCY_KEY"},
         "spyre/release": {"VERSION", "STACK", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
         "spyre/poller": {"BUILDER", "STATE", "NOTIFY"},
     }  # fmt: skip

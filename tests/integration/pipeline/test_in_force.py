@@ -26,6 +26,7 @@ report: {endpoint: none}
 LOOSE = """\
 stage: 0
 stages: {1: {percent: 0}, 2: {percent: 0, blocking: false}}
+buckets: {pr: {test_s: 1}}
 package: {tests: {emulated: false}}
 pipeline: {docs: ["**"], forks: run, pull_request_stage: 0, runner: [theirs], timeouts: {unit: 9}}
 matrix: {labels: [theirs], runner_cards: [1]}
@@ -80,6 +81,7 @@ def test_a_pull_request_that_loosens_its_own_gate_is_held_to_the_one_that_is_the
     for text in (said, page):
         assert "pipeline.forks" in text
         assert "stages.2.percent" in text
+        assert "buckets.pr.test_s" in text
         assert "pipeline.timeouts.unit" in text
         assert "report.endpoint" not in text
     assert f"as {base[:12]} says, not as this change does" in said

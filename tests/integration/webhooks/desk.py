@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.webhooks import calls
+from ci.jenkins import calls
 from tests.github_api import _REPO, NOT_FOUND, Ask, GitHubApi, route
 from tests.jenkins_api import JenkinsApi
 from tests.stand_in import Answer

@@ -90,7 +90,7 @@ def test_pruning_says_what_left_or_would(capsys: pytest.CaptureFixture[str]) -> 
             "d.json: --config is 'q', but there are no configurations to choose from",
         ),
         (["import", "d.json", "broken.json"], "broken.json: cannot be read as JSON"),
-        (["import", "."], ".: there is no durations file"),
+        (["import", "."], "summary.json: there is no summary file"),
     ],
 )
 def test_what_cannot_be_taken_is_told_and_leaves_no_history(

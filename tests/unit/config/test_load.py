@@ -192,22 +192,37 @@ def test_what_may_be_a_secret_in_an_address_is_not_shown(tmp_path: Path) -> None
     assert "s3cret" not in str(caught.value)
 
 
+def test_tables_in_a_list_are_shown_as_tables(tmp_path: Path) -> None:
+    text = (
+        "pins: {tracks: {torch: {package: torch, direct: [numpy], suites: [{name: a, needs: [torch>2]}]}}}\n"
+    )
+    shown = {key: value for key, value, _, _ in rows(load(tmp_path, text))}
+    assert shown["pins.tracks.torch.suites"] == [{"name": "a", "needs": ["torch>2"], "calls": []}]
+    assert shown["pins.tracks.torch.direct"] == ["numpy"]
+
+
 def test_stages_that_shrink_are_told_without_the_whole_of_the_settings(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="25 % follows 30 %") as caught:
         load(tmp_path, "stages: {1: {percent: 30}}\n")
     assert "seen:" not in str(caught.value)
 
 
-def test_what_a_device_declares_and_the_lanes_have_sensible_defaults(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lane", ["run: {pytorch: {stage: 9}}", "run: {pytorch: {}}, in_stages: [1, 9]"])
+def test_a_lane_of_a_stage_that_is_not_there_is_told(tmp_path: Path, lane: str) -> None:
+    with pytest.raises(SettingsError, match="lane night names stage 9, and the stages are 0, 1, 2, 3, 4, 5"):
+        load(tmp_path, f"lanes: {{night: {{{lane}, cadence: {{times_a_day: 1}}}}}}\n")
+
+
+def test_what_a_device_declares_and_the_buckets_have_sensible_defaults(tmp_path: Path) -> None:
     model = load(tmp_path).model
     assert (model.device.ops, model.device.dtypes) == ([], [])
     assert {number: row.bucket for number, row in model.stages.items()} == {
         **dict.fromkeys(range(5), "nightly"),
         5: "pr",
     }
-    lanes = model.buckets
-    assert (lanes.pr.test_s, lanes.nightly.test_s, lanes.weekly.test_s) == (60, 600, None)
-    assert (lanes.weekly.cards, lanes.weekly.memory_gib) == (None, None)
+    buckets = model.buckets
+    assert (buckets.pr.test_s, buckets.nightly.test_s, buckets.weekly.test_s) == (60, 600, None)
+    assert (buckets.weekly.cards, buckets.weekly.memory_gib) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -215,13 +230,13 @@ def test_what_a_device_declares_and_the_lanes_have_sensible_defaults(tmp_path: P
     [
         ("device:\n  dtypes: [flaot16]\n", "there is no dtype 'flaot16', did you mean 'float16'?"),
         ("device:\n  dtypes:\n    - half\n", "there is no dtype 'half', did you mean 'float16'?"),
-        ("lanes:\n  pr: {test_s: 0}\n", "lanes.pr.test_s"),
-        ("lanes:\n  pr: {gpus: 1}\n", "unknown key 'lanes.pr.gpus'"),
-        ("lanes:\n  monthly: {}\n", "unknown key 'lanes.monthly'"),
-        ("stages:\n  1: {lane: monthly}\n", "'pr', 'nightly' or 'weekly'"),
+        ("buckets:\n  pr: {test_s: 0}\n", "buckets.pr.test_s"),
+        ("buckets:\n  pr: {gpus: 1}\n", "unknown key 'buckets.pr.gpus'"),
+        ("buckets:\n  monthly: {}\n", "unknown key 'buckets.monthly'"),
+        ("stages:\n  1: {bucket: monthly}\n", "'pr', 'nightly' or 'weekly'"),
     ],
 )
-def test_capabilities_and_lanes_that_cannot_be_are_refused_with_their_line(
+def test_capabilities_and_buckets_that_cannot_be_are_refused_with_their_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:

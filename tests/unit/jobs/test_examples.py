@@ -17,7 +17,8 @@ from tests.job_specs import job_of
 from tests.manifests import broken_rules, check_strictly
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
-SPECS = sorted(EXAMPLES.glob("*.yaml"))
+# The others are settings, which tests of lanes and pins load.
+SPECS = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.name.startswith(("lanes-", "pins-"))]
 
 
 def job_from(path: Path) -> Job:
@@ -31,7 +32,7 @@ def job_from(path: Path) -> Job:
 def test_there_is_an_example_of_every_kind_and_the_readme_names_each() -> None:
     assert {read_spec(path).kind for path in SPECS} == set(KINDS)
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert [path.name for path in SPECS if f"]({path.name})" not in readme] == []
+    assert [path.name for path in sorted(EXAMPLES.glob("*.yaml")) if f"]({path.name})" not in readme] == []
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)

@@ -144,18 +144,18 @@ def test_a_missing_summary_is_a_missing_input(tmp_path: Path) -> None:
         read_summary(tmp_path / "summary.json")
 
 
-def test_what_the_lane_moves_counts_as_selected_and_is_told_everywhere(
+def test_what_the_bucket_moves_counts_as_selected_and_is_told_everywhere(
     tmp_path: Path, account: Account
 ) -> None:
     moved = {"nightly": {f"test_far.py::T::test_{number}": "needs 2 cards" for number in range(33)}}
-    split = replace(selection(), lane="pr", moved=moved, in_scope_s=440.0, selected_s=110.0)
+    split = replace(selection(), bucket="pr", moved=moved, in_scope_s=440.0, selected_s=110.0)
     summary = summarize(account, identity(), split, estimates=Estimates(in_scope_s=440.0, tests={}))
     selected = summary.shares["selected"]
     assert selected == Share(count=44, of_count=44 / 220, seconds=110.0, of_seconds=110 / 440)
     assert summary.planned == 11
     write_summary(tmp_path / "summary.json", summary)
-    assert read_summary(tmp_path / "summary.json").lane == summary.lane
-    said = "lane pr: 11 of 44 selected tests run, 33 move to the nightly bucket"
+    assert read_summary(tmp_path / "summary.json").bucket == summary.bucket
+    said = "bucket pr: 11 of 44 selected tests run, 33 move to the nightly bucket"
     assert said in "\n".join(ending_lines(summary, account))
     assert said in render_html(summary, account)
     assert said in render_markdown(summary, account)

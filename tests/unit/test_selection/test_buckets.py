@@ -1,4 +1,4 @@
-"""Buckets: a lane keeps what it allows, moves the rest, and loses nothing."""
+"""Buckets: each keeps what it allows, moves the rest to a later one, and loses nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from test_selection.buckets import LANES, BucketRule, Lane, LaneSplit, Needs, split_by_lane
+from test_selection.buckets import BUCKETS, Bucket, BucketRule, BucketSplit, Needs, split_by_bucket
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError, UsageError
 from test_selection.matching import Wanted
@@ -16,9 +16,9 @@ from test_selection.patterns import compile_pattern
 from test_selection.rules import load_rules
 
 LIMITS = {
-    "pr": Lane(test_s=60, cards=1, memory_gib=16),
-    "nightly": Lane(test_s=600, cards=8, memory_gib=64),
-    "weekly": Lane(),
+    "pr": Bucket(test_s=60, cards=1, memory_gib=16),
+    "nightly": Bucket(test_s=600, cards=8, memory_gib=64),
+    "weekly": Bucket(),
 }
 RULES = "rules:\n  - {code: in-scope, text: t, verdict: in}\n"
 
@@ -34,20 +34,20 @@ def rules_of(tmp_path: Path, text: str) -> tuple[BucketRule, ...]:
 
 
 def split(
-    rules: tuple[BucketRule, ...], seconds: float = 0, lane: str = "pr", limits: dict[str, Lane] = LIMITS
-) -> LaneSplit:
+    rules: tuple[BucketRule, ...], seconds: float = 0, bucket: str = "pr", limits: dict[str, Bucket] = LIMITS
+) -> BucketSplit:
     test = make_test("test_x")
-    return split_by_lane([test], {test.id: seconds}, rules, limits, lane)
+    return split_by_bucket([test], {test.id: seconds}, rules, limits, bucket)
 
 
-def test_what_a_lane_allows_stays_in_it(tmp_path: Path) -> None:
+def test_what_a_bucket_allows_stays_in_it(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, "  - {code: b, text: t, bucket: weekly, file: b.py}\n")
     assert split(rules, 60).kept == [make_test("test_x")]
     assert split(rules, 60).moved == {}
 
 
 def test_a_test_without_an_estimate_stays() -> None:
-    assert split_by_lane([make_test("x")], {}, (), LIMITS, "pr").kept == [make_test("x")]
+    assert split_by_bucket([make_test("x")], {}, (), LIMITS, "pr").kept == [make_test("x")]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_test_without_an_estimate_stays() -> None:
             "  - {code: b, text: why, needs: {cards: 2}, file: a.py}\n",
             0,
             "nightly",
-            "needs 2 cards, above 1 in lane pr",
+            "needs 2 cards, above 1 in bucket pr",
         ),
         (
             "  - {code: b, text: why, needs: {memory_gib: 65}, file: a.py}\n",
             0,
             "weekly",
-            "needs 65 GiB, above 16 GiB in lane pr",
+            "needs 65 GiB, above 16 GiB in bucket pr",
         ),
         (
             "  - {code: b, text: why, bucket: weekly, seconds_above: 30}\n",
@@ -77,17 +77,17 @@ def test_a_test_without_an_estimate_stays() -> None:
             "  - {code: b, text: why, bucket: weekly, file: z.py}\n",
             61,
             "nightly",
-            "takes 61.0 s, above 60 s in lane pr",
+            "takes 61.0 s, above 60 s in bucket pr",
         ),
         (
             "  - {code: b, text: why, bucket: nightly, file: a.py}\n",
             601,
             "weekly",
-            "b: why; takes 601.0 s, above 60 s in lane pr",
+            "b: why; takes 601.0 s, above 60 s in bucket pr",
         ),
     ],
 )
-def test_what_needs_more_moves_to_the_first_lane_that_allows_it_with_the_reason(
+def test_what_needs_more_moves_to_the_first_bucket_that_allows_it_with_the_reason(
     tmp_path: Path, text: str, seconds: float, bucket: str, reason: str
 ) -> None:
     found = split(rules_of(tmp_path, text), seconds)
@@ -108,35 +108,35 @@ def test_the_first_rule_with_a_bucket_and_the_first_with_needs_count(tmp_path: P
         "  - {code: two, text: t, bucket: nightly, file: a.py}\n"
         "  - {code: three, text: t, bucket: weekly, needs: {cards: 99}, file: a.py}\n",
     )
-    assert split(rules).moved == {"nightly": {"a.py::test_x": "two: t; needs 2 cards, above 1 in lane pr"}}
+    assert split(rules).moved == {"nightly": {"a.py::test_x": "two: t; needs 2 cards, above 1 in bucket pr"}}
 
 
-def test_the_lane_a_test_was_moved_to_runs_it(tmp_path: Path) -> None:
+def test_the_bucket_a_test_was_moved_to_runs_it(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, "  - {code: b, text: t, bucket: nightly, file: a.py}\n")
-    assert list(split(rules, lane="pr").moved) == ["nightly"]
-    assert split(rules, lane="nightly").kept
-    assert split(rules, lane="weekly").kept
+    assert list(split(rules, bucket="pr").moved) == ["nightly"]
+    assert split(rules, bucket="nightly").kept
+    assert split(rules, bucket="weekly").kept
 
 
-def test_what_no_lane_allows_goes_to_the_last_one_and_is_reported(tmp_path: Path) -> None:
+def test_what_no_bucket_allows_goes_to_the_last_one_and_is_reported(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, "  - {code: b, text: t, needs: {cards: 5}, file: a.py}\n")
-    small = {name: Lane(cards=1) for name in LANES}
+    small = {name: Bucket(cards=1) for name in BUCKETS}
     found = split(rules, limits=small)
-    assert found.moved == {"weekly": {"a.py::test_x": "needs 5 cards, above 1 in lane pr"}}
-    assert found.beyond == {"a.py::test_x": "needs 5 cards, above 1 in lane weekly"}
-    last = split(rules, lane="weekly", limits=small)
+    assert found.moved == {"weekly": {"a.py::test_x": "needs 5 cards, above 1 in bucket pr"}}
+    assert found.beyond == {"a.py::test_x": "needs 5 cards, above 1 in bucket weekly"}
+    last = split(rules, bucket="weekly", limits=small)
     assert last.kept == [make_test("test_x")]
     assert last.beyond == found.beyond
 
 
-def test_an_unknown_lane_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no lane 'pull'") as caught:
-        split_by_lane([], {}, (), LIMITS, "pull")
+def test_an_unknown_bucket_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no bucket 'pull'") as caught:
+        split_by_bucket([], {}, (), LIMITS, "pull")
     assert "known: pr, nightly, weekly" in str(caught.value)
 
 
 limits = st.builds(
-    Lane,
+    Bucket,
     test_s=st.none() | st.floats(0, 100),
     cards=st.none() | st.integers(1, 4),
     memory_gib=st.none() | st.floats(0.1, 100),
@@ -163,30 +163,30 @@ def bucket_rules(draw: st.DrawFn) -> BucketRule:
     st.lists(st.tuples(names, st.floats(0, 200) | st.none()), max_size=12),
     st.lists(bucket_rules(), max_size=4),
     st.tuples(limits, limits, limits),
-    st.sampled_from(LANES),
+    st.sampled_from(BUCKETS),
 )
 def test_kept_and_moved_are_what_was_given_whatever_the_rules(
     rows: list[tuple[str, float | None]],
     rules: list[BucketRule],
-    allowed: tuple[Lane, Lane, Lane],
-    lane: str,
+    allowed: tuple[Bucket, Bucket, Bucket],
+    bucket: str,
 ) -> None:
     tests = [make_test(f"t{number}", file) for number, (file, _) in enumerate(rows)]
     pairs = zip(tests, rows, strict=True)
     seconds = {test.id: takes for test, (_, takes) in pairs if takes is not None}
-    lanes = dict(zip(LANES, allowed, strict=True))
-    found = split_by_lane(tests, seconds, rules, lanes, lane)
+    buckets = dict(zip(BUCKETS, allowed, strict=True))
+    found = split_by_bucket(tests, seconds, rules, buckets, bucket)
     moved = [name for ids in found.moved.values() for name in ids]
     assert sorted([test.id for test in found.kept] + moved) == sorted(test.id for test in tests)
     assert found.kept == [test for test in tests if test.id not in set(moved)]
-    assert all(LANES.index(bucket) > LANES.index(lane) for bucket in found.moved)
+    assert all(BUCKETS.index(later) > BUCKETS.index(bucket) for later in found.moved)
     assert all(reason for ids in found.moved.values() for reason in ids.values())
     assert set(found.beyond) <= {test.id for test in found.kept} | set(found.moved.get("weekly", ()))
-    # Asked in the lane it was moved to, a test stays there.
-    for bucket, ids in found.moved.items():
-        there = split_by_lane([t for t in tests if t.id in ids], seconds, rules, lanes, bucket)
+    # Asked in the bucket it was moved to, a test stays there.
+    for later, ids in found.moved.items():
+        there = split_by_bucket([t for t in tests if t.id in ids], seconds, rules, buckets, later)
         assert there.moved == {}
-    backwards = split_by_lane(tests[::-1], seconds, rules, lanes, lane)
+    backwards = split_by_bucket(tests[::-1], seconds, rules, buckets, bucket)
     assert {test.id for test in backwards.kept} == {test.id for test in found.kept}
 
 

@@ -26,7 +26,7 @@ selections = st.builds(
     ),
     collect_errors=st.dictionaries(st.text(), st.text(), max_size=3),
     missing=st.lists(st.text(), max_size=3),
-    lane=st.none() | st.text(),
+    bucket=st.none() | st.text(),
     moved=st.dictionaries(st.text(), st.dictionaries(st.text(), st.text(), max_size=3), max_size=2),
     beyond=st.dictionaries(st.text(), st.text(), max_size=2),
 )

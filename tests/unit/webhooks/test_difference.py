@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.addresses import host_of
 from ci.github.errors import GitHubAwayError
 from ci.webhooks.difference import Change, Deed, Seen, difference
 from ci.webhooks.hub import body_of, seen_of
 from ci.webhooks.model import Hook
-from ci.webhooks.urls import host_of, identity, target, with_token
+from ci.webhooks.urls import identity, target, with_token
 
 URL = "https://j.example.com/h/"
 OURS = frozenset({target(URL)})

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ci.config.recipient import check_recipient
+from ci.config.secret import secret
 from ci.errors import MissingInputError, SettingsError
-from ci.webhooks.secrets import check_recipient, hook_secret, secret
+from ci.webhooks.secrets import hook_secret
 from ci.withheld import without_job_secrets
 
 NAME = "SPYRE_CI_WEBHOOK_SECRET"

@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
+from ci.config.recipient import check_recipient
+from ci.jenkins.client import KEY
 from ci.webhooks.file import read_webhooks
 from ci.webhooks.heads import Head
-from ci.webhooks.jenkins import KEY
 from ci.webhooks.model import Repository
-from ci.webhooks.secrets import check_recipient
 from ci.webhooks.starting import parameters
 
 JENKINS = Path(__file__).parent.parent.parent.parent / "jenkins"

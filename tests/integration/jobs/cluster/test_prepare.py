@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.report.identity import RunIdentity, write_identity
+from ci.report.identity import RunIdentity, read_identity, write_identity
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 from tests.kubernetes_api import KubernetesApi
@@ -66,7 +66,7 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
         (["evaluation.yaml", "--param", "bad name=x"], "bad name"),
         (["evaluation.yaml", "--plan", "some"], "--plan is some, and kind evaluation has none"),
         (["evaluation.yaml", "--collect"], "journals are of tests, and this is kind evaluation"),
-        (["tests.yaml", "--run", "other"], "--run is other, and the plan is of some-7-1"),
+        (["tests.yaml", "--run", "../other"], "--run is '../other'"),
         (["tests.yaml", "--gather"], "the journals will be in the volume results"),
         (["tests.yaml", "--plan", "gone"], "there is no run 'gone'"),
         (["gone.yaml"], "there is no such job spec"),
@@ -130,3 +130,25 @@ def test_slices_too_large_for_config_maps_want_a_store_that_is_seen(
     assert "more than ConfigMaps take" in capsys.readouterr().err
     assert run(["job", "submit", "tests.yaml", "--store", str(tmp_path / "volume")]) == 0
     assert (tmp_path / "volume" / "some-7-1" / "inputs" / "slice-0000.json.gz").is_file()
+
+
+def test_rendering_begins_no_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["job", "render", "tests.yaml", "--run", "other"]) == 2
+    assert "--run is other, and the plan is of some-7-1" in capsys.readouterr().err
+    assert not (project / "runs" / "other").exists()
+
+
+def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path, api: KubernetesApi) -> None:
+    (project / "runs" / "some" / "summary.json").write_text("{}")
+    assert run(["job", "submit", "tests.yaml", "--run", "nightly-1-1"]) == 0
+    assert run(["job", "submit", "tests.yaml", "--run", "nightly-1-1"]) == 0
+    folder = project / "runs" / "nightly-1-1"
+    again = read_identity(folder)
+    assert (again.run, again.device, again.run_attempt) == ("nightly-1-1", "spyre", 1)
+    assert again.run_id > read_identity(project / "runs" / "some").run_id
+    assert (folder / "plan.json").read_bytes() == (project / "runs" / "some" / "plan.json").read_bytes()
+    assert not (folder / "summary.json").exists()
+    assert len(api.store.of("jobs")) == 1
+    assert run(["job", "submit", "tests.yaml", "--run", "nightly-2-1"]) == 0
+    assert len(api.store.of("jobs")) == 2
+    assert sorted(one.name for one in (project / "runs").iterdir()) == ["nightly-1-1", "nightly-2-1", "some"]

@@ -1,0 +1,50 @@
+"""When a start was asked for, noted before it is: whoever comes back after a lost answer knows that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ci.errors import MissingInputError
+from ci.lanes.remote_errors import UnsettledError
+from test_selection.files import read_json, write_json
+
+KIND, FILE = "lane-asked", "asked.json"
+
+
+def note_asked(folder: Path, now: float) -> None:
+    """Note that a start is asked for now; seconds since the epoch."""
+    write_json(folder / FILE, KIND, {"at": now})
+
+
+def asked_at(folder: Path) -> float | None:
+    """When a start was asked for; None where none was, as far as is known here.
+
+    Raises:
+        BadFileError: the note is none.
+    """
+    try:
+        at = read_json(folder / FILE, KIND).get("at")
+    except MissingInputError:
+        return None
+    return float(at) if isinstance(at, int | float) else None
+
+
+def check_settled(folder: Path, now: float, settle_s: float) -> None:
+    """Refuse to start again so soon after a start that nobody has seen: its run may not be listed yet.
+
+    Args:
+        folder: of the attempt.
+        now: seconds since the epoch.
+        settle_s: seconds after which a run that was made is listed.
+
+    Raises:
+        UnsettledError: it is too soon.
+    """
+    at = asked_at(folder)
+    # By the distance, so that a clock that was set back does not make it wait for ever.
+    if at is not None and abs(now - at) < settle_s:
+        raise UnsettledError(
+            f"a start was asked for {abs(now - at):.0f} s ago, and what became of it is not seen yet",
+            where=folder.name,
+            remedy=f"after {settle_s:g} s it is started again, if nothing of it is there",
+        )

@@ -1,0 +1,135 @@
+"""`spyre-ci lanes export`: the cadence of lanes as the triggers of the CIs that begin them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ci.config.context import settings_from_context
+from ci.config.load import Settings
+from ci.errors import UsageError
+from ci.lanes.export import (
+    KIND,
+    TriggersDifferError,
+    Workflow,
+    as_yaml,
+    left_out,
+    schedules_of,
+    triggers,
+    workflows,
+)
+from test_selection.files import read_json, schema_name, write_json
+from test_selection.yaml_lines import load_document
+
+
+class Target(StrEnum):
+    """Whose triggers they are."""
+
+    GITHUB = "github"
+    JENKINS = "jenkins"
+
+
+def export(
+    ctx: typer.Context,
+    target: Annotated[Target, typer.Argument(help="Whose triggers.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write Jenkins' triggers there.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="PATH",
+            help="Compare with Jenkins' file, or a folder of workflows; ends with 1 where they differ.",
+        ),
+    ] = None,
+    repository: Annotated[
+        str | None, typer.Option("--repository", help="Only workflows of this one: owner/name.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write the cadence of lanes that a CI begins as that CI's own triggers, or compare them with its files.
+
+    Example: `spyre-ci lanes export jenkins --out jenkins/resources/triggers.json`, and
+    `spyre-ci lanes export github --check .github/workflows`.
+    """
+    settings = settings_from_context(ctx)
+    if target is Target.JENKINS:
+        _jenkins(settings, out, check)
+    else:
+        if out is not None:
+            raise UsageError(
+                "a workflow is written by people, who put its schedule there",
+                where="--out",
+                remedy="take what is printed, and hold it to the settings with --check .github/workflows",
+            )
+        _github(settings, check, repository, as_json=as_json)
+    for name, why in left_out(settings.model.lanes, settings.model.stage).items():
+        typer.echo(f"lane {name} {why}", err=True)
+
+
+def _jenkins(settings: Settings, out: Path | None, check: Path | None) -> None:
+    content = triggers(settings.model.lanes, time_zone=settings.model.lane_worker.time_zone)
+    if check is not None:
+        there = read_json(check, KIND)
+        _same({key: there.get(key) for key in content}, content, check, f"jenkins --out {check}")
+    elif out is not None:
+        write_json(out, KIND, content)
+    else:
+        typer.echo(json.dumps({"schema": schema_name(KIND), **content}, indent=1))
+
+
+def _github(settings: Settings, check: Path | None, repository: str | None, *, as_json: bool) -> None:
+    found = [
+        one
+        for one in workflows(
+            settings.model.lanes,
+            time_zone=settings.model.lane_worker.time_zone,
+            stage=settings.model.stage,
+        )
+        if repository in {None, one.repository}
+    ]
+    if check is not None:
+        _check_workflows(found, check)
+    elif as_json:
+        typer.echo(
+            json.dumps({"schema": schema_name("workflows"), "workflows": list(map(asdict, found))}, indent=1)
+        )
+    else:
+        typer.echo("\n\n".join(map(as_yaml, found)))
+
+
+def _check_workflows(found: Sequence[Workflow], folder: Path) -> None:
+    """Compare schedules with those of the files in a folder.
+
+    Raises:
+        UsageError: the lanes are of several repositories, and a folder is of one.
+        TriggersDifferError: one has other schedules.
+    """
+    repositories = sorted({one.repository for one in found})
+    if len(repositories) > 1:
+        raise UsageError(
+            f"lanes begin workflows of {', '.join(repositories)}, and a folder has those of one repository",
+            where="--check",
+            remedy="say which with --repository",
+        )
+    for one in found:
+        path = folder / one.file
+        there = [asdict(entry) for entry in schedules_of(load_document(path).content)]
+        _same(there, [asdict(entry) for entry in one.schedules], path, "github")
+
+
+def _same(there: Any, wanted: Any, path: Path, words: str) -> None:
+    if there != wanted:
+        raise TriggersDifferError(
+            f"has {json.dumps(there)}, and the settings say {json.dumps(wanted)}",
+            where=path,
+            remedy=f"take what `spyre-ci lanes export {words}` writes, or change the lanes",
+        )

@@ -1,0 +1,25 @@
+"""What can go wrong with a lane's run far away, beside what the far side's client says."""
+
+from __future__ import annotations
+
+from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+
+
+class NotFindableError(SpyreCiError):
+    """What would be started could not be found again, and so might be started twice."""
+
+
+class UnsettledError(SpyreCiError):
+    """A start was asked for a moment ago, and may still come to light."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class NotSubmittedError(SpyreCiError):
+    """A job was not submitted, and another time will not help."""
+
+
+class SubmitAwayError(SpyreCiError):
+    """A job was not submitted, and another time may help."""
+
+    exit_code = EXIT_INCOMPLETE

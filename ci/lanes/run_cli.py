@@ -1,0 +1,166 @@
+"""`spyre-ci lanes run`: the worker, for places without a CI of their own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.config.context import settings_from_context
+from ci.config.load import DEFAULT_FILE, Settings
+from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
+from ci.findings import escaped
+from ci.interrupts import noted
+from ci.lanes.command import command
+from ci.lanes.executors import check_lanes
+from ci.lanes.executors import executors as far_executors
+from ci.lanes.hands import Hands
+from ci.lanes.local import Launch, LocalExecutor
+from ci.lanes.order import Executor, Order
+from ci.lanes.secrets import Secrets
+from ci.lanes.store import Store
+from ci.lanes.tending import LOCAL
+from ci.lanes.turn import idle
+from ci.lanes.variant import source_of
+from ci.lanes.worker import Worker
+from ci.report.text import iso_utc
+from ci.runner.run_lock import run_lock
+
+FOLDER, STATE = "lanes", "lanes.sqlite"
+TOOLKIT = Path(__file__).parent.parent.parent / "noxfile.py"
+
+
+class WorkerBusyError(SpyreCiError):
+    """Another worker has the lanes; two would begin everything twice."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+def run(
+    ctx: typer.Context,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="Begin what is due now, see it to its end, and end.")
+    ] = False,
+    lane: Annotated[
+        list[str] | None, typer.Option("--lane", help="Begin this lane only; may stand several times.")
+    ] = None,
+) -> None:
+    """Begin lanes when they are due, until stopped; for places without a CI of their own.
+
+    Example: `spyre-ci lanes run`, kept running by systemd or a container; `spyre-ci lanes run --once` from a
+    crontab. SIGTERM or Ctrl-C ends it with 130: runs here are told to end as well, and the next worker begins
+    them again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
+    """
+    settings = settings_from_context(ctx)
+    chosen = _chosen(settings, lane or ())
+    secrets = Secrets(settings.model.lanes, os.environ, settings.resolve(settings.model.lane_worker.secrets))
+    stage = settings.model.stage
+    wanted = [name for name in sorted(chosen) if not idle(settings.model.lanes[name], stage)]
+    secrets.check(wanted)
+    check_lanes(settings, secrets.whole, clock=time.time, names=wanted)
+    folder = lanes_folder(settings)
+    with working_alone(folder), closing(Store(folder / STATE)) as store, noted() as heard:
+        worker = Worker(
+            Hands(
+                lanes=settings.model.lanes,
+                chosen=chosen,
+                settings=settings.model.lane_worker,
+                stage=stage,
+                store=store,
+                folder=folder,
+                executors=executors(settings, secrets),
+                wall=time.time,
+                ticks=time.monotonic,
+                sleep=time.sleep,
+                say=lambda line: typer.echo(f"{iso_utc(time.time())} {escaped(line)}"),
+            )
+        )
+        worker.work(heard, once=once)
+    raise typer.Exit(EXIT_INTERRUPTED if heard else worker.exit_code)
+
+
+def lanes_folder(settings: Settings) -> Path:
+    """The folder of the worker's state, and of a folder for each attempt."""
+    return settings.state_dir / FOLDER
+
+
+def executors(settings: Settings, secrets: Secrets) -> Mapping[str, Executor]:
+    """Who carries orders out, by kind."""
+    return {
+        **far_executors(settings, secrets.whole, clock=time.time),
+        LOCAL: local_executor(settings, secrets),
+    }
+
+
+def local_executor(settings: Settings, secrets: Secrets) -> LocalExecutor:
+    """The executor for runs here: each lane with its own secrets, in the folder of the settings."""
+
+    def launch(order: Order) -> Launch:
+        toolkit = TOOLKIT if TOOLKIT.is_file() else settings.base / "noxfile.py"
+        lane, path = settings.model.lanes[order.lane], settings.path
+        called = command(
+            lane,
+            order,
+            toolkit=toolkit,
+            base=settings.base,
+            config=None if path is None or path.name == DEFAULT_FILE else path.absolute(),
+            source=source_of(lane, settings),
+        )
+        environ = {**secrets.environ(order.lane), **called.environ}
+        return Launch(words=called.words, environ=environ, cwd=settings.base)
+
+    return LocalExecutor(launch, ending_s=settings.model.lane_worker.ending_s)
+
+
+@contextmanager
+def working_alone(folder: Path) -> Iterator[None]:
+    """Be the only worker with a state; the kernel lets go of it when the process ends, however that ends.
+
+    Raises:
+        WorkerBusyError: there is another; which one.
+        UsageError: the file system has no locks.
+    """
+    try:
+        with run_lock(folder, alone=True) as alone:
+            if not alone:
+                raise UsageError(
+                    "its file system has no locks, and two workers would begin everything twice",
+                    where=folder,
+                    remedy="set `state` to a folder on a disk of this machine",
+                )
+            yield
+    except RunInUseError as error:
+        raise WorkerBusyError(
+            f"another worker has these lanes: the folder {error.what}", where=folder, remedy=error.remedy
+        ) from error
+
+
+def _chosen(settings: Settings, names: list[str] | tuple[()]) -> frozenset[str]:
+    """The lanes that are begun: those that were named, or all.
+
+    Raises:
+        UsageError: there is no such lane, or none at all.
+    """
+    lanes = settings.model.lanes
+    if not lanes:
+        raise UsageError(
+            "there are no lanes in the settings",
+            where=settings.path or settings.base,
+            remedy="write some below `lanes`; see docs/lanes-worker.md",
+        )
+    for name in names:
+        if name not in lanes:
+            close = get_close_matches(name, lanes, n=1)
+            raise UsageError(
+                f"there is no lane {name!r}",
+                where=settings.path or settings.base,
+                remedy=f"did you mean {close[0]}?" if close else f"lanes are {', '.join(sorted(lanes))}",
+            )
+    return frozenset(names or lanes)

@@ -1,0 +1,154 @@
+"""One attempt on its way: started, looked at, ended at its limit, and written down when it ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ci.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError, file_system_error
+from ci.lanes.hands import Hands, Voice
+from ci.lanes.noted import LIMIT, Attempt
+from ci.lanes.order import Executor, Seen, Standing
+from ci.lanes.outcome import outcome
+from ci.report.text import span
+
+# What runs elsewhere and does not end when it is told to, or cannot be asked, is waited for so much longer.
+PATIENCE_S = 900.0
+LOCAL = "local"
+
+
+class Tender:
+    """Looks after attempts.
+
+    Args:
+        hands: what the worker works with.
+        voice: takes what there is to say.
+    """
+
+    def __init__(self, hands: Hands, voice: Voice) -> None:
+        self._hands, self._voice = hands, voice
+        # When each attempt's time is over, in ticks: a clock that jumps ends nothing.
+        self._limits: dict[tuple[str, int, int], float] = {}
+        self._told: set[tuple[str, int, int]] = set()
+        self.ended: dict[str, Standing] = {}
+
+    def tend(self, attempt: Attempt, *, fresh: bool = False) -> None:
+        """Do for an attempt what is to be done now.
+
+        Args:
+            attempt: as it is noted.
+            fresh: whether it was noted just now, so that nobody can have started it.
+
+        Raises:
+            StateAwayError: the state cannot be used.
+        """
+        try:
+            seen = self._seen(attempt, fresh=fresh)
+        except (SpyreCiError, OSError) as error:
+            told = error if isinstance(error, SpyreCiError) else file_system_error(error)
+            if told is None:
+                raise
+            seen = self._seen_in_vain(attempt, told)
+        if seen is not None and seen.standing.ended:
+            self._end(attempt, seen)
+
+    def tell_to_end(self, attempt: Attempt, why: str) -> None:
+        """Have an attempt end, and note what for; asked again until its executor has heard it."""
+        if not attempt.asked:
+            self._hands.store.asked(attempt, why)
+        if attempt.key not in self._told and attempt.reference is not None:
+            self._executor(attempt).cancel(self._hands.order(attempt), attempt.reference)
+            self._told.add(attempt.key)
+
+    def _seen(self, attempt: Attempt, *, fresh: bool) -> Seen | None:
+        """Where it stands; None where that is to be looked at again."""
+        executor, order = self._executor(attempt), self._hands.order(attempt)
+        if attempt.reference is None:
+            attempt = self._start(executor, attempt, fresh=fresh)
+        assert attempt.reference is not None  # noqa: S101  # it was started
+        seen = executor.look(order, attempt.reference)
+        if not seen.standing.ended:
+            late_s = self._late_s(attempt)
+            if attempt.asked or late_s > 0:
+                self.tell_to_end(attempt, LIMIT)
+            if attempt.kind == LOCAL or late_s < PATIENCE_S:
+                return None
+            return Seen(standing=Standing.TIMED_OUT, said="it did not end when it was told to", url=seen.url)
+        try:
+            executor.fetch(order, attempt.reference)
+            # What came back may say more than was seen without it.
+            seen = executor.look(order, attempt.reference)
+        except SpyreCiError as error:
+            if error.exit_code == EXIT_INCOMPLETE and self._late_s(attempt) < PATIENCE_S:
+                raise
+            said = f"what it left cannot be brought back: {error.what}"
+            seen = replace(seen, said=f"{seen.said}; {said}" if seen.said else said)
+        return seen
+
+    def _start(self, executor: Executor, attempt: Attempt, *, fresh: bool) -> Attempt:
+        order = self._hands.order(attempt)
+        order.folder.mkdir(parents=True, exist_ok=True)
+        reference = None if fresh else executor.find(order)
+        if reference is not None:
+            self._voice.line(attempt.lane, f"{self._hands.named(attempt)} had been started before")
+        elif attempt.asked:
+            raise UsageError("was told to end before it began")
+        elif attempt.lane not in self._hands.lanes:
+            raise UsageError("its lane left the settings before it began")
+        else:
+            reference = executor.start(order)
+        self._hands.store.started(attempt, reference)
+        self._voice.line(
+            attempt.lane, f"{self._hands.named(attempt)} runs ({attempt.kind}); its folder is {order.folder}"
+        )
+        return replace(attempt, reference=reference, standing=Standing.RUNNING)
+
+    def _seen_in_vain(self, attempt: Attempt, error: SpyreCiError) -> Seen | None:
+        """What an error makes of an attempt: another time may do, for as long as there is patience."""
+        named = self._hands.named(attempt)
+        where = f"{error.where}: " if error.where else ""
+        if error.exit_code != EXIT_INCOMPLETE:
+            return Seen(standing=Standing.INCOMPLETE, said=f"{where}{error.what}")
+        self._voice.once(attempt.lane, f"{named} is asked for again: {where}{error.what}")
+        if attempt.kind == LOCAL or self._late_s(attempt) < PATIENCE_S:
+            return None
+        return Seen(standing=Standing.TIMED_OUT, said=f"could not be asked for: {where}{error.what}")
+
+    def _end(self, attempt: Attempt, seen: Seen) -> None:
+        hands, now = self._hands, self._hands.wall()
+        # What it was asked may have been noted since it was read.
+        attempt = next((one for one in hands.store.on_their_way() if one.key == attempt.key), attempt)
+        lane = hands.lanes.get(attempt.lane)
+        end = outcome(attempt, seen, lane=lane, tries=hands.store.tries(attempt), now=now)
+        hands.store.ended(attempt, end, now=now)
+        self._limits.pop(attempt.key, None)
+        self._told.discard(attempt.key)
+        code = "" if end.seen.exit_code is None else f", exit code {end.seen.exit_code}"
+        said = f" ({end.seen.said})" if end.seen.said else ""
+        again = ""
+        if end.handed_back:
+            again = "; the next worker begins it again"
+        elif end.again_at is not None:
+            again = f"; tried again in {span(max(end.again_at - now, 0))}"
+        else:
+            self.ended[attempt.lane] = end.seen.standing
+        self._voice.line(
+            attempt.lane,
+            f"{hands.named(attempt)}: {end.seen.standing.upper()}{code}{said}{again}; {self._left(attempt)}",
+        )
+
+    def _left(self, attempt: Attempt) -> str:
+        return f"what it left is in {self._hands.order(attempt).folder}"
+
+    def _late_s(self, attempt: Attempt) -> float:
+        """Seconds since its time was over; below 0 where it is not."""
+        hands = self._hands
+        if attempt.key not in self._limits:
+            ran_s = max(hands.wall() - attempt.begun_at, 0)
+            self._limits[attempt.key] = hands.ticks() + attempt.limit_s - ran_s
+        return hands.ticks() - self._limits[attempt.key]
+
+    def _executor(self, attempt: Attempt) -> Executor:
+        found = self._hands.executors.get(attempt.kind)
+        if found is None:
+            raise UsageError(f"there is no executor of kind {attempt.kind} here")
+        return found

@@ -1,0 +1,170 @@
+"""The worker: begins what is due, looks after what runs, and leaves nothing undone that it noted."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+
+from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
+from ci.lanes.cadence import said
+from ci.lanes.hands import Hands, Voice, folder_of
+from ci.lanes.noted import ENDING
+from ci.lanes.order import Standing
+from ci.lanes.state import StateAwayError
+from ci.lanes.tending import LOCAL, Tender
+from ci.lanes.turn import Known, Look, Turn, clock, take_turn
+
+DAY_S = 24 * 3600.0
+# Nothing is slept through for longer: a signal may come.
+SLICE_S = 0.5
+# How long a run's wrapper may take to write its end down, after its time to end in its own way.
+MARGIN_S = 15.0
+WORKER = "worker"
+
+
+class Worker:
+    """One worker; there is no other with the same state.
+
+    Args:
+        hands: what it works with.
+    """
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands, self._voice = hands, Voice(hands.say)
+        self._tender = Tender(hands, self._voice)
+        self._prune_at = -math.inf
+
+    @property
+    def exit_code(self) -> int:
+        """Of the last runs that ended, of each lane: 3 beats 1."""
+        ends = set(self._tender.ended.values())
+        if not ends <= {Standing.PASSED, Standing.FAILED}:
+            return EXIT_INCOMPLETE
+        return EXIT_TEST_FAILED if Standing.FAILED in ends else EXIT_OK
+
+    def work(self, heard: Sequence[int], *, once: bool) -> None:
+        """Work until interrupts are heard, or, with `once`, until what is due now has ended.
+
+        Args:
+            heard: interrupts, as they come; with a second one it leaves at once.
+            once: whether times that come later are left.
+
+        Raises:
+            StateAwayError: the state cannot be used; but for a beginning without `once`, it is waited for.
+            BadFileError: the state is none.
+        """
+        self._arrive()
+        names: Collection[str] = self._hands.chosen
+        while not heard:
+            try:
+                self.one_pass(names)
+                if once:
+                    known = self._known(names)
+                    names = [name for name in names if name in known and known[name].open is not None]
+                    if not names:
+                        return
+            except StateAwayError as error:
+                if once:
+                    raise
+                self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+            self._sleep(self._hands.settings.poll_s, heard)
+        self._leave(heard)
+
+    def one_pass(self, names: Collection[str]) -> None:
+        """Look after what runs, then at the clock, and begin what is due of some lanes.
+
+        Args:
+            names: of the lanes.
+
+        Raises:
+            StateAwayError: the state cannot be used; another pass goes on where this one stopped.
+        """
+        hands = self._hands
+        self._prune()
+        for attempt in hands.store.on_their_way():
+            self._tender.tend(attempt)
+        known, now = self._known(names), hands.wall()
+        turn = take_turn({name: hands.lanes[name] for name in sorted(names)}, known, self._look(now))
+        attempts = hands.store.note_turn(turn, hands.lanes, now=now)
+        self._say_turn(turn, known)
+        why = {(one.lane, one.due): one.why for one in turn.begin}
+        for attempt in attempts:
+            self._voice.line(attempt.lane, f"{hands.named(attempt)} begins: {why[attempt.lane, attempt.due]}")
+            self._tender.tend(attempt, fresh=True)
+
+    def _look(self, now: float) -> Look:
+        settings = self._hands.settings
+        return Look(
+            now=now,
+            stage=self._hands.stage,
+            zone=settings.zone,
+            late_s=settings.late_s,
+            at_once=settings.at_once,
+        )
+
+    def _known(self, names: Collection[str]) -> dict[str, Known]:
+        """What is known of some lanes, and of those that are in the settings no more."""
+        known = self._hands.store.known(self._hands.wall())
+        return {name: one for name, one in known.items() if name in names or name not in self._hands.lanes}
+
+    def _arrive(self) -> None:
+        """Say what was found."""
+        hands = self._hands
+        words = {name: said(hands.lanes[name].cadence, hands.settings.zone) for name in hands.chosen}
+        for lane, before in sorted(hands.store.note_lanes(words).items()):
+            self._voice.line(lane, f"its cadence was {before}, and is {words[lane]}")
+        for attempt in hands.store.on_their_way():
+            self._voice.line(
+                attempt.lane, f"{hands.named(attempt)} was on its way when the last worker ended"
+            )
+        self._voice.line(WORKER, f"begins {', '.join(sorted(hands.chosen)) or 'no lane'}")
+
+    def _say_turn(self, turn: Turn, known: Mapping[str, Known]) -> None:
+        zone = self._hands.settings.zone
+        for skip in turn.skip:
+            self._voice.line(skip.lane, f"the run due {clock(skip.due, zone)} is skipped: {skip.why}")
+        for over in turn.give_up:
+            self._voice.line(over.lane, f"the run due {clock(over.due, zone)} is not tried again: {over.why}")
+        for lane, why in turn.quiet.items():
+            one = known.get(lane)
+            if one is None or one.open is None:
+                self._voice.once(lane, why)
+
+    def _leave(self, heard: Sequence[int]) -> None:
+        """End what runs here, and leave what runs elsewhere; the next worker finds both."""
+        hands = self._hands
+        until = hands.ticks() + hands.settings.ending_s + MARGIN_S
+        self._voice.line(
+            WORKER, f"is told to end; runs here have {hands.settings.ending_s:g} s to do so as well"
+        )
+        while True:
+            try:
+                left = [one for one in hands.store.on_their_way() if one.kind == LOCAL and one.reference]
+                for attempt in left:
+                    self._tender.tell_to_end(attempt, ENDING)
+                    self._tender.tend(attempt)
+            except SpyreCiError as error:
+                self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+            else:
+                if not left:
+                    break
+            if len(heard) > 1 or hands.ticks() > until:
+                break
+            hands.sleep(SLICE_S)
+        for attempt in hands.store.on_their_way():
+            self._voice.line(attempt.lane, f"{hands.named(attempt)} is left to the next worker")
+
+    def _sleep(self, seconds: float, heard: Sequence[int]) -> None:
+        until = self._hands.ticks() + seconds
+        while not heard and (left := until - self._hands.ticks()) > 0:
+            self._hands.sleep(min(left, SLICE_S))
+
+    def _prune(self) -> None:
+        """Once a day, forget what is old, with its folders."""
+        hands = self._hands
+        if hands.ticks() < self._prune_at:
+            return
+        self._prune_at = hands.ticks() + DAY_S
+        for attempt in hands.store.prune(hands.wall() - hands.settings.keep_days * DAY_S):
+            shutil.rmtree(folder_of(hands.folder, attempt), ignore_errors=True)

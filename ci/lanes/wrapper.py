@@ -1,0 +1,183 @@
+"""Between the worker and a run of a lane here: begins it, ends it, and writes both down.
+
+Started as `python -m ci.lanes.wrapper FOLDER ENDING_S CWD COMMAND...`; it leaves whoever started it, so that
+a run and its account outlive a worker. It holds a lock in the folder for as long as it lives, which the
+kernel lets go of however it ends: that, and no process id, says whether it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ci.errors import SpyreCiError
+from ci.interrupts import noted
+from ci.process import kill_group, start_command
+from test_selection.files import write_json
+
+LOCK, BEGIN, ASKED, END, OUTPUT = "lock", "begin.json", "asked-to-end", "end.json", "output.log"
+BEGIN_KIND, END_KIND = "lane-begin", "lane-end"
+# Every process of a run carries it, so that what a lost wrapper leaves is found.
+MARK = "SPYRE_CI_LANE_RUN"
+POLL_S = 0.1
+FULL_DISK_S = 5.0
+
+
+def mark_of(folder: Path) -> str:
+    """What the processes of a run in a folder carry."""
+    return str(folder.resolve())
+
+
+def held(folder: Path) -> bool:
+    """Whether a wrapper works in a folder.
+
+    Raises:
+        OSError: the folder's file system has no locks.
+    """
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Begin a run in a process of its own; returns when it has begun, or another one has begun it."""
+    folder, ending_s, cwd, *words = arguments
+    mine, its = os.pipe()
+    if os.fork():
+        os.close(its)
+        # A byte: it has begun, or need not; nothing: it died, and its words are on the standard error.
+        return 0 if os.read(mine, 1) else 1
+    os.close(mine)
+    os.setsid()
+    # A worker in the background of a shell has Ctrl-C ignored; a run would neither hear it nor end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with noted() as heard:
+        tend(
+            Path(folder),
+            words,
+            cwd=Path(cwd),
+            environ=os.environ,
+            ending_s=float(ending_s),
+            heard=heard,
+            begun=lambda: _tell(its),
+        )
+    return 0
+
+
+def _tell(descriptor: int) -> None:
+    with contextlib.suppress(OSError):  # whoever asked is gone, and the run goes on
+        os.write(descriptor, b".")
+
+
+def tend(
+    folder: Path,
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    ending_s: float,
+    heard: Sequence[int],
+    begun: Callable[[], object],
+) -> None:
+    """Run the command unless it was begun before, and write its end down.
+
+    Args:
+        folder: of the attempt.
+        words: the command.
+        cwd: it runs in.
+        environ: its environment, but for the mark.
+        ending_s: seconds it may take to end once it was told to; then its group is killed.
+        heard: interrupts that came; any of them tells it to end.
+        begun: is called once it is known to have begun.
+    """
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        begun()
+        return
+    if (folder / BEGIN).exists():  # it was begun, and is over
+        begun()
+        return
+    output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    write_json(folder / BEGIN, BEGIN_KIND, {"pid": os.getpid(), "at": time.time()})
+    _leave_streams(output)
+    begun()
+    try:
+        end: dict[str, Any] = _run(
+            words,
+            cwd=cwd,
+            environ={**environ, MARK: mark_of(folder)},
+            output=output,
+            ending_s=ending_s,
+            told=lambda: bool(heard) or (folder / ASKED).exists(),
+        )
+    except SpyreCiError as error:
+        end = {"exit_code": None, "told": False, "said": error.what}
+    _write_end(folder / END, end)
+
+
+def _leave_streams(output: int) -> None:
+    """Let go of what whoever started this reads; a traceback of this process goes to the run's output."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream, instead in ((0, nothing), (1, output), (2, output)):
+        os.dup2(instead, stream)
+    os.close(nothing)
+
+
+def _run(
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    output: int,
+    ending_s: float,
+    told: Callable[[], bool],
+) -> dict[str, Any]:
+    if told():
+        return {"exit_code": None, "told": True, "said": "was told to end before it began"}
+    process = start_command(words, cwd=cwd, env=environ, output=output)
+    asked_at: float | None = None
+    try:
+        while process.poll() is None:
+            if asked_at is None and told():
+                asked_at = time.monotonic()
+                # As Ctrl-C on a terminal: nox waits for what it started, which writes its account.
+                kill_group(process.pid, signal.SIGINT)
+            if asked_at is not None and time.monotonic() > asked_at + ending_s:
+                kill_group(process.pid)
+            time.sleep(POLL_S)
+    finally:
+        kill_group(process.pid)
+        process.wait()
+    return {"exit_code": process.returncode, "told": asked_at is not None, "said": ""}
+
+
+def _write_end(path: Path, end: Mapping[str, Any]) -> None:
+    """Write how it ended, however long a disk stays full: until then it counts as running."""
+    while True:
+        try:
+            write_json(path, END_KIND, end)
+        except OSError:
+            time.sleep(FULL_DISK_S)
+        else:
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""The change of a pin: what the commit holds, the branch it is on, and whether that is there already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.config.pins_model import PinPlace
+from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError, SettingsError, SpyreCiError, UsageError
+from ci.pins.branch import Repository, content_at, make_branch, name_in, tip_of
+from ci.pins.diary import FILE
+from ci.pins.diary_lines import parse, with_line
+from ci.pins.events import Upgraded
+from ci.pins.place import read_version, with_version
+
+_PLAIN = "100644"
+# Of an event these differ from one day to the next, and say nothing of what is changed.
+_TOLD = {"at", "reasons"}
+
+
+class BranchTakenError(SpyreCiError):
+    """The change's branch is there, and holds something else."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An upgrade that is to be made.
+
+    Attributes:
+        track: its name.
+        folder: of its ledger.
+        pin: where its version stands, `file` made absolute; None where it stands nowhere.
+        event: the upgrade.
+        text: the checklist, as Markdown.
+        times: the track was at this version before: built again with a mend, or gone back to.
+    """
+
+    track: str
+    folder: Path
+    pin: PinPlace | None
+    event: Upgraded
+    text: str
+    times: int = 0
+
+    @property
+    def rebuild(self) -> bool:
+        """Whether the version stays, and only what it is made of is another."""
+        return self.event.before.partition("@")[0] == self.event.version
+
+    @property
+    def title(self) -> str:
+        """What it does, on one line."""
+        if self.rebuild:
+            anew = f", with {self.event.sha[:12]}" if self.event.sha else ""
+            return f"{self.track}: {self.event.version} built again{anew}"
+        before = self.event.before.partition("@")[0]
+        return f"{self.track}: {f'{before} to ' if before else ''}{self.event.version}"
+
+    @property
+    def branch(self) -> str:
+        """The same for the same upgrade, whoever makes it."""
+        # What was merged once may still have its branch, and has its pull request for ever.
+        again = f"-{self.times + 1}" if self.times else ""
+        name = f"{self.track}-{self.event.version[:100]}{again}"
+        return "pins/" + re.sub(r"\.(?=\.|$)|\.lock$|[^A-Za-z0-9._+-]", "-", name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A change as a branch.
+
+    Attributes:
+        branch: its name.
+        commit: at its tip.
+        new: whether it was made just now.
+        files: what the change writes, by name.
+    """
+
+    branch: str
+    commit: str
+    new: bool
+    files: Sequence[str]
+
+
+def make_change(repository: Repository, change: Change, *, now: float) -> Made:
+    """Make a change's branch; where it is there with the same upgrade, nothing is done.
+
+    Args:
+        repository: of the pin and the ledger.
+        change: what is upgraded.
+        now: seconds since the epoch.
+
+    Raises:
+        BranchTakenError: the branch is there and is no branch of this upgrade.
+        UsageError: the pin's file is not committed, or a file is outside of the repository.
+        SettingsError: there is no version at the pin's key.
+        BadFileError: a line of the events is none.
+        CommandError: git refused.
+    """
+    files = _files(repository, change)
+    tip = tip_of(repository, change.branch)
+    if tip is None:
+        message = f"{change.title}\n\n{change.text}"
+        try:
+            commit = make_branch(repository, change.branch, files, message, now=now)
+        except CommandError:
+            # Another process may have made it meanwhile.
+            tip = tip_of(repository, change.branch)
+            if tip is None:
+                raise
+        else:
+            return Made(branch=change.branch, commit=commit, new=True, files=sorted(files))
+    if other := _otherwise(repository, change, tip):
+        raise BranchTakenError(
+            f"branch {change.branch} is there already, and {other}",
+            where=repository.top,
+            remedy="look at it; where it may go, delete it, here and where it was sent to, and do this again",
+        )
+    return Made(branch=change.branch, commit=tip, new=False, files=sorted(files))
+
+
+def pinned_version(repository: Repository, pin: PinPlace, commit: str) -> str:
+    """The version that a commit has at the pin's place.
+
+    Raises:
+        UsageError: it has no such file.
+        SettingsError: there is no version at the key.
+    """
+    return read_version(pin.file, _pin_file(repository, pin, commit)[1], pin.key)
+
+
+def _files(repository: Repository, change: Change) -> dict[str, tuple[str, bytes]]:
+    """Mode and content of what the change writes, by name."""
+    records = sorted(change.folder.glob("*.json")) if change.folder.is_dir() else []
+    files = {name_in(repository, path): (_PLAIN, path.read_bytes()) for path in records}
+    events = change.folder / FILE
+    content = events.read_bytes() if events.is_file() else b""
+    parse(content, events)
+    files[name_in(repository, events)] = (_PLAIN, with_line(content, change.event))
+    if change.pin is not None:
+        mode, before = _pin_file(repository, change.pin, repository.head)
+        after = with_version(change.pin.file, before, change.pin.key, change.event.version)
+        files[name_in(repository, change.pin.file)] = (mode, after)
+    return files
+
+
+def _pin_file(repository: Repository, pin: PinPlace, commit: str) -> tuple[str, bytes]:
+    found = content_at(repository, commit, name_in(repository, pin.file))
+    if found is None:
+        raise UsageError(
+            "is not committed, so that no change of it can be made",
+            where=pin.file,
+            remedy="commit it first, or check the pin's file",
+        )
+    return found
+
+
+def _otherwise(repository: Repository, change: Change, tip: str) -> str:
+    """What is another on a branch that is there; empty where it holds this upgrade."""
+    path = change.folder / FILE
+    try:
+        found = content_at(repository, tip, name_in(repository, path))
+        events = parse(found[1], path) if found else []
+        there = next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
+        version = pinned_version(repository, change.pin, tip) if change.pin else change.event.version
+    except (BadFileError, SettingsError, UsageError) as error:
+        return f"cannot be compared: {error.what}"
+    if there is None:
+        return "holds no upgrade"
+    if version != change.event.version:
+        return f"pins {version}, not {change.event.version}"
+    was, now = there.model_dump(exclude=_TOLD), change.event.model_dump(exclude=_TOLD)
+    return "; ".join(f"has {key} {was[key]!r}, not {now[key]!r}" for key in was if was[key] != now[key])

@@ -1,0 +1,166 @@
+"""A track's `events.jsonl`: appended to by one process at a time, and never rewritten but at a cut end.
+
+The file itself is locked: it is committed, and a lock beside it would be as well.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.findings import escaped
+from ci.pins.diary_lines import cut_end, line_of, parse, shown
+from ci.pins.events import Event
+
+FILE = "events.jsonl"
+# What a crash left of a line is kept here, for people.
+CUT = "events.cut"
+PATIENCE_S = 30.0
+
+
+class DiaryBusyError(SpyreCiError):
+    """Another process holds a track's events."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+def _on_stderr(line: str) -> None:
+    typer.echo(escaped(line), err=True)
+
+
+def read_events(folder: Path, *, tell: Callable[[str], object] = _on_stderr) -> list[Event]:
+    """What happened to a track, in the order it was told; nothing where there is no file.
+
+    Args:
+        folder: of the track.
+        tell: takes a sentence about a last line that a crash cut short.
+
+    Raises:
+        BadFileError: a line is no event, or the number of a request stands twice.
+        DiaryBusyError: another process writes for too long.
+    """
+    path = folder / FILE
+    try:
+        with _opened(path, os.O_RDONLY, fcntl.LOCK_SH) as descriptor:
+            content = _read(descriptor)
+    except FileNotFoundError:
+        return []
+    events = parse(content, path)
+    if cut := cut_end(content):
+        tell(
+            f"{path}: the last line was cut short and is no event: {shown(cut)}; tell it again, and what is "
+            f"left of it goes to {CUT}"
+        )
+    return events
+
+
+def append_event(folder: Path, event: Event, *, tell: Callable[[str], object] = _on_stderr) -> None:
+    """Add an event; it is on the disk when this returns.
+
+    Args:
+        folder: of the track; it is made.
+        event: what happened.
+        tell: takes a sentence about a last line that was cut short, and is moved out of the way.
+
+    Raises:
+        BadFileError: a line of the file is no event: nothing is put behind it.
+        DiaryBusyError: another process writes for too long.
+    """
+    add_event(folder, lambda _: event, tell=tell)
+
+
+def add_event(
+    folder: Path, make: Callable[[list[Event]], Event], *, tell: Callable[[str], object] = _on_stderr
+) -> Event:
+    """Add an event made of those before it, such as a request with the next number; no other comes between.
+
+    Args:
+        folder: of the track; it is made.
+        make: the event, of all there are; what it raises leaves everything as it was.
+        tell: as in `append_event`.
+
+    Raises:
+        BadFileError: a line of the file is no event.
+        DiaryBusyError: another process writes for too long.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    with _opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, fcntl.LOCK_EX) as descriptor:
+        content = _read(descriptor)
+        event = make(parse(content, path))
+        if cut := cut_end(content):
+            _keep(folder / CUT, cut)
+            os.ftruncate(descriptor, len(content) - len(cut))
+            tell(
+                f"{path}: the last line was cut short and was no event; it is in {CUT} now, tell it again: "
+                f"{shown(cut)}"
+            )
+        begin = b"\n" if content and not cut and not content.endswith(b"\n") else b""
+        try:
+            _write(descriptor, begin + line_of(event))
+        except OSError as error:
+            os.ftruncate(descriptor, len(content) - len(cut))
+            error.filename = str(path)  # a disk that is full does not say where
+            raise
+    return event
+
+
+@contextmanager
+def _opened(path: Path, flags: int, kind: int) -> Iterator[int]:
+    """Open and hold the file; the kernel lets go of it when the process ends, however that ends."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            # A checkout of another branch puts another file there: what is written to this one is gone.
+            if _is(descriptor, path):
+                break
+        except BlockingIOError as error:
+            if time.monotonic() > end:
+                os.close(descriptor)
+                raise DiaryBusyError(
+                    f"another process has held it for {PATIENCE_S:g} s",
+                    where=path,
+                    remedy="wait until it ends, or end it",
+                ) from error
+        os.close(descriptor)
+        time.sleep(0.02)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _read(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb", closefd=False) as stream:
+        return stream.read()
+
+
+def _keep(path: Path, cut: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        _write(descriptor, cut + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+    os.fsync(descriptor)

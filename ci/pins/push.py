@@ -1,0 +1,117 @@
+"""A change's branch and the repository it came from: whether it is there already, and sending it there.
+
+The token is for GitHub's own address only, and stands in Git's environment, not among its arguments (law 9).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from ci.addresses import without_secrets
+from ci.errors import EXIT_INCOMPLETE, CommandError, UsageError
+from ci.findings import escaped
+from ci.package.git import environment
+from ci.pins.branch import Repository
+from ci.process import finish_command
+
+TIMEOUT_S = 300
+
+
+class PushError(CommandError):
+    """The other repository was not reached, or did not take a branch."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+def credentials(address: str, *, api: str, token: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which Git shows a token to an address; none where that is not the API's host; pure.
+
+    Args:
+        address: of the remote.
+        api: of GitHub, whose token it is.
+        token: to be shown.
+        environ: the environment, which may give Git settings already.
+    """
+    there, here = urlsplit(address), urlsplit(api)
+    host = "github.com" if here.netloc == "api.github.com" else here.netloc
+    if there.scheme != here.scheme or there.netloc != host:
+        return {}
+    shown = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    first = int(environ.get("GIT_CONFIG_COUNT") or 0)
+    made = {"GIT_CONFIG_COUNT": str(first + 2)}
+    # The empty one takes away what a checkout has left: two such headers are refused.
+    for number, value in enumerate(("", f"Authorization: basic {shown}"), start=first):
+        made[f"GIT_CONFIG_KEY_{number}"] = f"http.{there.scheme}://{host}/.extraHeader"
+        made[f"GIT_CONFIG_VALUE_{number}"] = value
+    return made
+
+
+class Remote:
+    """Another repository of the same project.
+
+    Args:
+        repository: the one here.
+        name: that Git knows it by, such as origin.
+        api: of GitHub, whose token is shown to it where it is there.
+        token: for it.
+
+    Raises:
+        UsageError: there is no remote of that name.
+    """
+
+    def __init__(self, repository: Repository, name: str, *, api: str, token: str) -> None:
+        self._top = repository.top
+        self._name = name
+        self._variables = {"GIT_TERMINAL_PROMPT": "0"}
+        ended = self._run("remote", "get-url", "--push", "--", name)
+        if ended[0]:
+            raise UsageError(
+                f"there is no remote {name!r}", where=repository.top, remedy="name another with --remote"
+            )
+        address = ended[1].strip()
+        self._variables |= credentials(address, api=api, token=token, environ=os.environ)
+
+    def fetch(self, branch: str) -> None:
+        """Have a branch here as it is there; nothing is done where it is here, or is not there.
+
+        Raises:
+            PushError: it was not reached.
+        """
+        ref = f"refs/heads/{branch}"
+        if not self._asked("ls-remote", "--", self._name, ref).strip():
+            return
+        if not self._run("rev-parse", "--verify", "--quiet", ref)[0]:
+            return
+        shallow = self._asked("rev-parse", "--is-shallow-repository").strip() == "true"
+        depth = ["--depth=1"] if shallow else []
+        quiet = ["--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no"]
+        self._asked("fetch", *quiet, *depth, "--", self._name, f"{ref}:{ref}")
+
+    def push(self, branch: str) -> None:
+        """Send a branch there; one that is there already is as it is here, or stays.
+
+        Raises:
+            PushError: it was not reached, or has something else under this name.
+        """
+        ref = f"refs/heads/{branch}"
+        quiet = ["--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]
+        self._asked("push", *quiet, "--", self._name, f"{ref}:{ref}")
+
+    def _asked(self, *words: str) -> str:
+        code, out, err = self._run(*words)
+        if code:
+            said = "".join(f"\n  | {escaped(without_secrets(line))}" for line in err.splitlines()[-10:])
+            raise PushError(
+                f"git {words[0]} ended with code {code}{said}",
+                where=f"remote {self._name}",
+                remedy="check that this machine may read and write it, and what is there under this name",
+            )
+        return out
+
+    def _run(self, *words: str) -> tuple[int, str, str]:
+        argv = ["git", "-C", str(self._top), "-c", f"core.hooksPath={os.devnull}", *words]
+        ended = finish_command(argv, timeout_s=TIMEOUT_S, env=environment(self._variables))
+        return ended.code, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace")

@@ -1,0 +1,133 @@
+"""The releases of a track in their order: which is the newest, and which one a name means; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from packaging.version import InvalidVersion, Version
+
+from ci.pins.record import Record
+
+# Shorter ones could be of two releases.
+SHA_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """What is pinned, or was.
+
+    Attributes:
+        version: of it.
+        sha: of it; empty where nobody knew it yet.
+        since: when it was pinned.
+    """
+
+    version: str
+    sha: str
+    since: datetime
+
+    @property
+    def label(self) -> str:
+        """Version and SHA in one word."""
+        return f"{self.version}@{self.sha}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases:
+    """Recorded releases, the oldest first.
+
+    They stand by version where every one of them has a version that can be compared, so that a late mend of
+    an old line is not taken for the newest; else by day, since tags of images may be any word.
+    """
+
+    ordered: tuple[Record, ...]
+    by_version: bool
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Self:
+        """Put them into their order."""
+        found = tuple(records)
+        by_version = all(parsed(one.version) is not None for one in found)
+        key = _by_version if by_version else _by_day
+        return cls(ordered=tuple(sorted(found, key=key)), by_version=by_version)
+
+    def place(self, version: str, sha: str, at: datetime) -> int:
+        """Where a release stands: 0 the oldest, -1 before all of them.
+
+        A build that was never recorded stands where its version does: what is recorded of the same version
+        is that build, as far as anybody can tell.
+        """
+        twins = [index for index, one in enumerate(self.ordered) if same_version(one.version, version)]
+        exact = [index for index in twins if same_sha(self.ordered[index].sha, sha)]
+        if exact or twins:
+            return (exact or twins)[-1]
+        number = parsed(version) if self.by_version else None
+        if number is None:
+            return sum(one.at <= at for one in self.ordered) - 1
+        return sum((parsed(one.version) or number) <= number for one in self.ordered) - 1
+
+    def place_of(self, pin: Pinned) -> int:
+        """Where it stands."""
+        return self.place(pin.version, pin.sha, pin.since)
+
+    def newer(self, pin: Pinned | None) -> tuple[Record, ...]:
+        """What may follow a pin, the newest last.
+
+        A pre-release follows nothing but a pre-release; a track of nothing else has to begin with one.
+        """
+        after = self.ordered if pin is None else self.ordered[self.place_of(pin) + 1 :]
+        if pin is not None and _is_preview(pin.version):
+            return after
+        final = tuple(one for one in after if not _is_preview(one.version))
+        return final or (after if pin is None else ())
+
+    def named(self, version: str | None, sha: str = "") -> Record | None:
+        """The release that somebody means by a version, a SHA or both; None where there is none."""
+        if version is None and not sha:
+            return None
+        found = [
+            one
+            for one in self.ordered
+            if (version is None or same_version(one.version, version)) and (not sha or same_sha(one.sha, sha))
+        ]
+        return found[-1] if found else None
+
+
+def parsed(version: str) -> Version | None:
+    """A version that can be compared; None for any other word."""
+    try:
+        return Version(version)
+    except InvalidVersion:
+        return None
+
+
+def same_version(one: str, other: str) -> bool:
+    """Whether two texts are one version: `v2.13` is `2.13.0`."""
+    numbers = parsed(one), parsed(other)
+    return one == other if None in numbers else numbers[0] == numbers[1]
+
+
+def same_sha(one: str, other: str) -> bool:
+    """Whether two SHAs are one, either of them possibly cut short; an unknown one is no other's."""
+    short, long = sorted((_bare(one), _bare(other)), key=len)
+    return len(short) >= SHA_LENGTH and long.startswith(short)
+
+
+def _bare(sha: str) -> str:
+    return sha.lower().removeprefix("sha256:")
+
+
+def _is_preview(version: str) -> bool:
+    number = parsed(version)
+    return number is not None and number.is_prerelease
+
+
+def _by_version(record: Record) -> tuple[Any, ...]:
+    return (parsed(record.version), record.at, record.version)
+
+
+def _by_day(record: Record) -> tuple[Any, ...]:
+    return (record.at, record.version)

@@ -1,0 +1,332 @@
+"""Workers as processes of their own, with runs that are: killed at any moment, told to end, two at once."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.lanes.desk import ONCE, SOON, WAIT_S, Desk, lane, until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux")
+
+
+def kill(one: subprocess.Popen[str]) -> None:
+    one.kill()
+    one.communicate(timeout=WAIT_S)
+
+
+def told(one: subprocess.Popen[str], *numbers: int) -> tuple[int, str]:
+    for number in numbers:
+        one.send_signal(number)
+    out, said = one.communicate(timeout=WAIT_S)
+    assert said == ""
+    return one.returncode, out
+
+
+def attempts(desk: Desk, name: str) -> list[dict[str, Any]]:
+    return [one for run in desk.history() if run["lane"] == name for one in run["attempts"]]
+
+
+def test_what_is_due_runs_once_and_is_in_the_history(desk: Desk) -> None:
+    desk.lanes(good=lane("code-0"))
+    code, out, said = desk.call("run", "--once")
+    assert (code, said) == (0, "")
+    (begun,) = desk.begun()
+    assert (begun["session"], begun["cwd"], begun["words"][-2:]) == (
+        "code-0",
+        str(desk.folder),
+        ["-s", "code-0"],
+    )
+    (run,) = desk.history()
+    assert (run["lane"], run["standing"], run["attempts"][0]["exit_code"]) == ("good", "passed", 0)
+    assert "good: attempt 1 of the run due" in out
+    assert f"PASSED, exit code 0; what it left is in {desk.state}/good/{run['due']}-1" in out
+
+
+def test_a_lane_that_fails_and_one_that_is_lost_are_told_by_the_exit_code(desk: Desk) -> None:
+    desk.lanes(red=lane("code-1"), good=lane("code-0"))
+    assert desk.call("run", "--once")[0] == 1
+    lost = {"most": 2, "first_s": 0.2, "factor": 1, "jitter": 0}
+    desk.lanes(red=lane("code-1"), good=lane("code-0"), lost=lane("dead", retries=lost))
+    assert desk.call("run", "--once")[0] == 3
+    assert Counter(one["lane"] for one in desk.begun()) == {"red": 1, "good": 1, "lost": 3}
+    code, out, _ = desk.call("status")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["lane", "lost", "lost", "lost", "good", "red"]
+    assert out.count("ended by SIGKILL") == 3
+
+
+def test_a_run_outlives_a_worker_that_is_killed_and_the_next_one_learns_its_exit_code(desk: Desk) -> None:
+    desk.lanes(long=lane("until"))
+    one = desk.start("run")
+    until(desk.begun)
+    kill(one)
+    other = desk.start("run", "--once")
+    time.sleep(1)
+    assert other.poll() is None
+    desk.go()
+    out, _ = other.communicate(timeout=WAIT_S)
+    assert other.returncode == 0
+    assert "was on its way when the last worker ended" in out
+    assert len(desk.begun()) == 1
+    assert [one["exit_code"] for one in attempts(desk, "long")] == [0]
+
+
+def test_a_run_whose_processes_are_gone_is_tried_again(desk: Desk) -> None:
+    retries = {"most": 1, "first_s": 0.2, "jitter": 0}
+    desk.lanes(long=lane("until", retries=retries))
+    one = desk.start("run")
+    until(desk.begun)
+    kill(one)
+    # As when the machine was restarted: the worker, what ran the run, and the run itself.
+    folder = next((desk.state / "long").iterdir())
+    wrapper = int((folder / "begin.json").read_text(encoding="utf-8").split('"pid": ')[1].split(",")[0])
+    for number in (wrapper, desk.begun()[0]["pid"]):
+        subprocess.run(["kill", "-9", str(number)], check=True)
+    desk.go()
+    assert desk.call("run", "--once")[0] == 0
+    assert [one["standing"] for one in attempts(desk, "long")] == ["gone", "passed"]
+    assert len(desk.begun()) == 2
+
+
+def test_of_two_workers_one_works_and_the_other_says_who_does(desk: Desk) -> None:
+    desk.lanes(long=lane("until"))
+    one = desk.start("run")
+    until(desk.begun)
+    code, _, said = desk.call("run")
+    assert code == 3
+    assert (
+        f"another worker has these lanes: the folder is being run right now by process {one.pid} on " in said
+    )
+    kill(one)
+    desk.go()
+    assert desk.call("run", "--once")[0] == 0
+    assert len(desk.begun()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_a_worker_hands_its_run_back_and_the_next_one_begins_it_again(
+    desk: Desk, number: signal.Signals
+) -> None:
+    desk.lanes(polite=lane("polite-130", retries={"most": 0}))
+    one = desk.start("run")
+    output = desk.state / "polite"
+    until(lambda: any("up" in path.read_text(encoding="utf-8") for path in output.glob("*/output.log")))
+    code, out = told(one, number)
+    assert code == 130
+    assert (
+        "exit code 130 (ended with the worker, and was handed back); the next worker begins it again" in out
+    )
+    ((folder),) = output.iterdir()
+    assert "wrote the account" in (folder / "output.log").read_text(encoding="utf-8")
+    desk.lanes(polite=lane("code-0", retries={"most": 0}))
+    assert desk.call("run", "--once")[0] == 0
+    found = attempts(desk, "polite")
+    assert [(one["number"], one["handed_back"], one["standing"]) for one in found] == [
+        (1, True, "cancelled"), (2, False, "passed"),
+    ]  # fmt: skip
+
+
+def test_a_run_that_comes_to_its_answer_while_the_worker_ends_is_not_begun_again(desk: Desk) -> None:
+    desk.lanes(polite=lane("polite-1"))
+    one = desk.start("run")
+    until(
+        lambda: any(
+            "up" in path.read_text(encoding="utf-8") for path in desk.state.glob("polite/*/output.log")
+        )
+    )
+    assert told(one, signal.SIGTERM)[0] == 130
+    assert desk.call("run", "--once")[0] == 0
+    assert [one["standing"] for one in attempts(desk, "polite")] == ["failed"]
+    assert len(desk.begun()) == 1
+
+
+def test_who_does_not_listen_is_killed_after_its_time_with_all_it_started(desk: Desk) -> None:
+    desk.lanes({"ending_s": 1}, deaf=lane("deaf"))
+    one = desk.start("run")
+    until(desk.begun)
+    time.sleep(0.5)
+    code, out = told(one, signal.SIGTERM)
+    assert code == 130
+    assert "was handed back" in out
+    assert desk.left() == []
+
+
+def test_told_twice_a_worker_leaves_at_once_and_the_next_one_knows_what_was_asked(desk: Desk) -> None:
+    desk.lanes({"ending_s": 4}, deaf=lane("deaf", retries={"most": 0}))
+    one = desk.start("run")
+    until(desk.begun)
+    time.sleep(0.5)
+    one.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    code, out = told(one, signal.SIGTERM)
+    assert (code, "is left to the next worker" in out) == (130, True)
+    assert time.monotonic() - begun < 3
+    desk.lanes(deaf=lane("code-0", retries={"most": 0}))
+    assert desk.call("run", "--once")[0] == 0
+    assert [one["handed_back"] for one in attempts(desk, "deaf")] == [True, False]
+    assert desk.left() == []
+
+
+def test_a_limit_holds_across_a_killed_worker(desk: Desk) -> None:
+    desk.lanes({"ending_s": 1}, slow=lane("sleep-60000", time_limit_s=4, retries={"most": 0}))
+    one = desk.start("run")
+    until(desk.begun)
+    kill(one)
+    assert desk.call("run", "--once")[0] == 3
+    (found,) = attempts(desk, "slow")
+    assert (found["standing"], found["said"].split(";")[0]) == ("timed out", "took longer than its 4 s")
+    assert found["ended_at"] - found["begun_at"] < 30
+    assert desk.left() == []
+
+
+def test_secrets_reach_the_lane_that_lists_them_and_no_log(desk: Desk) -> None:
+    path = desk.folder / ".env"
+    path.write_text("SECRET_ONE=hush-one\nSECRET_TWO='hush\ntwo'\n", encoding="utf-8")
+    path.chmod(0o600)
+    desk.environ["SECRET_TWO"] = ""
+    lists = lane("code-0", secrets=["SECRET_ONE", "SECRET_TWO"])
+    desk.lanes(lists=lists, other=lane("code-0"))
+    code, out, said = desk.call("run", "--once")
+    assert (code, said) == (0, "")
+    begun = {one["lane"]: one["environ"] for one in desk.begun()}
+    assert (begun["lists"]["SECRET_ONE"], begun["lists"]["SECRET_TWO"]) == ("hush-one", "hush\ntwo")
+    assert not {"SECRET_ONE"} & set(begun["other"])
+    assert "hush" not in out
+    files = [one for one in desk.state.rglob("*") if one.is_file()]
+    assert [one for one in files if b"hush" in one.read_bytes()] == []
+
+
+def test_before_anything_begins_every_missing_secret_is_named(desk: Desk) -> None:
+    desk.lanes(
+        one=lane("code-0", secrets=["A_KEY", "B_KEY"]),
+        two=lane("code-0", secrets=["C_KEY"]),
+        three=lane("code-0"),
+    )
+    code, _, said = desk.call("run", "--once")
+    assert code == 2
+    assert "there is no value of A_KEY (lane one); B_KEY (lane one); C_KEY (lane two)" in said
+    assert desk.begun() == []
+    # Who is not asked for needs none.
+    assert desk.call("run", "--once", "--lane", "three")[0] == 0
+
+
+def test_the_log_stays_short_whatever_a_run_prints(desk: Desk) -> None:
+    desk.lanes(loud=lane("loud-50000"))
+    code, out, _ = desk.call("run", "--once")
+    assert (code, len(out.splitlines())) == (0, 4)
+    (folder,) = (desk.state / "loud").iterdir()
+    assert (folder / "output.log").read_text(encoding="utf-8").splitlines()[-1] == "line 49999"
+
+
+def test_a_lane_that_is_not_there_and_settings_without_lanes_are_told(desk: Desk) -> None:
+    desk.lanes(nightly=lane("code-0"))
+    code, _, said = desk.call("run", "--lane", "nightli")
+    assert (code, "there is no lane 'nightli'" in said, "did you mean nightly?" in said) == (2, True, True)
+    code, _, said = desk.call("run", "--lane", "xyz")
+    assert (code, "lanes are nightly" in said) == (2, True)
+    desk.lanes()
+    code, _, said = desk.call("run")
+    assert (code, "there are no lanes in the settings" in said) == (2, True)
+
+
+def test_a_lane_far_away_without_its_credentials_is_refused_before_anything_begins(desk: Desk) -> None:
+    for name in ("SPYRE_CI_JENKINS_USER", "SPYRE_CI_JENKINS_TOKEN"):
+        desk.environ.pop(name, None)
+    where = {"jenkins": {"url": "https://jenkins.example.com", "job": "nightly"}}
+    desk.lanes(far=lane("code-0", where=where), here=lane("code-0"))
+    code, out, said = desk.call("run", "--once")
+    assert (code, out, desk.begun()) == (2, "", [])
+    assert "SPYRE_CI_JENKINS" in said or "SPYRE_CI_TRUSTED_HOSTS" in said
+    assert desk.call("run", "--once", "--lane", "here")[0] == 0
+
+
+def test_real_nox_told_to_end_waits_for_the_account_of_what_it_started(desk: Desk) -> None:
+    (desk.folder / "bin" / "nox").unlink()
+    program = desk.folder / "account.py"
+    program.write_text(
+        "import signal, sys, time\n"
+        "def end(*_):\n    time.sleep(1)\n    print('wrote the account', flush=True)\n    sys.exit(130)\n"
+        "signal.signal(signal.SIGINT, end)\nprint('up', flush=True)\ntime.sleep(600)\n",
+        encoding="utf-8",
+    )
+    (desk.folder / "noxfile.py").write_text(
+        "import nox\n@nox.session(venv_backend='none')\ndef long(session):\n"
+        f"    session.run({sys.executable!r}, {str(program)!r}, external=True, interrupt_timeout=60)\n",
+        encoding="utf-8",
+    )
+    desk.lanes(
+        {"ending_s": 60}, long={**lane("long"), "run": {"session": {"name": "long", "noxfile": "noxfile.py"}}}
+    )
+    one = desk.start("run")
+    until(
+        lambda: any(
+            "up\n" in path.read_text(encoding="utf-8") for path in desk.state.glob("long/*/output.log")
+        )
+    )
+    code, out = told(one, signal.SIGTERM)
+    assert (code, "was handed back" in out) == (130, True)
+    (output,) = desk.state.glob("long/*/output.log")
+    assert "wrote the account" in output.read_text(encoding="utf-8")
+    assert desk.left() == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.heavy
+def test_killed_again_and_again_nothing_begins_twice_and_nothing_is_forgotten(desk: Desk, seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311  # when to kill is no secret
+    tries = {"most": 1, "first_s": 0.2, "jitter": 0}
+    desk.lanes(
+        {"poll_s": 0.05},
+        quick=lane("code-0", SOON), slow=lane("sleep-700", SOON), lost=lane("code-3", SOON, retries=tries),
+        red=lane("code-1", SOON), off=lane("code-0", SOON, enabled=False),
+    )  # fmt: skip
+    for _ in range(25):
+        one = desk.start("run")
+        # From before it has read its settings to some time after it began.
+        time.sleep(rng.uniform(0.3, 3))
+        kill(one)
+    # The last one sees to what is left, and begins nothing new.
+    desk.lanes(
+        {"poll_s": 0.05},
+        quick=lane("code-0"), slow=lane("sleep-700"), lost=lane("code-3", retries=tries), red=lane("code-1"),
+    )  # fmt: skip
+    assert desk.call("run", "--once")[0] in {0, 1, 3}
+    begun = Counter(f"{one['lane']}/{one['run']}" for one in desk.begun())
+    assert set(begun.values()) == {1}
+    history = desk.history()
+    noted = {f"{one['lane']}/{one['due']}-{one['number']}": one for run in history for one in run["attempts"]}
+    assert set(begun) == set(noted)
+    codes = {"quick": 0, "slow": 0, "lost": 3, "red": 1}
+    assert {(one["lane"], one["exit_code"]) for one in noted.values()} == set(codes.items())
+    assert {run["state"] for run in history} == {"ended"}
+    assert {len(run["attempts"]) for run in history if run["lane"] == "lost"} == {2}
+    assert len(begun) > 40
+
+
+def test_a_worker_that_is_killed_a_few_times_begins_nothing_twice(desk: Desk) -> None:
+    rng = random.Random(0)  # noqa: S311  # as above
+    desk.lanes({"poll_s": 0.05}, quick=lane("code-0", SOON), slow=lane("sleep-400", SOON))
+    for _ in range(4):
+        one = desk.start("run")
+        seen = len(desk.begun())
+        until(lambda: len(desk.begun()) > seen)  # noqa: B023  # it is asked at once
+        time.sleep(rng.uniform(0, 0.5))
+        kill(one)
+    desk.lanes(quick=lane("code-0", ONCE), slow=lane("code-0", ONCE))
+    assert desk.call("run", "--once")[0] == 0
+    begun = [f"{one['lane']}/{one['run']}" for one in desk.begun()]
+    noted = [
+        f"{one['lane']}/{one['due']}-{one['number']}" for run in desk.history() for one in run["attempts"]
+    ]
+    assert sorted(begun) == sorted(noted)
+    assert len(set(begun)) == len(begun)

@@ -1,0 +1,207 @@
+"""`spyre-ci pins apply` from a decision to a pull request: real Git, a stand-in of GitHub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ci.errors import SettingsError, UsageError
+from ci.pins.change import BranchTakenError
+from ci.pins.diary import FILE, read_events
+from ci.pins.diary_lines import parse
+from ci.pins.events import Upgraded
+from tests.github_api import TOKEN, GitHubApi, Repository
+from tests.integration.pins.checkout import Checkout
+from tests.pins_desk import PIN, Desk, new_desk
+
+pytestmark = pytest.mark.integration
+BRANCH = "pins/tuning-2.10"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """In a checkout with a remote; 2.9 is pinned for 56 days, and 2.10 is there."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    desk = new_desk(folder, monkeypatch)
+    desk.release("2.9", days_ago=90)
+    desk.release("2.10")
+    desk.upgraded(days_ago=56)
+    checkout = Checkout(folder)
+    checkout.git("init", "--quiet", "--initial-branch=main")
+    checkout.git("config", "user.name", "a")
+    checkout.git("config", "user.email", "a@example.org")
+    checkout.commit()
+    checkout.git("clone", "--quiet", "--bare", str(folder), str(tmp_path / "origin"))
+    checkout.git("remote", "add", "origin", (tmp_path / "origin").as_uri())
+    return desk
+
+
+@pytest.fixture
+def checkout(desk: Desk) -> Checkout:
+    return Checkout(desk.folder)
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubApi]:
+    with GitHubApi() as server:
+        server.repositories["o/r"] = Repository(branches={"main": "a" * 40, BRANCH: "b" * 40})
+        monkeypatch.setenv("GITHUB_API_URL", server.url)
+        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+        monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
+        yield server
+
+
+def test_the_whole_way_from_a_due_upgrade_to_a_merged_one(desk: Desk, checkout: Checkout) -> None:
+    before = checkout.state
+    said = desk.pins("apply", "tuning")
+    assert said.startswith("tuning: upgrade to 2.10 (210000000000)\n  cycle: ")
+    assert f"  branch {BRANCH} is made at " in said
+    assert f"  to open it: git push origin {BRANCH}, and a pull request from it" in said
+    assert checkout.state == before
+    assert checkout.git("show", f"{BRANCH}:stack.yaml") == PIN.replace("2.9", "2.10").strip()
+    message = checkout.git("log", "-1", "--format=%B", BRANCH)
+    assert message.startswith("tuning: 2.9 to 2.10\n\n#")
+    assert "- [ ] " in message
+    desk.now += timedelta(hours=5)
+    assert f"branch {BRANCH} is there already" in desk.pins("apply", "tuning")
+    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
+    assert "nothing to do" in desk.pins("apply", "tuning")
+    last = read_events(desk.folder / "pins/tuning")[-1]
+    assert isinstance(last, Upgraded)
+    assert (last.version, last.before) == ("2.10", f"2.9@{'29'.ljust(64, '0')}")
+
+
+def test_releases_and_requests_nobody_committed_are_in_the_change(desk: Desk, checkout: Checkout) -> None:
+    desk.release("2.11", days_ago=1)
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
+    desk.pins("apply", "tuning")
+    branch = "pins/tuning-2.11"
+    names = checkout.git("diff", "--name-only", "main", branch).split()
+    assert [name for name in names if "2.11" in name] == ["pins/tuning/2.11-211000000000.json"]
+    events = parse(checkout.git("show", f"{branch}:pins/tuning/{FILE}").encode(), Path(FILE))
+    assert isinstance(events[-1], Upgraded)
+    assert events[-1].answers == (1,)
+
+
+def test_a_request_that_came_after_the_branch_is_never_lost_in_it(desk: Desk) -> None:
+    desk.pins("apply", "tuning")
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
+    with pytest.raises(BranchTakenError, match=r"has answers \(\), not \(1,\)"):
+        desk.pins("apply", "tuning")
+
+
+def test_a_dry_run_makes_nothing(desk: Desk, checkout: Checkout, api: GitHubApi) -> None:
+    said = desk.pins("apply", "tuning", "--dry-run")
+    assert f"  would make branch {BRANCH}: tuning: 2.9 to 2.10" in said
+    assert checkout.git("branch", "--list", "pins/*") == ""
+    assert api.seen == []
+
+
+def test_with_a_token_and_a_repository_the_pull_request_is_opened_once(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    content = json.loads(desk.pins("apply", "tuning", "--json"))
+    assert content["branch"] == BRANCH
+    assert content["made"]["new"] is True
+    assert content["pull"]["state"] == "opened"
+    made = api.repositories["o/r"].pulls[content["pull"]["number"]]
+    assert (made["head"]["ref"], made["base"]["ref"]) == (BRANCH, "main")
+    assert "- [ ] " in made["body"]
+    assert checkout.git("ls-remote", "origin", BRANCH).split()[0] == content["made"]["commit"]
+    assert "is open already" in desk.pins("apply", "tuning")
+    made["state"] = "closed"
+    # Nothing is sent anew for what people have closed or merged.
+    checkout.git("push", "--quiet", "origin", f":{BRANCH}")
+    assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
+    made["merged_at"] = "2026-11-23T08:00:00Z"
+    assert "is merged: pull it" in desk.pins("apply", "tuning")
+    assert checkout.git("ls-remote", "origin", BRANCH) == ""
+    assert len(api.asked("POST", "/pulls$")) == 1
+
+
+def test_the_next_nights_checkout_opens_nothing_anew(
+    desk: Desk, checkout: Checkout, api: GitHubApi, tmp_path: Path
+) -> None:
+    desk.pins("apply", "tuning")
+    night = tmp_path / "night"
+    checkout.git("clone", "--quiet", "--depth=1", (tmp_path / "origin").as_uri(), str(night))
+    Checkout(night).git("checkout", "--quiet", "--detach")
+    desk.folder, desk.now = night, desk.now + timedelta(days=1)
+    said = desk.pins("apply", "tuning")
+    assert "is there already" in said
+    assert "is open already" in said
+    assert len(api.asked("POST", "/pulls$")) == 1
+
+
+def test_a_detached_checkout_opens_it_into_the_repositorys_own_branch(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    checkout.git("checkout", "--quiet", "--detach")
+    api.repositories["o/r"].default_branch = "main"
+    assert "is opened" in desk.pins("apply", "tuning")
+    assert len(api.asked("GET", "/repos/o/r$")) == 1
+
+
+def test_local_sends_nothing_anywhere_and_what_it_made_is_sent_later(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    assert "to open it: git push" in desk.pins("apply", "tuning", "--local")
+    assert checkout.git("ls-remote", "origin", "pins/*") == ""
+    assert api.seen == []
+    assert "is opened" in desk.pins("apply", "tuning")
+
+
+def test_a_repository_that_is_named_wants_a_token(desk: Desk) -> None:
+    with pytest.raises(SettingsError, match="there is no token for GitHub"):
+        desk.pins("apply", "tuning", "--repository", "o/r")
+
+
+def test_a_repository_of_a_ci_without_a_token_is_told_how(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
+    assert "to open it: git push" in desk.pins("apply", "tuning")
+
+
+def test_a_pin_that_somebody_changed_by_hand_is_said(desk: Desk, checkout: Checkout) -> None:
+    (desk.folder / "stack.yaml").write_text(PIN.replace("2.9", "2.7"))
+    checkout.commit()
+    said = desk.pins("apply", "tuning")
+    assert "NOTE: the last upgrade was to 2.9, and 2.7 is committed" in said
+
+
+def test_apply_outside_of_a_checkout_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = new_desk(tmp_path, monkeypatch)
+    desk.release("2.10")
+    with pytest.raises(UsageError, match="is in no checkout of Git"):
+        desk.pins("apply", "tuning")
+
+
+def test_a_track_without_a_place_has_its_upgrade_in_the_events_alone(desk: Desk, checkout: Checkout) -> None:
+    settings = (desk.folder / "spyre-ci.yaml").read_text()
+    pin = "      pin: {file: stack.yaml, key: variants.pinned.version}\n"
+    (desk.folder / "spyre-ci.yaml").write_text(settings.replace(pin, ""))
+    desk.pins("apply", "tuning")
+    assert checkout.git("diff", "--name-only", "main", BRANCH) == f"pins/tuning/{FILE}"
+
+
+def test_a_step_back_is_a_change_of_its_own_although_its_branch_was_merged_once(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    api.repositories["o/r"].branches["pins/tuning-2.9-2"] = "d" * 40
+    desk.pins("apply", "tuning")
+    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
+    for one in api.repositories["o/r"].pulls.values():
+        one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
+    desk.now += timedelta(days=1)
+    desk.pins("request", "tuning", "regression", "--text", "it is slow", "--version", "2.9")
+    said = desk.pins("apply", "tuning")
+    assert "tuning: upgrade to 2.9" in said
+    assert "branch pins/tuning-2.9-2 is made" in said
+    assert "is opened" in said
+    assert "'2.9'" in checkout.git("show", "pins/tuning-2.9-2:stack.yaml")

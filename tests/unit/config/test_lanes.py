@@ -1,0 +1,43 @@
+"""Settings of lanes that cannot be, refused with their line and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.config import load_settings
+from ci.errors import SettingsError
+
+LANE = "lanes:\n  a:\n    run: {session: {name: tests}}\n    cadence: "
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (f"{LANE}{{cron: 0 2 * *}}\n", 4, "no cron expression of five fields: it has 4"),
+        (f"{LANE}{{cron: 30 0 2 * * *}}\n", 4, "no cron expression of five fields: it has 6"),
+        (f"{LANE}{{cron: 61 2 * * *}}\n", 4, "no cron expression of five fields: Bad minute"),
+        (f"{LANE}{{cron: 0 2 30 2 *}}\n", 4, "no cron expression of five fields: Bad day-of-month"),
+        (f"{LANE}{{cron: 0 0 * * *, times_a_day: 3}}\n", 4, "needs exactly one of cron, times_a_day"),
+        (f"{LANE}{{times_a_day: 25}}\n", 4, "less than or equal to 24"),
+        (f"{LANE}{{after_end: {{min: 8, max: 6}}}}\n", 4, "min (8) is above max (6)"),
+        ("lane_worker:\n  time_zone: Europe/Atlantis\n", 2, "'Europe/Atlantis' is no time zone here"),
+        ("lane_worker:\n  time_zone: ../../etc/passwd\n", 2, "'../../etc/passwd' is no time zone here"),
+        ("lane_worker:\n  time_zone: Europe\n", 2, "'Europe' is no time zone here"),
+    ],
+)  # fmt: skip
+def test_a_time_that_no_lane_can_have_is_refused(tmp_path: Path, text: str, line: int, said: str) -> None:
+    path = tmp_path / "spyre-ci.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
+    assert said in str(caught.value)
+    assert f"spyre-ci.yaml:{line}: " in str(caught.value)
+
+
+def test_a_cron_line_is_kept_with_single_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "spyre-ci.yaml"
+    path.write_text(f"{LANE}{{cron: '0  2 * *   1-5'}}\n", encoding="utf-8")
+    found = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
+    assert found.model.lanes["a"].cadence.cron == "0 2 * * 1-5"

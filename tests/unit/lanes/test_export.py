@@ -1,0 +1,240 @@
+"""The cadence of lanes as CIs have it; and that this checkout's workflow, jobs and settings say the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from ci.config import load_settings
+from ci.config.lanes_model import Lane
+from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
+from ci.lanes.cadence import crons
+from ci.lanes.export import Schedule, TriggersDifferError, as_yaml, schedules_of, triggers, workflows
+from ci.lanes.export_cli import export
+from tests.lane_settings import lane
+
+ROOT = Path(__file__).parent.parent.parent.parent
+GITHUB = {"github": {"repository": "o/r", "workflow": "nightly.yml"}}
+JENKINS = {"jenkins": {"url": "https://jenkins.example.com", "job": "spyre/nightly"}}
+SETTINGS = """\
+lanes:
+  night:
+    run: {session: {name: tests}}
+    cadence: {cron: 17 2 * * *}
+    begun_by: ci
+    where: {github: {repository: o/r, workflow: nightly.yml}}
+  weekly:
+    run: {session: {name: tests}}
+    cadence: {after_end: {min: 6, max: 8}}
+  big:
+    in_stages: [3]
+    run: {session: {name: tests}}
+    cadence: {times_a_day: 3}
+    begun_by: ci
+    where: {github: {repository: o/r, workflow: nightly.yml}}
+  resting:
+    enabled: false
+    run: {session: {name: tests}}
+    cadence: {cron: 1 1 * * *}
+  jobs:
+    run: {session: {name: tests}}
+    cadence: {times_a_day: 2, first: "06:30"}
+    begun_by: ci
+    where: {jenkins: {url: https://jenkins.example.com, job: spyre/nightly}}
+"""
+WORKFLOW = 'on:\n  workflow_dispatch:\n  schedule:\n    - cron: "17 2 * * *"\njobs: {}\n'
+
+
+def of_ci(cadence: str | dict[str, Any], where: dict[str, Any], **given: Any) -> dict[str, Lane]:
+    return {"a": lane(cadence, where=where, begun_by="ci", **given)}
+
+
+def called(tmp_path: Path, *words: str, settings: str = SETTINGS) -> tuple[int, str, str]:
+    """The verb, over settings of its own: its exit code and what it said; a user's error is raised."""
+    path = tmp_path / "spyre-ci.yaml"
+    path.write_text(settings, encoding="utf-8")
+    app = typer.Typer()
+
+    @app.callback()
+    def root(ctx: typer.Context) -> None:
+        ctx.obj = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
+
+    app.command()(export)
+    done = CliRunner().invoke(app, ["export", *words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_three_times_a_day_are_one_line_of_cron() -> None:
+    (found,) = workflows(of_ci({"times_a_day": 3}, GITHUB), time_zone="UTC", stage=1)
+    assert found.schedules == [Schedule(cron="17 0,8,16 * * *")]
+
+
+@pytest.mark.parametrize("number", range(1, 25))
+def test_any_number_of_times_a_day_can_be_said(number: int) -> None:
+    one = of_ci({"times_a_day": number}, GITHUB)
+    (found,) = workflows(one, time_zone="UTC", stage=1)
+    times = [hour for entry in found.schedules for hour in entry.cron.split()[1].split(",")]
+    assert len(times) == number
+    assert sorted(crons(one["a"].cadence)) == [entry.cron for entry in found.schedules]
+
+
+def test_a_time_zone_is_githubs_documented_key_and_the_first_line_for_jenkins() -> None:
+    (found,) = workflows(of_ci("30 2 * * *", GITHUB), time_zone="Europe/Berlin", stage=1)
+    assert as_yaml(found).splitlines()[3:] == [
+        "    # lane a",
+        '    - cron: "30 2 * * *"',
+        '      timezone: "Europe/Berlin"',
+    ]
+    told = triggers(of_ci("30 2 * * *", JENKINS), time_zone="Europe/Berlin")
+    assert told["time_zone"] == "Europe/Berlin"
+
+
+def test_what_is_written_for_github_is_read_as_the_same() -> None:
+    (found,) = workflows(of_ci({"times_a_day": 7}, GITHUB), time_zone="Europe/Berlin", stage=1)
+    assert schedules_of(yaml.safe_load(as_yaml(found))) == found.schedules
+
+
+@pytest.mark.parametrize("content", [{}, {True: None}, {"on": ["push"]}, {True: {"schedule": None}}, None])
+def test_a_workflow_without_schedules_has_none(content: Any) -> None:
+    assert schedules_of(content) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        (GITHUB, lambda one: workflows(one, time_zone="UTC", stage=1)),
+        (JENKINS, lambda one: triggers(one, time_zone="UTC")),
+    ],
+    ids=["github", "jenkins"],
+)
+def test_a_time_after_the_end_is_refused_with_the_reason(
+    where: dict[str, Any], told: Callable[[dict[str, Lane]], object]
+) -> None:
+    one = of_ci({"after_end": {"min": 6, "max": 8}}, where)
+    with pytest.raises(SettingsError) as caught:
+        told(one)
+    assert str(caught.value).startswith(
+        "lanes.a.cadence: is due 6 to 8 hours after the end of the last run, which no cron can say"
+    )
+
+
+def test_a_lane_that_its_ci_begins_has_to_have_one() -> None:
+    with pytest.raises(SettingsError, match="its `where` is local, which begins nothing by itself"):
+        workflows(of_ci("0 2 * * *", {}), time_zone="UTC", stage=1)
+
+
+def test_jenkins_gets_lanes_of_all_stages_and_github_those_of_the_one_in_force() -> None:
+    both = {
+        **of_ci("0 2 * * *", GITHUB, in_stages=[3]),
+        "b": lane("0 3 * * *", where=JENKINS, begun_by="ci", in_stages=[3]),
+    }
+    assert workflows(both, time_zone="UTC", stage=1)[0].schedules == []
+    assert workflows(both, time_zone="UTC", stage=3)[0].schedules == [Schedule(cron="0 2 * * *")]
+    assert triggers(both, time_zone="UTC")["triggers"] == [
+        {"lane": "b", "job": "spyre/nightly", "in_stages": [3], "cron": ["0 3 * * *"]}
+    ]
+
+
+def test_what_is_exported_is_printed_and_what_is_not_is_said(tmp_path: Path) -> None:
+    code, out, err = called(tmp_path, "github")
+    assert code == 0
+    assert out.splitlines() == [
+        "# o/r: .github/workflows/nightly.yml",
+        "on:",
+        "  schedule:",
+        "    # lane night",
+        '    - cron: "17 2 * * *"',
+    ]
+    assert err.splitlines() == [
+        "lane weekly is begun by the worker",
+        "lane big runs in stage 3 only, and stage 1 is in force",
+        "lane resting is disabled",
+    ]
+
+
+def test_a_machine_gets_one_document(tmp_path: Path) -> None:
+    _, out, _ = called(tmp_path, "github", "--json")
+    assert json.loads(out)["workflows"][0]["lanes"] == {"night": [{"cron": "17 2 * * *", "timezone": "UTC"}]}
+    _, out, _ = called(tmp_path, "jenkins")
+    assert json.loads(out) == {
+        "schema": "spyre-ci/triggers/1",
+        "time_zone": "UTC",
+        "triggers": [{"lane": "jobs", "job": "spyre/nightly", "in_stages": [], "cron": ["30 6,18 * * *"]}],
+    }
+
+
+def test_files_that_say_the_same_are_found_so_and_others_end_with_1(tmp_path: Path) -> None:
+    (tmp_path / "nightly.yml").write_text(WORKFLOW, encoding="utf-8")
+    file = tmp_path / "triggers.json"
+    called(tmp_path, "jenkins", "--out", str(file))
+    assert called(tmp_path, "github", "--check", str(tmp_path))[0] == 0
+    assert called(tmp_path, "jenkins", "--check", str(file))[0] == 0
+    changed = SETTINGS.replace("17 2", "18 2").replace("06:30", "06:31")
+    with pytest.raises(TriggersDifferError) as caught:
+        called(tmp_path, "github", "--check", str(tmp_path), settings=changed)
+    assert caught.value.exit_code == 1
+    assert '"17 2 * * *"' in str(caught.value)
+    assert '"18 2 * * *"' in str(caught.value)
+    with pytest.raises(TriggersDifferError, match=r"take what `spyre-ci lanes export jenkins --out "):
+        called(tmp_path, "jenkins", "--check", str(file), settings=changed)
+
+
+def test_files_that_are_not_there_or_not_ours_are_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match=r"nightly\.yml"):
+        called(tmp_path, "github", "--check", str(tmp_path / "none"))
+    with pytest.raises(MissingInputError, match=r"triggers\.json"):
+        called(tmp_path, "jenkins", "--check", str(tmp_path / "triggers.json"))
+    (tmp_path / "triggers.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(BadFileError):
+        called(tmp_path, "jenkins", "--check", str(tmp_path / "triggers.json"))
+
+
+def test_a_workflow_is_not_written_over(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a workflow is written by people"):
+        called(tmp_path, "github", "--out", str(tmp_path / "nightly.yml"))
+
+
+def test_a_folder_has_the_workflows_of_one_repository(tmp_path: Path) -> None:
+    (tmp_path / "nightly.yml").write_text(WORKFLOW, encoding="utf-8")
+    two = SETTINGS.replace("in_stages: [3]", "in_stages: [1]").replace("o/r, workflow", "o/s, workflow", 1)
+    with pytest.raises(UsageError, match="lanes begin workflows of o/r, o/s"):
+        called(tmp_path, "github", "--check", str(tmp_path), settings=two)
+    assert called(tmp_path, "github", "--check", str(tmp_path), "--repository", "o/s", settings=two)[0] == 0
+
+
+def test_this_checkouts_workflow_and_jobs_are_what_its_settings_say() -> None:
+    app = typer.Typer()
+
+    @app.callback()
+    def root(ctx: typer.Context) -> None:
+        ctx.obj = load_settings(path=ROOT / "spyre-ci.yaml", environ={}, flags={}, cwd=ROOT)
+
+    app.command()(export)
+    for words in (
+        ["github", "--check", str(ROOT / ".github" / "workflows")],
+        ["jenkins", "--check", str(ROOT / "jenkins" / "resources" / "triggers.json")],
+    ):
+        done = CliRunner().invoke(app, ["export", *words], catch_exceptions=False)
+        assert (done.exit_code, done.stdout) == (0, "")
+
+
+def test_every_lane_of_this_checkout_is_in_one_of_these_files() -> None:
+    model = load_settings(path=ROOT / "spyre-ci.yaml", environ={}, flags={}, cwd=ROOT).model
+    told = triggers(model.lanes, time_zone="UTC")["triggers"]
+    named = {row["lane"] for row in told} | {
+        name for one in workflows(model.lanes, time_zone="UTC", stage=model.stage) for name in one.lanes
+    }
+    assert named == set(model.lanes)
+    # Each job has something that begins it in every stage.
+    for stage in model.stages:
+        jobs = [row["job"] for row in told if stage in row["in_stages"]]
+        assert sorted(jobs) == ["spyre/nightly-main", "spyre/nightly-pinned"]

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.errors import BadFileError, SpyreCiError
+from ci.lanes.order import Order, Seen, Standing
+from ci.lanes.remote import Brought, Remote
+from ci.lanes.remote_errors import NotFindableError, UnsettledError
+from ci.lanes.workflow import check_workflow, names
+
+
+class AwayError(SpyreCiError):
+    exit_code = 3
+
+
+@dataclass
+class Place:
+    """A place that does as it is told."""
+
+    settle_s: float = 10.0
+    started: list[str] = field(default_factory=list)
+    listed: bool = True
+    lost: bool = False
+    refused: bool = False
+    seen: Seen = field(default_factory=lambda: Seen(standing=Standing.RUNNING))
+    brought: list[Brought | SpyreCiError] = field(default_factory=list)
+    brings: int = 0
+
+    def check(self, order: Order) -> None:
+        if self.refused:
+            raise NotFindableError(f"no {order.id}")
+
+    def find(self, order: Order) -> str | None:
+        return order.id if self.listed and order.id in self.started else None
+
+    def start(self, order: Order) -> str:
+        self.started.append(order.id)
+        if self.lost:
+            raise AwayError("no answer")
+        return order.id
+
+    def look(self, order: Order, reference: str) -> Seen:
+        assert reference == order.id
+        return self.seen
+
+    def cancel(self, order: Order, reference: str) -> None:
+        assert reference == order.id
+
+    def bring(self, order: Order, reference: str) -> Brought:
+        assert reference == order.id
+        self.brings += 1
+        found = self.brought.pop(0) if self.brought else Brought()
+        if isinstance(found, SpyreCiError):
+            raise found
+        return found
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    return Order(lane="nightly", due=100, attempt=1, seed=0, folder=tmp_path)
+
+
+def remote(place: Place, now: list[float], *, wants_results: bool = True) -> Remote:
+    return Remote(
+        far=place, clock=lambda: now[0], wants_results=wants_results, history=Path("no") / "history.sqlite"
+    )
+
+
+def test_a_start_comes_once_whoever_asks_and_however_often(order: Order) -> None:
+    place, now = Place(lost=True, listed=False), [1000.0]
+    with pytest.raises(AwayError):
+        remote(place, now).start(order)
+    for seconds in (0.0, 5.0, -5.0):
+        now[0] = 1000.0 + seconds
+        with pytest.raises(UnsettledError):
+            remote(place, now).start(order)
+    place.listed, place.lost = True, False
+    assert remote(place, now).start(order) == order.id
+    assert place.started == [order.id]
+
+
+@pytest.mark.parametrize("later", [10.0, -3600.0])
+def test_a_start_that_nobody_took_is_made_again_whatever_the_clock_did(order: Order, later: float) -> None:
+    place, now = Place(lost=True), [1000.0]
+    with pytest.raises(AwayError):
+        remote(place, now).start(order)
+    place.started.clear()
+    place.lost, now[0] = False, 1000.0 + later
+    assert remote(place, now).start(order) == order.id
+
+
+def test_what_is_refused_was_not_asked_for(order: Order) -> None:
+    place = Place(refused=True)
+    with pytest.raises(NotFindableError):
+        remote(place, [0.0]).start(order)
+    place.refused = False
+    assert remote(place, [0.0]).start(order) == order.id
+
+
+def test_results_come_once_and_what_is_away_is_asked_for_again(order: Order) -> None:
+    place = Place(seen=Seen(standing=Standing.FAILED, exit_code=1, said="failed"))
+    place.brought = [AwayError("away"), AwayError("away"), Brought(codes=[1], notes=["a note"])]
+    executor = remote(place, [0.0])
+    assert executor.look(order, order.id).exit_code == 3
+    with pytest.raises(AwayError):
+        executor.fetch(order, order.id)
+    seen = executor.look(order, order.id)
+    assert (seen.exit_code, seen.said) == (1, "failed; a note")
+    executor.fetch(order, order.id)
+    assert remote(place, [0.0]).look(order, order.id) == seen
+    assert place.brings == 3
+
+
+def test_a_history_that_cannot_be_written_reddens_nothing_and_is_told(order: Order, tmp_path: Path) -> None:
+    place = Place(seen=Seen(standing=Standing.PASSED, exit_code=0))
+    place.brought = [Brought(codes=[0], runs=[tmp_path / "results" / "0"])]
+    seen = remote(place, [0.0]).look(order, order.id)
+    assert seen.exit_code == 0
+    assert seen.said.startswith("not in the history, which `spyre-ci history import ")
+
+
+def test_nothing_is_brought_of_what_goes_on_or_is_gone(order: Order) -> None:
+    for standing in (Standing.RUNNING, Standing.STARTING, Standing.GONE):
+        place = Place(seen=Seen(standing=standing))
+        assert remote(place, [0.0]).look(order, order.id) == place.seen
+        assert place.brings == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["taken", "taken, answer lost", "answer lost", "refused", "killed before"]),
+            st.floats(0, 30),
+        ),
+        max_size=12,
+    ),
+    st.floats(0, 10),
+)
+def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_twice(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float]], lag: float
+) -> None:
+    order = Order(lane="nightly", due=100, attempt=1, seed=0, folder=tmp_path_factory.mktemp("order"))
+    now, taken_at = [1000.0], list[float]()
+
+    class Slow(Place):
+        """A place that lists what it took after a while."""
+
+        how = ""
+
+        def check(self, order: Order) -> None:
+            if self.how == "refused":
+                raise NotFindableError(order.id)
+
+        def find(self, order: Order) -> str | None:
+            return order.id if any(now[0] - at >= lag for at in taken_at) else None
+
+        def start(self, order: Order) -> str:
+            if self.how.startswith("taken"):
+                taken_at.append(now[0])
+            if self.how != "taken":
+                raise AwayError("no answer")
+            return order.id
+
+    place, references = Slow(), []
+    for place.how, seconds in steps:
+        with contextlib.suppress(SpyreCiError):
+            references.append(remote(place, now).start(order))
+        now[0] += seconds
+    assert len(taken_at) <= 1
+    assert set(references) <= {order.id}
+
+
+ids = st.builds(
+    lambda lane, due, attempt: f"{lane}-{due}-{attempt}",
+    st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True),
+    st.integers(1, 99),
+    st.integers(1, 30),
+)
+
+
+@given(
+    ids, ids, st.sampled_from(["", "nightly ", "run of ", "("]), st.sampled_from(["", " on main", ")", ": x"])
+)
+def test_a_runs_name_is_of_the_order_in_it_and_of_no_other(
+    one: str, other: str, before: str, after: str
+) -> None:
+    title = f"{before}{one}{after}"
+    assert names(title, one)
+    assert names(title, other) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "on: 7", "a: b: c", "on:\n", "on: {push: }", "x: !!python/object:a.b"]
+)
+def test_a_file_that_starts_nothing_by_hand_is_refused(text: str) -> None:
+    with pytest.raises(BadFileError, match="has no `workflow_dispatch`"):
+        check_workflow(text, "o/r/w.yml")
+
+
+def test_a_workflow_whose_runs_have_the_id_in_their_names_is_taken() -> None:
+    check_workflow(
+        "run-name: a ${{ inputs.idempotency_key || 'night' }}\n"
+        "on: {schedule: [], workflow_dispatch: {inputs: {idempotency_key: {type: string}}}}",
+        "o/r/w.yml",
+    )

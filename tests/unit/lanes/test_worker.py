@@ -1,0 +1,453 @@
+"""The worker with a clock that is moved by hand, and runs that are on paper."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from ci.errors import CommandError, SpyreCiError
+from ci.lanes import state
+from ci.lanes.backoff import waits
+from ci.lanes.noted import Attempt, Slot, history
+from ci.lanes.order import Order, Seen, Standing
+from ci.lanes.state import StateAwayError
+from ci.lanes.store import Store
+from ci.lanes.turn import Known
+from tests.lane_settings import lane
+from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, KilledError, World, elsewhere, without
+
+HOURLY = "0 * * * *"
+
+
+class AwayError(SpyreCiError):
+    exit_code = 3
+
+
+@pytest.fixture(autouse=True)
+def _no_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for the disk."""
+    monkeypatch.setattr(state, "SYNCHRONOUS", "OFF")
+
+
+def runs(world: World, name: str | None = None) -> list[tuple[Slot, list[Attempt]]]:
+    """The oldest first."""
+    return list(reversed(history(world.store.path, lane=name, most=10_000)))
+
+
+def test_a_lane_runs_at_each_of_its_times_and_once_at_each(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY)})
+    world.work(5.5)
+    assert list(world.local.began) == [f"hourly-{int(NOON) + hour * 3600}-1" for hour in range(1, 6)]
+    assert [slot.standing for slot, _ in runs(world)] == [Standing.PASSED] * 5
+
+
+def test_the_waits_between_tries_are_the_list_to_the_millisecond(tmp_path: Path) -> None:
+    hopeless = lane(HOURLY, retries={"most": 4, "first_s": 30, "factor": 3, "jitter": 0.5, "longest_s": 400})
+    world = World(tmp_path, {"hopeless": hopeless}, poll_s=1)
+    world.local.ends = lambda _: (5, LOST)
+    world.work(1.9)
+    ((slot, attempts),) = runs(world)
+    expected = waits(hopeless.retries, seed=0, key=f"hopeless-{slot.due}")
+    assert len(expected) == 4
+    waited = [later.begun_at - (earlier.ended_at or 0) for earlier, later in itertools.pairwise(attempts)]
+    # A look at the clock each second finds it up to a second later.
+    assert all(want <= got <= want + 1 for want, got in zip(expected, waited, strict=True))
+    assert (slot.state, slot.standing, len(attempts)) == ("ended", Standing.INCOMPLETE, 5)
+
+
+def test_the_time_of_the_next_try_is_noted_as_the_list_has_it_and_survives_a_restart(tmp_path: Path) -> None:
+    once = lane({"after_end": {"min": 9, "max": 9}}, retries={"most": 2, "first_s": 1000, "jitter": 0.3})
+    world = World(tmp_path, {"once": once})
+    world.local.ends = lambda _: (5, LOST)
+    world.work(0.1)
+    ((slot, (attempt,)),) = runs(world)
+    assert attempt.ended_at is not None
+    first = waits(once.retries, seed=0, key=f"once-{slot.due}")[0]
+    assert slot.again_at == pytest.approx(attempt.ended_at + first, abs=1e-6)
+    world.work(0.1)
+    assert len(world.local.began) == 1
+    world.work(0.5)
+    assert len(world.local.began) == 2
+    assert runs(world)[0][1][1].begun_at >= attempt.ended_at + first
+
+
+def test_a_lane_that_always_fails_takes_nothing_from_one_that_works(tmp_path: Path) -> None:
+    lanes = {
+        "bad": lane(HOURLY, retries={"most": 3, "first_s": 60}),
+        "good": lane(HOURLY),
+        "red": lane(HOURLY),
+    }
+    world = World(tmp_path, lanes)
+    ends = {"bad": LOST, "red": FAILED, "good": PASSED}
+    world.local.ends = lambda order: (60, ends[order.lane])
+    world.work(10.5)
+    assert [slot.standing for slot, _ in runs(world, "good")] == [Standing.PASSED] * 10
+    assert [(slot.standing, len(tries)) for slot, tries in runs(world, "bad")] == [
+        (Standing.INCOMPLETE, 4)
+    ] * 10
+    # A failed test is an answer.
+    assert [(slot.standing, len(tries)) for slot, tries in runs(world, "red")] == [(Standing.FAILED, 1)] * 10
+
+
+def test_every_line_names_its_lane(tmp_path: Path) -> None:
+    world = World(tmp_path, {"bad": lane(HOURLY), "good": lane(HOURLY), "off": lane(HOURLY, enabled=False)})
+    world.local.ends = lambda order: (60, LOST if order.lane == "bad" else PASSED)
+    world.work(2.5)
+    assert {line.split(": ")[0] for line in world.said} == {"bad", "good", "off", "worker"}
+    assert [line for line in world.said if line.startswith("off")] == ["off: is disabled"]
+
+
+def test_an_executor_that_has_no_use_for_a_lane_ends_that_attempt_and_no_other(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY, retries={"most": 0})), "good": lane(HOURLY)})
+    world.far.away = CommandError("there is no such job", where="jenkins")
+    world.work(1.5)
+    ((slot, (attempt,)),) = runs(world, "far")
+    assert (slot.standing, attempt.said) == (Standing.INCOMPLETE, "jenkins: there is no such job")
+    assert runs(world, "good")[0][0].standing is Standing.PASSED
+
+
+def test_a_kind_that_nobody_carries_out_here_is_told(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY, retries={"most": 0}))})
+    world.work(1.5, executors={"local": world.local})
+    assert runs(world)[0][1][0].said == "there is no executor of kind jenkins here"
+
+
+def test_who_is_away_for_a_while_is_asked_again_and_told_of_once(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+    world.far.away = AwayError("cannot be reached", where="jenkins")
+    world.at[world.mono + 5000] = lambda: setattr(world.far, "away", None)
+    world.work(1.9)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.number) == (Standing.PASSED, 1)
+    assert sum("cannot be reached" in line for line in world.said) == 1
+
+
+def test_who_stays_away_is_given_up_some_time_after_the_limit(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane("0 13 * * *", time_limit_s=1800, retries={"most": 0}))})
+    world.at[world.mono + 3700] = lambda: setattr(world.far, "away", AwayError("cannot be reached"))
+    world.far.ends = lambda _: (1e9, PASSED)
+    world.work(3)
+    ((slot, (attempt,)),) = runs(world)
+    assert slot.standing is Standing.TIMED_OUT
+    assert attempt.said.endswith("could not be asked for: cannot be reached")
+    assert attempt.ended_at is not None
+    assert 1800 + 900 <= attempt.ended_at - attempt.begun_at < 1800 + 930
+
+
+def test_a_run_over_its_limit_is_told_to_end_and_tried_again(tmp_path: Path) -> None:
+    world = World(
+        tmp_path, {"long": lane("0 13 * * *", time_limit_s=600, retries={"most": 1, "first_s": 60})}
+    )
+    world.local.ends = lambda order: (1e9 if order.attempt == 1 else 60, PASSED)
+    world.work(3)
+    ((slot, (first, second)),) = runs(world)
+    assert (first.standing, first.asked, first.said) == (
+        Standing.TIMED_OUT,
+        "limit",
+        "took longer than its 600 s",
+    )
+    assert (slot.standing, second.standing) == (Standing.PASSED, Standing.PASSED)
+
+
+def test_a_limit_holds_across_a_restart(tmp_path: Path) -> None:
+    world = World(tmp_path, {"long": elsewhere(lane("0 13 * * *", time_limit_s=7200, retries={"most": 0}))})
+    world.far.ends = lambda _: (1e9, PASSED)
+    for _ in range(7):
+        world.work(0.5)
+    ((_, (attempt,)),) = runs(world)
+    assert attempt.ended_at is not None
+    assert 7200 <= attempt.ended_at - attempt.begun_at < 7230
+
+
+def test_what_runs_elsewhere_and_does_not_end_is_given_up(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane("0 13 * * *", time_limit_s=600, retries={"most": 0}))})
+    world.far.ends, world.far.obeys = (lambda _: (1e9, PASSED)), False
+    world.work(2)
+    ((slot, (attempt,)),) = runs(world)
+    assert slot.standing is Standing.TIMED_OUT
+    assert "it did not end when it was told to" in attempt.said
+
+
+def test_a_clock_that_jumps_ends_no_run_and_repeats_none(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY, time_limit_s=7200)})
+    world.local.ends = lambda _: (1800, PASSED)
+
+    def jump(seconds: float) -> None:
+        world.now += seconds
+
+    world.at[world.mono + 4000] = lambda: jump(30 * 24 * 3600)
+    world.at[world.mono + 9000] = lambda: jump(-60 * 24 * 3600)
+    world.work(8)
+    assert len(world.local.began) == len(set(world.local.began))
+    assert not world.local.cancelled
+    found = runs(world)
+    assert {slot.standing for slot, tries in found if tries} == {Standing.PASSED}
+    # It runs on after each jump.
+    assert len(world.local.began) >= 6
+
+
+def test_times_that_come_while_a_run_is_on_are_skipped_and_noted(tmp_path: Path) -> None:
+    world = World(tmp_path, {"slow": lane(HOURLY, time_limit_s=9 * 3600)})
+    world.local.ends = lambda _: (2.5 * 3600, PASSED)
+    world.work(7)
+    assert [slot.state for slot, _ in runs(world)] == [
+        "ended",
+        "skipped",
+        "skipped",
+        "ended",
+        "skipped",
+        "skipped",
+    ]
+    assert (
+        sum("is skipped: the run of 2026-11-23 13:00 UTC had not ended" in line for line in world.said) == 2
+    )
+
+
+def test_a_disabled_lane_never_runs_and_its_waiting_try_is_given_up(tmp_path: Path) -> None:
+    on = lane(HOURLY, retries={"most": 3, "first_s": 3000})
+    world = World(tmp_path, {"one": on})
+    world.local.ends = lambda _: (60, LOST)
+    world.work(1.1)
+    world.lanes = {"one": without(on, enabled=False)}
+    world.work(5)
+    ((slot, attempts),) = runs(world)
+    assert (slot.state, slot.standing, len(attempts)) == ("ended", Standing.INCOMPLETE, 1)
+    assert any(line.startswith("one: ") and "is not tried again: is disabled" in line for line in world.said)
+
+
+def test_a_lane_that_left_the_settings_is_seen_to_its_end(tmp_path: Path) -> None:
+    world = World(tmp_path, {"old": elsewhere(lane(HOURLY))})
+    world.far.ends = lambda _: (3600, LOST)
+    world.work(1.1)
+    world.lanes = {"new": lane(HOURLY)}
+    world.work(2)
+    ((slot, (attempt,)),) = runs(world, "old")
+    assert (slot.state, attempt.standing) == ("ended", Standing.INCOMPLETE)
+    assert "old: is no longer in the settings" in world.said
+    assert len(runs(world, "new")) == 2
+
+
+def test_what_had_not_begun_when_its_lane_left_the_settings_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"old": lane(HOURLY)})
+
+    def die(order: Order) -> str:
+        raise KilledError(order.id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.local, "start", die)
+        with pytest.raises(KilledError):
+            world.work(1.5)
+    world.lanes = {"new": lane(HOURLY)}
+    world.work(0.5)
+    ((slot, (attempt,)),) = runs(world, "old")
+    assert (slot.state, attempt.said) == ("ended", "its lane left the settings before it began")
+    assert world.local.began == {}
+
+
+def test_a_state_that_cannot_be_used_for_a_while_is_waited_for_and_told_of_once(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY)})
+
+    class Full(Store):
+        def known(self, now: float) -> dict[str, Known]:
+            if 3000 < now - NOON < 8000:
+                raise StateAwayError(
+                    "the state of lanes cannot be used: database or disk is full", where="there"
+                )
+            return super().known(now)
+
+    world.store = Full(world.store.path)
+    world.work(3.5)
+    assert [(slot.state, slot.due - int(NOON)) for slot, _ in runs(world)] == [
+        ("skipped", 3600), ("ended", 7200), ("ended", 10800),
+    ]  # fmt: skip
+    assert sum("database or disk is full; it is tried again" in line for line in world.said) == 1
+
+
+def test_once_a_state_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY)})
+
+    class Full(Store):
+        def known(self, now: float) -> dict[str, Known]:  # noqa: ARG002  # as its parent's
+            raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+
+    world.store = Full(world.store.path)
+    with pytest.raises(StateAwayError):
+        world.once()
+
+
+def test_what_a_far_run_left_is_fetched_until_it_came_and_then_says_how_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+    brought: list[float] = []
+
+    def fetch(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
+        if world.now < NOON + 5000:
+            raise AwayError("its artifacts cannot be fetched now")
+        brought.append(world.now)
+        world.far.ends = lambda _: (60, FAILED)
+
+    monkeypatch.setattr(world.far, "fetch", fetch)
+    world.work(1.9)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.exit_code, len(brought)) == (Standing.FAILED, 1, 1)
+
+
+def test_what_cannot_be_fetched_for_good_is_said_and_the_end_stays_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+
+    def fetch(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
+        raise CommandError("they were deleted")
+
+    monkeypatch.setattr(world.far, "fetch", fetch)
+    world.work(1.9)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.said) == (
+        Standing.PASSED, "what it left cannot be brought back: they were deleted",
+    )  # fmt: skip
+
+
+def test_a_cadence_that_changed_is_said_and_holds(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY)})
+    world.work(1.5)
+    world.lanes = {"one": lane("30 */2 * * *")}
+    world.work(3)
+    assert "one: its cadence was cron 0 * * * *, UTC, and is cron 30 */2 * * *, UTC" in world.said
+    assert [slot.due - int(NOON) for slot, _ in runs(world)] == [3600, 9000]
+
+
+def test_a_lane_that_is_not_chosen_is_left_as_it_is(tmp_path: Path) -> None:
+    one = lane(HOURLY, retries={"most": 1, "first_s": 3000})
+    world = World(tmp_path, {"one": one, "two": lane(HOURLY)})
+    world.local.ends = lambda order: (60, LOST if order.lane == "one" else PASSED)
+    world.work(1.2)
+    world.work(2, chosen=frozenset({"two"}))
+    assert [slot.state for slot, _ in runs(world, "one")] == ["open"]
+    assert len(runs(world, "two")) == 3
+
+
+def test_once_sees_what_is_due_to_its_end_and_ends_by_what_came_of_it(tmp_path: Path) -> None:
+    first = {"after_end": {"min": 1, "max": 1}}
+    lanes = {
+        "good": lane(first),
+        "lost": lane(first, retries={"most": 1, "first_s": 60}),
+        "later": lane(HOURLY),
+    }
+    world = World(tmp_path, lanes)
+    world.local.ends = lambda order: (60, LOST if order.lane == "lost" else PASSED)
+    assert world.once().exit_code == 3
+    assert sorted(slot.lane for slot, _ in runs(world)) == ["good", "lost"]
+    assert len(runs(world, "lost")[0][1]) == 2
+    world.local.ends = lambda order: (60, FAILED if order.lane == "lost" else PASSED)
+    world.now += 3700
+    assert world.once().exit_code == 1
+    world.local.ends = lambda _: (60, PASSED)
+    world.now += 3700
+    assert world.once().exit_code == 0
+
+
+def test_a_run_that_is_told_to_end_with_the_worker_is_handed_back_and_is_no_failure(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY, retries={"most": 0})})
+    world.local.ends = lambda _: (1200, PASSED)
+    world.work(1.1)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.state, attempt.handed_back, attempt.exit_code) == ("open", True, 130)
+    assert any("was handed back); the next worker begins it again" in line for line in world.said)
+    world.work(0.5)
+    ((slot, (_, second)),) = runs(world)
+    assert (slot.standing, second.number) == (Standing.PASSED, 2)
+    # At once, and not at its next time.
+    assert second.begun_at - NOON == pytest.approx(3960, abs=9)
+
+
+def test_an_attempt_that_was_handed_back_takes_no_try_from_its_run(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY, retries={"most": 1, "first_s": 60, "jitter": 0})})
+    world.local.ends = lambda _: (600, LOST)
+    for _ in range(3):
+        world.work(1.05)
+    world.work(0.9)
+    tries = runs(world)[0][1]
+    assert [one.handed_back for one in tries if not one.handed_back] == [False, False]
+    assert any(one.handed_back for one in tries)
+    assert any("try 1 of 2: the one before was handed back" in line for line in world.said)
+
+
+def test_a_run_that_ends_by_itself_while_the_worker_ends_is_no_case_for_the_next_one(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY)}, ending_s=120)
+    world.local.ends, world.local.obeys = (lambda _: (3600 * 0.1 + 30, PASSED)), False
+    world.work(1.1)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.handed_back, attempt.asked) == (Standing.PASSED, False, "ending")
+
+
+def test_what_runs_elsewhere_goes_on_when_the_worker_ends(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+    world.far.ends = lambda _: (1200, PASSED)
+    world.work(1.1)
+    assert not world.far.cancelled
+    assert world.said[-1] == "far: attempt 1 of the run due 2026-11-23 13:00 UTC is left to the next worker"
+    world.work(0.5)
+    ((slot, attempts),) = runs(world)
+    assert (slot.standing, len(attempts)) == (Standing.PASSED, 1)
+
+
+def test_a_second_signal_waits_for_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY)}, ending_s=600)
+    world.local.ends, world.local.obeys = (lambda _: (1e9, PASSED)), False
+    begun, world.insists = world.mono, True
+    world.work(1.1)
+    assert world.mono - begun < 1.1 * 3600 + 10
+    assert world.said[-1].endswith("is left to the next worker")
+    # Its end was asked for by a worker that is gone; the next one knows what for.
+    world.local.obeys = True
+    world.insists = False
+    world.work(0.001)
+    ((_, (first, second)),) = runs(world)
+    assert (first.handed_back, second.number) == (True, 2)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_worker_that_dies_at_any_call_is_followed_by_one_that_repeats_nothing_and_forgets_nothing(
+    tmp_path: Path, *, after: bool
+) -> None:
+    def ends(order: Order) -> tuple[float, Seen]:
+        return 900, LOST if order.attempt == 1 and order.lane == "two" else PASSED
+
+    call, more = 0, True
+    while more:
+        call += 1
+        lanes = {
+            "far": elsewhere(lane(HOURLY)),
+            "two": lane(HOURLY, retries={"most": 2, "first_s": 60}),
+            "end": lane({"after_end": {"min": 1, "max": 2}}),
+        }
+        world = World(tmp_path / str(call), lanes, poll_s=300)
+        world.local.ends = world.far.ends = ends
+        # It dies on its way through the first two hours; the executor refuses to begin anything twice.
+        more = world.die(call, after=after) and world.mono < 1000 + 1.5 * 3600
+        world.work(4)
+        world.local.ends = world.far.ends = lambda _: (0, PASSED)
+        world.work(0.2)
+        found = runs(world)
+        assert [slot.due - int(NOON) for slot, _ in runs(world, "far")][:3] == [3600, 7200, 10800], call
+        noted = {f"{one.lane}-{one.due}-{one.number}" for _, tries in found for one in tries}
+        assert noted == {*world.local.began, *world.far.began}
+        assert {slot.state for slot, _ in found} <= {"ended", "skipped"}
+    assert call > 80
+
+
+def test_what_is_old_goes_with_its_folder_but_not_the_last_of_a_lane(tmp_path: Path) -> None:
+    world = World(tmp_path, {"hourly": lane(HOURLY)}, keep_days=1, poll_s=300)
+    world.work(60)
+    found = runs(world)
+    assert len(found) < 60
+    assert {one.name for one in (tmp_path / "hourly").iterdir()} == {f"{slot.due}-1" for slot, _ in found}
+    world.now += 400 * 24 * 3600
+    world.work(1)
+    assert len([slot for slot, _ in runs(world) if slot.state == "ended"]) >= 19
