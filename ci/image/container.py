@@ -207,6 +207,8 @@ def follow(made: Container, *, timeout_s: float, echo: Callable[[str], None]) ->
         code, state = GONE, {}
     finally:
         timer.cancel()
+        # The container's end may be heard of before it is known that it was we who ended it.
+        timer.join()
     return Ended(
         exit_code=code,
         out_of_memory=bool(state.get("OOMKilled")),

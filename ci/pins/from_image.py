@@ -7,37 +7,28 @@ never ran.
 
 from __future__ import annotations
 
-import io
 import json
-import posixpath
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import APIError, NotFound
-from docker.models.containers import Container
+from docker.errors import APIError
 from packaging.utils import canonicalize_name
 
 from ci.image.container import Conditions, container, create, follow
 from ci.image.engine import engine_error, fetch, has_image
 from ci.image.registry import digest_of
 from ci.image.tags import tags_of
-from ci.package.archive import damage
-from ci.pins.entry_points import files_of, signatures
+from ci.pins.entry_points import signatures
+from ci.pins.out_of_container import bounded, counter, source_in
 from ci.pins.packages import Packages, parse_freeze
 from ci.pins.signatures import Signature
 from ci.pins.sources import Release, Seen, UntoldError
 
 LOOK_S = 180.0
-_MOST_BYTES = 8 << 20
-_MOST_LINKS = 8
-# As engines, which are written in Go, tell the mode of a file.
-_IS_FOLDER = 1 << 31
 # The Python that the image's path leads to is the one that its users get; its pip lists its packages, while
 # another pip on the path may be another Python's.
 _PYTHONS = ("python3", "python")
@@ -166,9 +157,9 @@ class ImageSource:
         try:
             with container(self.client, image, words, replace(_ALONE, entrypoint=[program])) as made:
                 # Counted while it is said: an engine keeps all of it on its disk.
-                ended = follow(made, timeout_s=self.timeout_s, echo=_counter(image))
+                ended = follow(made, timeout_s=self.timeout_s, echo=counter(image))
                 pieces = made.logs(stdout=True, stderr=False, stream=True, follow=False)
-                said = b"".join(_bounded(pieces, image)).decode("utf-8", "replace")
+                said = b"".join(bounded(pieces, image)).decode("utf-8", "replace")
         except APIError as error:
             if _is_not_there(error):
                 return None
@@ -186,8 +177,7 @@ class ImageSource:
             return {}
         made = create(self.client, image, [], replace(_ALONE, entrypoint=["none"]))
         try:
-            folders = [one for one in path if one.startswith("/") and not one.endswith(".zip")]
-            return signatures(self.entry_points, lambda module: _source(made, folders, module))
+            return signatures(self.entry_points, source_in(made, path))
         finally:
             made.remove(force=True, v=True)
 
@@ -225,64 +215,6 @@ def created(attributes: Mapping[str, Any]) -> datetime | None:
         return None
     found = found if found.tzinfo else found.replace(tzinfo=UTC)
     return found if found.year >= _FIRST_YEAR else None
-
-
-def _source(made: Container, folders: Sequence[str], module: str) -> tuple[Path, str] | None:
-    """A module's file in a container, and its text."""
-    for folder in folders:
-        for path in files_of(module):
-            if (data := _file(made, f"{folder}/{path.as_posix()}")) is not None:
-                return path, data.decode("utf-8", "replace")
-    return None
-
-
-def _file(made: Container, path: str) -> bytes | None:
-    """The bytes of a file in a container; None where there is none of that name."""
-    for _ in range(_MOST_LINKS):
-        try:
-            stream, about = made.get_archive(path)
-        except NotFound:
-            return None
-        if about is None or about["mode"] & _IS_FOLDER:
-            return None
-        packed = b"".join(_bounded(stream, path))
-        with damage(Path(path)), tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            member = tar.next()
-            if member is None or not member.issym():
-                content = None if member is None else tar.extractfile(member)
-                return None if content is None else content.read()
-            path = posixpath.join(posixpath.dirname(path), member.linkname)
-    return None
-
-
-def _counter(where: str) -> Callable[[str], None]:
-    """Takes lines until they are too many."""
-    size = 0
-
-    def count(line: str) -> None:
-        nonlocal size
-        size += len(line) + 1
-        if size > _MOST_BYTES:
-            raise _too_much(where)
-
-    return count
-
-
-def _bounded(stream: Iterable[bytes], where: str) -> Iterator[bytes]:
-    size = 0
-    for piece in stream:
-        size += len(piece)
-        if size > _MOST_BYTES:
-            raise _too_much(where)
-        yield piece
-
-
-def _too_much(where: str) -> UntoldError:
-    return UntoldError(
-        f"it says more than {_MOST_BYTES >> 20} MiB",
-        where=where,
-        remedy="look at what is in the image before anybody uses it",
-    )
 
 
 def _is_not_there(error: APIError) -> bool:

@@ -143,10 +143,26 @@ def test_one_that_ended_just_before_its_time_was_not_late(monkeypatch: pytest.Mo
         def cancel(self) -> None:
             """Too late."""
 
+        def join(self) -> None:
+            """It is through."""
+
     monkeypatch.setattr("threading.Timer", Now)
     fake = Fake()
     ended = follow(as_container(fake), timeout_s=1, echo=lambda _: None)
     assert (ended.timed_out, fake.kills) == (False, 1)
+
+
+def test_one_that_we_ended_was_late_also_where_its_end_is_heard_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(SimpleNamespace):
+        def __init__(self, _: float, call: Any) -> None:
+            super().__init__(join=call, daemon=False, start=lambda: None, cancel=lambda: None)
+
+    monkeypatch.setattr("threading.Timer", Slow)
+    fake = Fake(code=137)
+    monkeypatch.setattr(fake, "kill", lambda: None)
+    assert follow(as_container(fake), timeout_s=1, echo=lambda _: None).timed_out
 
 
 @given(st.lists(st.binary(max_size=20)))
