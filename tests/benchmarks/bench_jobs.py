@@ -25,12 +25,13 @@ ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 1800
 # What the verb took, and the most memory it had at once, in a process of its own.
 COLLECT = """
-import json, resource, sys, time
+import json, sys, time
 from ci.cli.app import run
+from tests.peak import peak_bytes
 began = time.perf_counter()
 code = run(sys.argv[2:])
 took = time.perf_counter() - began
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = peak_bytes() / 2**20
 with open(sys.argv[1], "w") as stream:
     json.dump({"code": code, "seconds": took, "cpu_s": time.process_time(), "mib": peak}, stream)
 """

@@ -10,10 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 MAX_BYTES = 2.5e9
 SCRIPT = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.catalog import read_catalog, write_catalog
+from tests.peak import peak_bytes
 
 def test(i):
     file, cls = f"folder/test_file_{i % 900}.py", f"TestClass{i % 3000}"
@@ -30,7 +31,7 @@ tests = [test(i) for i in range(10**6)]
 write_catalog(path, Catalog(pytorch="2.13.0", device="spyre", files=files, tests=tests))
 del tests
 catalog = read_catalog(path)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+peak = peak_bytes()
 print(json.dumps({"tests": len(catalog.tests), "last": catalog.tests[-1].id, "peak": peak}))
 """
 
