@@ -13,7 +13,7 @@ from ci.errors import UsageError
 from ci.pins.diary import add_event, read_events
 from ci.pins.events import CampaignEnded, CampaignStarted, Event
 from ci.pins.ledger import track_folder
-from ci.pins.tracks import ToldAlreadyError, chosen, clock, moment_of, say
+from ci.pins.tracks import ToldAlreadyError, chosen, clock, moment_of, say, words_of
 
 app = typer.Typer(help="Hardware test windows: nothing but bugs changes a pin.", no_args_is_help=True)
 Campaign = Annotated[str, typer.Argument(metavar="NAME", help="Of the campaign.")]
@@ -38,7 +38,7 @@ def start(
     Example: spyre-ci pins campaign start autumn --starts 2026-11-30 --ends 2026-12-11
     """
     now = clock()
-    name = _named(name)
+    name = words_of(name, "NAME", most=MAX_NAME)
     begin = now if starts is None else moment_of(starts, "--starts")
     end = None if ends is None else moment_of(ends, "--ends")
     if end is not None and end <= max(begin, now):
@@ -79,7 +79,7 @@ def end(ctx: typer.Context, name: Campaign, track: Tracks = None) -> None:
     Example: spyre-ci pins campaign end autumn
     """
     settings = settings_from_context(ctx)
-    name = _named(name)
+    name = words_of(name, "NAME", most=MAX_NAME)
     tracks = chosen(settings, track)
     known = {one: read_events(track_folder(settings, one)) for one in tracks}
     there = [one for one in tracks if _last(known[one], name) is not None]
@@ -101,15 +101,6 @@ def end(ctx: typer.Context, name: Campaign, track: Tracks = None) -> None:
         new = _added(ctx, one, make)
         after = f"; `spyre-ci pins decide {one}` says what follows" if new else " already"
         say(f"{one}: campaign {name} has ended{after}")
-
-
-def _named(name: str) -> str:
-    found = " ".join(name.split())
-    if not found or len(found) > MAX_NAME:
-        raise UsageError(
-            f"the name has {len(found)} characters", where="NAME", remedy=f"give 1 to {MAX_NAME}"
-        )
-    return found
 
 
 def _begins(begin: datetime, now: datetime) -> str:

@@ -40,6 +40,7 @@ def test_a_request_is_noted_with_the_next_number_and_once(desk: Desk) -> None:
     [
         (("--text", " "), "--text: has 0 characters"),
         (("--text", "x" * 2001), "--text: has 2,001 characters"),
+        (("--text", "caf\udce9"), "--text: is no UTF-8"),
         (("--text", "x", "--version", "2;rm"), "--version: '2;rm' is no version"),
         (("--text", "x", "--sha", "HEAD"), "--sha: 'head' is no SHA"),
     ],
@@ -90,6 +91,8 @@ def test_a_release_is_scheduled_moved_and_called_off(desk: Desk) -> None:
         (("2.13",), "give exactly one of --on and --off"),
         (("2.13", "--off", "--on", "2026-12-14"), "give exactly one of --on and --off"),
         (("2.13", "--on", "soon"), "'soon' is no day"),
+        (("2.13", "--on", "0001-01-01T00:00+05:00"), "is not within the years 1970 to 9000"),
+        (("2.13", "--on", "1970-01-01T00:00+05:00"), "is not within the years 1970 to 9000"),
         (("2.13", "--off"), "2.13 is not scheduled"),
         (("a b", "--on", "2026-12-14"), "'a b' is no version"),
     ],
@@ -135,7 +138,9 @@ def test_a_campaign_of_one_track_with_days_can_be_moved(desk: Desk) -> None:
     [
         (("start", "w", "--ends", "2026-11-20"), "2026-11-20 is not after now"),
         (("start", "w", "--starts", "2026-12-02", "--ends", "2026-12-02"), "is not after its start"),
-        (("start", " "), "the name has 0 characters"),
+        (("start", " "), "has 0 characters"),
+        (("start", "caf\udce9"), "is no UTF-8"),
+        (("start", "w", "--ends", "9999-12-31T23:59-05:00"), "is not within the years 1970 to 9000"),
         (("start", "w", "--ends", "never"), "'never' is no day"),
         (("end", "w"), "there is no campaign 'w' of other, tuning"),
         (("start", "w", "--track", "none"), "there is no track 'none'"),
@@ -178,6 +183,14 @@ def test_of_a_day_that_is_past_decide_says_what_was_decided_then(desk: Desk) -> 
     assert said.startswith("tuning: wait\n  cycle: the last upgrade is 57 days old")
     assert "bug" not in said
     assert "2.10" not in said
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59-05:00", "9001-01-01", "1969-12-31"])
+def test_a_day_that_the_protocol_cannot_count_with_is_refused(desk: Desk, at: str) -> None:
+    with pytest.raises(UsageError, match="is not within the years 1970 to 9000") as caught:
+        desk.pins("decide", "--at", at)
+    assert (caught.value.where, caught.value.remedy) == ("--at", "check the year")
+    assert "nothing to do" in desk.pins("decide", "tuning", "--at", "9000-12-31T23:59:59")
 
 
 def test_decide_json_has_the_decision_of_each_track(desk: Desk) -> None:
