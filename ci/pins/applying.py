@@ -65,7 +65,8 @@ class Done:
         how = f"is made at {self.made.commit[:12]}" if self.made.new else "is there already"
         yield f"  branch {branch} {how}"
         if self.pull is None:
-            yield f"  to open it: git push {remote} {branch}, and a pull request from it"
+            yield f"  to open it: git push {remote} {branch}, and a pull request from it,"
+            yield f"  with what `spyre-ci pins checklist {self.track}` prints as its text"
             return
         state = {
             "opened": "is opened",

@@ -14,10 +14,16 @@ from ci.pins.diary import FILE
 from ci.pins.diary_lines import parse, with_line
 from ci.pins.events import Upgraded
 from ci.pins.place import read_version, with_version
+from ci.pins.words import listed
 
 _PLAIN = "100644"
 # Of an event these differ from one day to the next, and say nothing of what is changed.
 _TOLD = {"at", "reasons"}
+
+
+def _harmless(name: str) -> str:
+    """A version or a SHA with nothing that is more than a name in a commit's message."""
+    return re.sub(r"[^A-Za-z0-9._+!-]", "-", name)
 
 
 class BranchTakenError(SpyreCiError):
@@ -35,7 +41,7 @@ class Change:
         folder: of its ledger.
         pin: where its version stands, `file` made absolute; None where it stands nowhere.
         event: the upgrade.
-        text: the checklist, as Markdown.
+        text: the checklist, as Markdown, for a pull request.
         times: the track was at this version before: built again with a mend, or gone back to.
     """
 
@@ -54,11 +60,25 @@ class Change:
     @property
     def title(self) -> str:
         """What it does, on one line."""
+        version = _harmless(self.event.version)
         if self.rebuild:
-            anew = f", with {self.event.sha[:12]}" if self.event.sha else ""
-            return f"{self.track}: {self.event.version} built again{anew}"
-        before = self.event.before.partition("@")[0]
-        return f"{self.track}: {f'{before} to ' if before else ''}{self.event.version}"
+            anew = f", with {_harmless(self.event.sha[:12])}" if self.event.sha else ""
+            return f"{self.track}: {version} built again{anew}"
+        before = _harmless(self.event.before.partition("@")[0])
+        return f"{self.track}: {f'{before} to ' if before else ''}{version}"
+
+    @property
+    def message(self) -> str:
+        """The commit's: nothing that others wrote, as words in it skip workflows and close issues."""
+        sha = _harmless(self.event.sha)
+        told = {"Release": sha, "Answers": self.event.answers, "Supersedes": self.event.supersedes}
+        lines = [
+            f"{what}: {one if isinstance(one, str) else listed(f'request {number}' for number in one)}"
+            for what, one in told.items()
+            if one
+        ]
+        why = f"Why: the last line of {FILE}; the checklist: the text of the pull request."
+        return "\n".join([self.title, "", *lines, why, ""])
 
     @property
     def branch(self) -> str:
@@ -104,9 +124,8 @@ def make_change(repository: Repository, change: Change, *, now: float) -> Made:
     files = _files(repository, change)
     tip = tip_of(repository, change.branch)
     if tip is None:
-        message = f"{change.title}\n\n{change.text}"
         try:
-            commit = make_branch(repository, change.branch, files, message, now=now)
+            commit = make_branch(repository, change.branch, files, change.message, now=now)
         except CommandError:
             # Another process may have made it meanwhile.
             tip = tip_of(repository, change.branch)

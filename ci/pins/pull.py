@@ -12,7 +12,7 @@ from ci.pins.change import Change
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000
 MAX_TITLE = 250
-_CUT = "\n\nThe rest is left out here for its size; the commit's message has it.\n"
+_CUT = "\n\nThe rest is left out here for its size; `spyre-ci pins checklist` prints it whole.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from ci.config.context import settings_from_context
 from ci.config.load import Settings
 from ci.errors import EXIT_TEST_FAILED
 from ci.pins.assumptions import Assumption, assumptions
+from ci.pins.open_branches import unmerged
 from ci.pins.protocol import Decision
 from ci.pins.situation import Situation, situation
 from ci.pins.tracks import Followed, Json, Names, chosen, clock, decided, followed, moment_of, say
@@ -91,6 +92,7 @@ class _Standing:
         self._held: Situation = situation(self._one.records, self._one.events, now=now)
         self._decision = decided(settings, self._one, now=now)
         self._place = self._one.standing()
+        self._unmerged = unmerged(settings, name)
         self._assumptions: tuple[Assumption, ...] = assumptions(
             self._one.records, self._one.events, cycle_days=settings.model.pins.cycle_days, now=now
         )
@@ -123,6 +125,8 @@ class _Standing:
             yield f"  campaign {campaign.name} is on" + (
                 f" until {moment(campaign.planned)}" if campaign.planned else ""
             )
+        for branch in self._unmerged:
+            yield f"  {branch} holds an upgrade that is not merged"
         for coming in held.coming:
             yield f"  {coming.version} is to come on {day(coming.on)}"
         for assumed in self._assumptions:
@@ -139,6 +143,7 @@ class _Standing:
             "requests": [one.model_dump(mode="json", exclude={"kind"}) for one in held.pending],
             "campaigns": [{"name": one.name, "ends": _iso(one.planned)} for one in held.campaigns],
             "scheduled": [{"version": one.version, "on": _iso(one.on)} for one in held.coming],
+            "unmerged": self._unmerged,
             "assumptions": [
                 {"name": one.name, "holds": one.holds, "seen": one.seen} for one in self._assumptions
             ],

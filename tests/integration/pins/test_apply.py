@@ -61,12 +61,12 @@ def test_the_whole_way_from_a_due_upgrade_to_a_merged_one(desk: Desk, checkout: 
     said = desk.pins("apply", "tuning")
     assert said.startswith("tuning: upgrade to 2.10 (210000000000)\n  cycle: ")
     assert f"  branch {BRANCH} is made at " in said
-    assert f"  to open it: git push origin {BRANCH}, and a pull request from it" in said
+    assert f"  to open it: git push origin {BRANCH}, and a pull request from it,\n" in said
+    assert "  with what `spyre-ci pins checklist tuning` prints as its text" in said
     assert checkout.state == before
     assert checkout.git("show", f"{BRANCH}:stack.yaml") == PIN.replace("2.9", "2.10").strip()
     message = checkout.git("log", "-1", "--format=%B", BRANCH)
-    assert message.startswith("tuning: 2.9 to 2.10\n\n#")
-    assert "- [ ] " in message
+    assert message.startswith(f"tuning: 2.9 to 2.10\n\nRelease: {'210'.ljust(64, '0')}\nWhy: ")
     desk.now += timedelta(hours=5)
     assert f"branch {BRANCH} is there already" in desk.pins("apply", "tuning")
     checkout.git("merge", "--quiet", "--ff-only", BRANCH)
@@ -173,6 +173,27 @@ def test_a_pin_that_somebody_changed_by_hand_is_said(desk: Desk, checkout: Check
     checkout.commit()
     said = desk.pins("apply", "tuning")
     assert "NOTE: the last upgrade was to 2.9, and 2.7 is committed" in said
+
+
+def test_an_upgrade_that_waits_to_be_merged_is_told_when_a_campaign_begins(
+    desk: Desk, checkout: Checkout
+) -> None:
+    settings = desk.folder / "spyre-ci.yaml"
+    settings.write_text(
+        f"{settings.read_text()}    tuning-next: {{image: localhost/other, direct: [torch]}}\n"
+    )
+    checkout.git("branch", "pins/tuning-old")
+    checkout.git("branch", "pins/tuning-next-2.10")
+    desk.pins("apply", "tuning")
+    checkout.git("push", "--quiet", "origin", BRANCH)
+    told = [BRANCH, f"origin/{BRANCH}"]
+    said = desk.pins("campaign", "start", "w", "--track", "tuning")
+    assert [line.split()[1] for line in said.splitlines() if "NOTE" in line] == told
+    assert json.loads(desk.pins("status", "tuning", "--json"))["tracks"]["tuning"]["unmerged"] == told
+    assert f"  {BRANCH} holds an upgrade that is not merged" in desk.pins("status", "tuning")
+    checkout.git("commit", "--quiet", "--all", "--message", "settings and campaign")
+    checkout.git("checkout", "--quiet", BRANCH)
+    assert "not merged" not in desk.pins("status", "tuning")
 
 
 def test_apply_outside_of_a_checkout_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

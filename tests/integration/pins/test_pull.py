@@ -108,7 +108,7 @@ def test_a_text_that_is_too_long_is_cut_at_a_line_and_says_so() -> None:
     text = "- [ ] ä question\n" * 10_000
     cut = clipped(text)
     assert len(cut.encode()) <= MAX_BYTES
-    assert cut.endswith("the commit's message has it.\n")
+    assert cut.endswith("`spyre-ci pins checklist` prints it whole.\n")
     assert set(cut.splitlines()[:-3]) == {"- [ ] ä question"}
     assert clipped("short\n") == "short\n"
 

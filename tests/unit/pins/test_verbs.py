@@ -133,10 +133,31 @@ def test_a_campaign_of_one_track_with_days_can_be_moved(desk: Desk) -> None:
     assert desk.pins("campaign", "end", "winter").count("\n") == 1
 
 
+def test_of_a_campaign_that_is_told_again_what_is_not_given_stays(desk: Desk) -> None:
+    desk.pins("campaign", "start", "autumn", "--starts", "2026-12-01", "--ends", "2026-12-05")
+    desk.pins("campaign", "start", "autumn", "--ends", "2026-12-08")
+    assert "2026-12-08 00:00 UTC, as was told" in desk.pins("campaign", "start", "autumn")
+    told = [one for one in desk.events() if isinstance(one, CampaignStarted)]
+    assert [(f"{one.starts:%m-%d}", f"{one.ends:%m-%d}") for one in told] == [
+        ("12-01", "12-05"), ("12-01", "12-08"),
+    ]  # fmt: skip
+    desk.now += timedelta(days=30)
+    with pytest.raises(UsageError, match="2026-12-08 00:00 UTC is not after now"):
+        desk.pins("campaign", "start", "autumn")
+
+
+def test_a_campaign_that_one_track_refuses_is_told_to_none(desk: Desk) -> None:
+    desk.pins("campaign", "start", "w", "--track", "other")
+    desk.pins("campaign", "end", "w", "--track", "other")
+    with pytest.raises(UsageError, match="has ended"):
+        desk.pins("campaign", "start", "w")
+    assert desk.events("tuning") == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("start", "w", "--ends", "2026-11-20"), "2026-11-20 is not after now"),
+        (("start", "w", "--ends", "2026-11-20"), "2026-11-20 00:00 UTC is not after now"),
         (("start", "w", "--starts", "2026-12-02", "--ends", "2026-12-02"), "is not after its start"),
         (("start", " "), "has 0 characters"),
         (("start", "caf\udce9"), "is no UTF-8"),
