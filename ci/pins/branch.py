@@ -112,6 +112,19 @@ def tip_of(repository: Repository, branch: str) -> str | None:
     return next((line.split()[0] for line in listed.splitlines() if line.endswith(f" {pattern}")), None)
 
 
+def is_merged(repository: Repository, branch: str) -> bool:
+    """Whether what is checked out has more than a branch, and all of it; not where there is no such branch.
+
+    Raises:
+        CommandError: git did not answer.
+    """
+    pattern = f"refs/heads/{branch}"
+    listed = git(
+        repository.top, "for-each-ref", "--format=%(refname)", f"--merged={repository.head}", pattern
+    )
+    return pattern in listed.splitlines() and tip_of(repository, branch) != repository.head
+
+
 def make_branch(
     repository: Repository, branch: str, files: Mapping[str, tuple[str, bytes]], message: str, *, now: float
 ) -> str:

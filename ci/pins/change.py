@@ -42,7 +42,8 @@ class Change:
         pin: where its version stands, `file` made absolute; None where it stands nowhere.
         event: the upgrade.
         text: the checklist, as Markdown, for a pull request.
-        times: the track was at this version before: built again with a mend, or gone back to.
+        times: the track was at this version before, built again with a mend or gone back to, or this version
+            was declined or taken back.
     """
 
     track: str
@@ -152,6 +153,19 @@ def pinned_version(repository: Repository, pin: PinPlace, commit: str) -> str:
     return read_version(pin.file, _pin_file(repository, pin, commit)[1], pin.key)
 
 
+def upgrade_at(repository: Repository, change: Change, commit: str) -> Upgraded | None:
+    """The last upgrade that a commit has of a change's track; None where it has none.
+
+    Raises:
+        BadFileError: a line of its events is none.
+        UsageError: its events are no file.
+    """
+    path = change.folder / FILE
+    found = content_at(repository, commit, name_in(repository, path))
+    events = parse(found[1], path) if found else []
+    return next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
+
+
 def _files(repository: Repository, change: Change) -> dict[str, tuple[str, bytes]]:
     """Mode and content of what the change writes, by name."""
     records = sorted(change.folder.glob("*.json")) if change.folder.is_dir() else []
@@ -180,11 +194,8 @@ def _pin_file(repository: Repository, pin: PinPlace, commit: str) -> tuple[str, 
 
 def _otherwise(repository: Repository, change: Change, tip: str) -> str:
     """What is another on a branch that is there; empty where it holds this upgrade."""
-    path = change.folder / FILE
     try:
-        found = content_at(repository, tip, name_in(repository, path))
-        events = parse(found[1], path) if found else []
-        there = next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
+        there = upgrade_at(repository, change, tip)
         version = pinned_version(repository, change.pin, tip) if change.pin else change.event.version
     except (BadFileError, SettingsError, UsageError) as error:
         return f"cannot be compared: {error.what}"

@@ -23,11 +23,13 @@ class Pull:
         number: of it.
         url: its page.
         state: `opened` just now, else `open`, `closed` or `merged`.
+        base: the branch it is to go into, or went into.
     """
 
     number: int
     url: str
     state: str
+    base: str
 
 
 def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
@@ -93,6 +95,7 @@ def _default_branch(client: Client, repository: str) -> str:
 
 def _pull(row: Any, state: str) -> Pull:
     try:
-        return Pull(number=int(row["number"]), url=str(row["html_url"]), state=state)
+        base = str(row["base"]["ref"])
+        return Pull(number=int(row["number"]), url=str(row["html_url"]), state=state, base=base)
     except (KeyError, TypeError, ValueError) as error:
         raise GitHubAwayError("the answer is no pull request", remedy="check the API's address") from error

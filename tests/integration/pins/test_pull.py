@@ -83,7 +83,7 @@ def test_one_that_people_closed_or_merged_is_found(
 ) -> None:
     url = "https://github.com/o/r/pull/7"
     api.repositories["o/r"].pulls[7] = pull(7, ref=BRANCH, state="closed") | {"html_url": url} | more
-    assert find_pull(client, "o/r", BRANCH) == Pull(number=7, url=url, state=state)
+    assert find_pull(client, "o/r", BRANCH) == Pull(number=7, url=url, state=state, base="main")
     assert find_pull(client, "o/r", "pins/torch-2.11") is None
 
 
