@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ci.github.client import Client, in_repository
 from ci.github.errors import GitHubAwayError, GitHubRefusedError
-from ci.pins.change import Change
 
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000
@@ -32,6 +31,22 @@ class Pull:
     base: str
 
 
+class Proposed(Protocol):
+    """What a pull request is opened for."""
+
+    @property
+    def branch(self) -> str:
+        """That has it."""
+
+    @property
+    def title(self) -> str:
+        """What it does, on one line."""
+
+    @property
+    def text(self) -> str:
+        """The same at length, as Markdown."""
+
+
 def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
     """The newest pull request of a branch, open or not; None where there never was one.
 
@@ -51,7 +66,7 @@ def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
     return _pull(rows[0], "merged" if rows[0].get("merged_at") else str(rows[0].get("state")))
 
 
-def open_pull(client: Client, repository: str, change: Change, *, base: str) -> Pull:
+def open_pull(client: Client, repository: str, change: Proposed, *, base: str) -> Pull:
     """Open a pull request for a change's branch; one that is open already stays as it is.
 
     Args:
