@@ -61,7 +61,7 @@ class Kept:
     def line(self, remote: str) -> str:
         """For people; pure."""
         if not self.names:
-            return f"{self.track}: all of its ledger is committed"
+            return f"{self.track}: all of its releases are committed"
         what = f"{self.track}: {counted(len(self.names), 'release')} kept on branch {self.branch}"
         if self.pull is None:
             return f"{what}; to open it: git push {remote} {self.branch}, and a pull request from it"

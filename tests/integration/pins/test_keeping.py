@@ -142,7 +142,7 @@ def test_after_it_was_merged_the_next_release_opens_the_next_one(
     people.git("push", "--quiet", str(origin), "main")
     for one in api.repositories["o/r"].pulls.values():
         one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
-    assert "tuning: all of its ledger is committed" in keep(fresh(origin, "tuesday"))
+    assert "tuning: all of its releases are committed" in keep(fresh(origin, "tuesday"))
     registry.versions.append("2.0")
     assert "1 release kept" in keep(fresh(origin, "wednesday"))
     assert len(api.asked("POST", "/pulls$")) == 2
