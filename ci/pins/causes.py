@@ -10,7 +10,7 @@ from ci.pins.events import URGENT, Requested
 from ci.pins.record import Record, Table
 from ci.pins.releases import Pinned, same_sha, same_version
 from ci.pins.situation import Situation
-from ci.pins.words import day, named
+from ci.pins.words import day, listed, named
 
 # Why a cause has nowhere to go yet.
 NO_RELEASE = "no-release"
@@ -65,11 +65,10 @@ class Cause:
 
 def causes(held: Situation, cycle_days: int) -> list[Cause]:
     """Everything that makes an upgrade due: the cycle, what releases say, requests in their order."""
-    newer = held.releases.newer(held.pin)
-    newest = newer[-1] if newer else None
+    newest = held.newest
     return [
         *_cycle(held, newest, cycle_days),
-        *_flagged(held, newer),
+        *_flagged(held),
         *(_asked(held, one, newest) for one in held.pending),
     ]
 
@@ -100,15 +99,15 @@ def _cycle(held: Situation, newest: Record | None, cycle_days: int) -> Iterator[
         reason=Reason(code="cycle", words=words),
         since=due,
         wants=None if newest is None else release(newest),
-        lacks=None if newest is not None else _no_release(held.pin),
+        lacks=None if newest is not None else _no_release(held),
     )
 
 
-def _flagged(held: Situation, newer: tuple[Record, ...]) -> Iterator[Cause]:
+def _flagged(held: Situation) -> Iterator[Cause]:
     """Flagged releases that were never reached: whoever went back from one is not sent there again."""
-    reached = max((held.releases.place_of(one) for one in held.before), default=-1)
+    newer = held.releases.newer(held.pin)
     for one in newer:
-        if held.releases.place(one.version, one.sha, one.at) > reached:
+        if held.releases.place_of_record(one) > held.reached:
             for flag in one.flags:
                 words = f"release {named(one.version)} is flagged {flag}"
                 reason = Reason(code=f"{flag}-release", words=words)
@@ -136,15 +135,13 @@ def _wish(held: Situation, request: Requested, newest: Record | None) -> tuple[T
         found = held.releases.named(request.version, request.sha)
         if found is None:
             return None, _no_such(request)
-        if held.pin and held.releases.place(found.version, found.sha, found.at) <= held.releases.place_of(
-            held.pin
-        ):
+        if held.pin and held.releases.place_of_record(found) <= held.releases.place_of(held.pin):
             words = (
                 f"request {request.id} is for {named(found.version)}, and {named(held.pin.version)} "
                 "is pinned already: withdraw it, or it is answered with the next upgrade"
             )
             return None, Reason(code=ALREADY_PINNED, words=words)
-    return (None, _no_release(held.pin)) if found is None else (release(found), None)
+    return (None, _no_release(held)) if found is None else (release(found), None)
 
 
 def _urgent(
@@ -164,7 +161,7 @@ def _urgent(
         return release(newest), lacks
     if pin is not None:
         return Target(version=pin.version, sha=request.sha, rebuild=True), lacks
-    return None, _no_release(pin)
+    return None, _no_release(held)
 
 
 def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) -> bool:
@@ -173,13 +170,19 @@ def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) 
         return False
     if request.sha:
         return same_sha(found.sha, pin.sha)
-    return held.releases.place(found.version, found.sha, found.at) <= held.releases.place_of(pin)
+    return held.releases.place_of_record(found) <= held.releases.place_of(pin)
 
 
-def _no_release(pin: Pinned | None) -> Reason:
-    if pin is None:
+def _no_release(held: Situation) -> Reason:
+    if held.pin is None:
         return Reason(code=NO_RELEASE, words="nothing is pinned, and no release is recorded")
-    return Reason(code=NO_RELEASE, words=f"no release is newer than {named(pin.version)}, which is pinned")
+    words = f"no release is newer than {named(held.pin.version)}, which is pinned"
+    if newer := held.releases.newer(held.pin):
+        there = listed(named(one.version) for one in newer)
+        words += (
+            f", but for {there}: that was gone back from, and a newer one or a request that names it leads on"
+        )
+    return Reason(code=NO_RELEASE, words=words)
 
 
 def _no_such(request: Requested) -> Reason:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 import docker
@@ -25,6 +26,7 @@ from ci.image.tags import tags_of
 from ci.pins.entry_points import signatures
 from ci.pins.out_of_container import bounded, counter, source_in
 from ci.pins.packages import Packages, parse_freeze
+from ci.pins.releases import parsed
 from ci.pins.signatures import Signature
 from ci.pins.sources import Release, Seen, UntoldError
 
@@ -65,6 +67,7 @@ class ImageSource:
     Attributes:
         client: the engine.
         repository: registry and repository, without a tag.
+        tags: which of them are releases, as a glob; None: those that are versions.
         entry_points: whose signatures are read.
         echo: takes lines for people.
         timeout_s: seconds a container may take.
@@ -74,6 +77,7 @@ class ImageSource:
     repository: str
     entry_points: Sequence[str]
     echo: Callable[[str], None]
+    tags: str | None = None
     timeout_s: float = LOOK_S
 
     @property
@@ -85,13 +89,13 @@ class ImageSource:
         """What each tag is now; a tag that moved is another release.
 
         Args:
-            only: one tag; None: all that the registry has.
+            only: one tag, whatever it is called; None: all that are releases.
 
         Raises:
             MissingInputError: the registry has no such repository or tag.
             CommandError: it cannot be reached, or refuses the credentials.
         """
-        tags = tags_of(self.repository) if only is None else [only]
+        tags = self._chosen(tags_of(self.repository)) if only is None else [only]
         return [Release(version=tag, sha=self._digest(tag).partition(":")[2]) for tag in tags]
 
     def look(self, release: Release) -> Seen:
@@ -116,6 +120,17 @@ class ImageSource:
                 )
         except APIError as error:
             raise engine_error(error, where=image) from error
+
+    def _chosen(self, tags: Sequence[str]) -> list[str]:
+        """Those that are releases; `latest`, caches and charts are none unless they are asked for."""
+        if self.tags is None:
+            found = [tag for tag in tags if parsed(tag) is not None]
+        else:
+            found = [tag for tag in tags if fnmatchcase(tag, self.tags)]
+        if tags and not found:
+            wanted = "is a version" if self.tags is None else f"matches {self.tags}"
+            self.echo(f"{self.repository}: none of {len(tags)} tags {wanted}; see pins.tracks.*.tags")
+        return found
 
     def _digest(self, tag: str) -> str:
         return digest_of(self.client, f"{self.repository}:{tag}")

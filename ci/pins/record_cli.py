@@ -178,7 +178,13 @@ def _source(name: str, track: Track) -> Iterator[Source]:
     from ci.pins.from_image import ImageSource  # noqa: PLC0415
 
     with engine(os.environ) as client:
-        yield ImageSource(client=client, repository=track.image or "", entry_points=entry_points, echo=_tell)
+        yield ImageSource(
+            client=client,
+            repository=track.image or "",
+            tags=track.tags,
+            entry_points=entry_points,
+            echo=_tell,
+        )
 
 
 def _index(name: str, address: str) -> Index:

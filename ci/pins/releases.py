@@ -39,18 +39,27 @@ class Pinned:
 class Releases:
     """Recorded releases, the oldest first.
 
-    They stand by version where every one of them has a version that can be compared, so that a late mend of
-    an old line is not taken for the newest; else by day, since tags of images may be any word.
+    They stand by version, so that a late mend of an old line is not taken for the newest; what is no version,
+    as a tag of an image may be, stands behind them, by day, and follows nothing. Where such a word is pinned,
+    or there is nothing else, all of them stand by day.
     """
 
     ordered: tuple[Record, ...]
     by_version: bool
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Self:
-        """Put them into their order."""
+    def of(cls, records: Iterable[Record], pinned: str | None = None) -> Self:
+        """Put them into their order.
+
+        Args:
+            records: in any.
+            pinned: the version that is; None where nothing is.
+        """
         found = tuple(records)
-        by_version = all(parsed(one.version) is not None for one in found)
+        by_version = any(
+            number(one) is not None
+            for one in ([one.version for one in found] if pinned is None else [pinned])
+        )
         key = _by_version if by_version else _by_day
         return cls(ordered=tuple(sorted(found, key=key)), by_version=by_version)
 
@@ -64,14 +73,19 @@ class Releases:
         exact = [index for index in twins if same_sha(self.ordered[index].sha, sha)]
         if exact or twins:
             return (exact or twins)[-1]
-        number = parsed(version) if self.by_version else None
-        if number is None:
+        if not self.by_version:
             return sum(one.at <= at for one in self.ordered) - 1
-        return sum((parsed(one.version) or number) <= number for one in self.ordered) - 1
+        wanted = number(version)
+        there = (number(one.version) for one in self.ordered)
+        return sum(one is not None and wanted is not None and one <= wanted for one in there) - 1
 
     def place_of(self, pin: Pinned) -> int:
         """Where it stands."""
         return self.place(pin.version, pin.sha, pin.since)
+
+    def place_of_record(self, record: Record) -> int:
+        """The same of a release."""
+        return self.place(record.version, record.sha, record.at)
 
     def newer(self, pin: Pinned | None) -> tuple[Record, ...]:
         """What may follow a pin, the newest last.
@@ -79,10 +93,17 @@ class Releases:
         A pre-release follows nothing but a pre-release; a track of nothing else has to begin with one.
         """
         after = self.ordered if pin is None else self.ordered[self.place_of(pin) + 1 :]
+        if self.by_version:
+            after = tuple(one for one in after if number(one.version) is not None)
         if pin is not None and _is_preview(pin.version):
             return after
         final = tuple(one for one in after if not _is_preview(one.version))
         return final or (after if pin is None else ())
+
+    @property
+    def last(self) -> Record | None:
+        """The newest; None where nothing is recorded."""
+        return (None, *self.ordered, *self.newer(None))[-1]
 
     def named(self, version: str | None, sha: str = "") -> Record | None:
         """The release that somebody means by a version, a SHA or both; None where there is none."""
@@ -104,6 +125,11 @@ def parsed(version: str) -> Version | None:
         return None
 
 
+def number(version: str) -> Version | None:
+    """By what a release is compared: its version, else what stands before its first dash, as of 2.13-ubi9."""
+    return parsed(version) or parsed(version.partition("-")[0])
+
+
 def same_version(one: str, other: str) -> bool:
     """Whether two texts are one version: `v2.13` is `2.13.0`."""
     numbers = parsed(one), parsed(other)
@@ -121,12 +147,13 @@ def _bare(sha: str) -> str:
 
 
 def _is_preview(version: str) -> bool:
-    number = parsed(version)
-    return number is not None and number.is_prerelease
+    found = number(version)
+    return found is not None and found.is_prerelease
 
 
 def _by_version(record: Record) -> tuple[Any, ...]:
-    return (parsed(record.version), record.at, record.version)
+    found = number(record.version)
+    return (found is None, found or Version("0"), record.at, record.version)
 
 
 def _by_day(record: Record) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from ci.pins.events import (
     Withdrawn,
 )
 from ci.pins.record import Record
-from ci.pins.releases import Pinned, Releases, parsed, same_version
+from ci.pins.releases import Pinned, Releases, number, parsed, same_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,20 @@ class Situation:
     ahead: Event | None
 
     @property
+    def reached(self) -> int:
+        """How far the pin ever came, as a place among the releases; -1 where none."""
+        pins = (one for one in self.before if not self.releases.by_version or number(one.version) is not None)
+        return max((self.releases.place_of(one) for one in pins), default=-1)
+
+    @property
+    def newest(self) -> Record | None:
+        """Where the pin goes by itself: never to what was gone back from, nor to what lies before that."""
+        newer = self.releases.newer(self.pin)
+        if newer and self.releases.place_of_record(newer[-1]) > self.reached:
+            return newer[-1]
+        return None
+
+    @property
     def mends(self) -> tuple[str, ...]:
         """SHAs that what is pinned was built anew with since its release, the first one first."""
         found = []
@@ -115,8 +129,8 @@ def situation(records: Iterable[Record], events: Sequence[Event], *, now: dateti
         BadFileError: two requests have one id.
     """
     now = now.astimezone(UTC)
-    releases = Releases.of(records)
     pins = [Pinned(version=one.version, sha=one.sha, since=one.at) for one in events if _is_upgrade(one)]
+    releases = Releases.of(records, pins[-1].version if pins else None)
     campaigns = _campaigns(events)
     on = tuple(one for one in campaigns if one.on(now))
     ends = [end for one in campaigns if (end := one.over(now)) is not None]

@@ -112,7 +112,7 @@ class _Standing:
                 f"  NOTE: the last upgrade was to {held.pin.version}, and its place has {self._place}: "
                 "an upgrade was not merged, or somebody changed it by hand"
             )
-        newest = one.records and held.releases.ordered[-1]
+        newest = held.releases.last
         yield f"  releases: {len(one.records)}" + (
             f", the newest {newest.version} of {day(newest.at)}" if newest else ""
         )
@@ -135,7 +135,7 @@ class _Standing:
             "pinned": pin and {"version": pin.version, "sha": pin.sha, "since": _iso(pin.since)},
             "place": self._place,
             "releases": len(self._one.records),
-            "newest": held.releases.ordered[-1].version if self._one.records else None,
+            "newest": held.releases.last and held.releases.last.version,
             "requests": [one.model_dump(mode="json", exclude={"kind"}) for one in held.pending],
             "campaigns": [{"name": one.name, "ends": _iso(one.planned)} for one in held.campaigns],
             "scheduled": [{"version": one.version, "on": _iso(one.on)} for one in held.coming],

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import cast
 
+import docker
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
 from ci.package.listing import Listed
-from ci.pins.from_image import created, told
+from ci.pins import from_image
+from ci.pins.from_image import ImageSource, created, told
 from ci.pins.from_index import _chosen, _release
 from ci.pins.sources import UntoldError
 
@@ -66,3 +69,23 @@ def test_a_release_is_taken_back_when_all_of_it_is() -> None:
     assert _release(Version("1.0"), [good, bad]).yanked is None
     assert _release(Version("1.0"), [bad]).yanked == "broken"
     assert _release(Version("1.0"), [good, bad]).also == {good.sha256, bad.sha256}
+
+
+@pytest.mark.parametrize(
+    ("glob", "chosen"),
+    [(None, ["2.10", "2.9", "v2.13.0rc1"]), ("*-ubi9", ["2.13-ubi9"]), ("2.[0-9]", ["2.9"]), ("x*", [])],
+)
+def test_a_release_is_a_tag_that_is_a_version_or_that_the_settings_choose(
+    monkeypatch: pytest.MonkeyPatch, glob: str | None, chosen: list[str]
+) -> None:
+    tags = ["2.10", "2.13-ubi9", "2.9", "buildcache", "latest", "main", "v2.13.0rc1"]
+    monkeypatch.setattr(from_image, "tags_of", lambda _: tags)
+    monkeypatch.setattr(from_image, "digest_of", lambda *_: f"sha256:{'a' * 64}")
+    said: list[str] = []
+    one = ImageSource(
+        client=cast("docker.DockerClient", None),
+        repository="r/x", entry_points=(), echo=said.append, tags=glob,
+    )  # fmt: skip
+    assert [found.version for found in one.releases(None)] == chosen
+    assert said == ([] if chosen else ["r/x: none of 7 tags matches x*; see pins.tracks.*.tags"])
+    assert [found.version for found in one.releases("latest")] == ["latest"]
