@@ -58,6 +58,7 @@ class Decision(Table):
         wait_until: when to decide again at the latest; None where nobody knows, or nothing is waited for.
         image_changed: whether the target is another image than what is pinned.
         deprecates: suites that the target cannot support.
+        unclear: suites of which the record of the target does not tell.
     """
 
     action: Literal["upgrade", "wait", "none"]
@@ -73,6 +74,7 @@ class Decision(Table):
     wait_until: AwareDatetime | None = None
     image_changed: bool = False
     deprecates: tuple[Unsupported, ...] = ()
+    unclear: tuple[Unsupported, ...] = ()
 
 
 def decide(
@@ -103,13 +105,15 @@ def decide(
         return Decision(action="wait", wait_until=waiting.until, **_common(policy, held, reasons))
     result = settled(held, found, acting, to_newest=waiting is not None)
     changed = held.pin is None or not same_sha(held.pin.sha, result.target.sha)
+    lost = _lost(held, result.target, supports) if changed else ()
     return Decision(
         action="upgrade",
         target=result.target,
         answers=result.answers,
         supersedes=result.supersedes,
         image_changed=changed,
-        deprecates=_deprecated(held, result.target, supports) if changed else (),
+        deprecates=tuple(one for one in lost if one.certain),
+        unclear=tuple(one for one in lost if not one.certain),
         **_common(
             policy,
             held,
@@ -166,8 +170,8 @@ def _not_now(policy: Policy, held: Situation, found: Sequence[Cause]) -> Decisio
     return Decision(action="none", **_common(policy, held, [Reason(code="not-due", words=words)]))
 
 
-def _deprecated(held: Situation, target: Target, supports: Supports) -> tuple[Unsupported, ...]:
-    """What the target cannot support; of a build that nobody has recorded nothing can be told."""
+def _lost(held: Situation, target: Target, supports: Supports) -> tuple[Unsupported, ...]:
+    """What the target cannot support, or perhaps cannot; a build that nobody has recorded tells nothing."""
     record = None if target.rebuild else held.releases.named(target.version, target.sha)
     # Nobody has recorded a build with a mend: calls are those of the version it was built of.
     pin = held.pin

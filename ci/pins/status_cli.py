@@ -81,6 +81,8 @@ def decision_lines(decision: Decision) -> Iterator[str]:
             yield f"  {what}: {', '.join(f'request {one}' for one in ids)}"
     for one in decision.deprecates:
         yield f"  deprecates {one.suite}: {'; '.join(one.why)}"
+    for one in decision.unclear:
+        yield f"  perhaps not supported: {one.suite}: {'; '.join(one.why)}"
 
 
 class _Standing:
