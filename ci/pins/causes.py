@@ -111,7 +111,8 @@ def _flagged(held: Situation) -> Iterator[Cause]:
             for flag in one.flags:
                 words = f"release {named(one.version)} is flagged {flag}"
                 reason = Reason(code=f"{flag}-release", words=words)
-                yield Cause(reason=reason, since=one.at, wants=release(newer[-1]))
+                told = (it.at for it in held.flagged if it.sha == one.sha and flag in it.flags)
+                yield Cause(reason=reason, since=min(told, default=one.at), wants=release(newer[-1]))
 
 
 def _asked(held: Situation, request: Requested, newest: Record | None) -> Cause:
@@ -132,9 +133,9 @@ def _wish(held: Situation, request: Requested, newest: Record | None) -> tuple[T
     """Where a request goes that needs a release: to the one it names, else to the newest."""
     found = newest
     if request.version is not None or request.sha:
-        found = held.releases.named(request.version, request.sha)
+        found = _meant(held, request)
         if found is None:
-            return None, _no_such(request)
+            return None, _no_such(held, request)
         if held.pin and held.releases.place_of_record(found) <= held.releases.place_of(held.pin):
             words = (
                 f"request {request.id} is for {named(found.version)}, and {named(held.pin.version)} "
@@ -149,19 +150,27 @@ def _urgent(
 ) -> tuple[Target | None, Reason | None]:
     """Where a bug goes: the release it names, the newest, or what is pinned, built anew with its mend."""
     pin = held.pin
-    found = held.releases.named(request.version, request.sha)
+    found = _meant(held, request)
     if found and not (pin and _is_pinned(held, found, pin, request)):
         return release(found), None
     lacks = None
     if request.version is not None and found is None:
         if pin and request.sha and same_version(request.version, pin.version):
             return Target(version=pin.version, sha=request.sha, rebuild=True), None
-        lacks = _no_such(request)
+        lacks = _no_such(held, request)
     if newest is not None:
         return release(newest), lacks
     if pin is not None:
         return Target(version=pin.version, sha=request.sha, rebuild=True), lacks
     return None, _no_release(held)
+
+
+def _meant(held: Situation, request: Requested) -> Record | None:
+    """The release a request names; one that was taken back only by its SHA, or where it is pinned."""
+    found = held.releases.named(request.version, request.sha)
+    if found is None or found.yanked is None or request.sha:
+        return found
+    return found if held.pin and same_sha(found.sha, held.pin.sha) else None
 
 
 def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) -> bool:
@@ -185,9 +194,9 @@ def _no_release(held: Situation) -> Reason:
     return Reason(code=NO_RELEASE, words=words)
 
 
-def _no_such(request: Requested) -> Reason:
+def _no_such(held: Situation, request: Requested) -> Reason:
     wanted = request.version if request.version is not None else request.sha
-    return Reason(
-        code=NO_SUCH_RELEASE,
-        words=f"request {request.id} is for {named(wanted)}, which the ledger has no record of",
-    )
+    why = "which the ledger has no record of"
+    if held.releases.named(request.version, request.sha):
+        why = "which was taken back: it is taken only where its SHA is named"
+    return Reason(code=NO_SUCH_RELEASE, words=f"request {request.id} is for {named(wanted)}, {why}")

@@ -23,6 +23,7 @@ from ci.pins.words import listed, moment, named
 Supports = Callable[[Record | None, Record], Sequence[Unsupported]]
 
 
+MAX_WHY = 300
 UNCHANGED = Reason(
     code="unchanged", words="the image is the one that is pinned already: nothing is deprecated"
 )
@@ -186,11 +187,23 @@ def _common(
     return {
         "at": held.now,
         "before": held.pin.label if held.pin else "",
-        "reasons": (*reasons, *_campaign(held), *_clock(held)),
+        "reasons": (*reasons, *_taken_back(held), *_campaign(held), *_clock(held)),
         "pending": tuple(one.id for one in held.pending if one.id not in done),
         "campaign": held.campaigns[0].name if held.campaigns else None,
         "next_due": next_due(held, policy.cycle_days),
     }
+
+
+def _taken_back(held: Situation) -> list[Reason]:
+    """It is for people to say whether that is a bug for them: they ask for an upgrade, or do not."""
+    pinned = held.releases.named(held.pin.version, held.pin.sha) if held.pin else None
+    if pinned is None or pinned.yanked is None:
+        return []
+    why = f" ({named(pinned.yanked, MAX_WHY)})" if pinned.yanked else ""
+    words = (
+        f"{named(pinned.version)}, which is pinned, was taken back{why}: if that is a bug here, request one"
+    )
+    return [Reason(code="taken-back", words=words)]
 
 
 def _campaign(held: Situation) -> list[Reason]:

@@ -139,7 +139,7 @@ def _recorded(settings: Settings, name: str, release: str | None, flags: list[Fl
     folder = track_folder(settings, name)
     track = settings.model.pins.tracks[name]
     with _source(name, track) as source:
-        found = record_releases(
+        return record_releases(
             folder,
             source,
             track=name,
@@ -149,13 +149,6 @@ def _recorded(settings: Settings, name: str, release: str | None, flags: list[Fl
             clock=lambda: datetime.now(UTC),
             echo=_tell,
         )
-    if flags and found.known:
-        raise UsageError(
-            f"{name} {release} is recorded already, and a record is never changed",
-            where="--flag",
-            remedy=f"ask for the upgrade: spyre-ci pins request {name} --reason {flags[0]}",
-        )
-    return found
 
 
 @contextmanager

@@ -88,13 +88,16 @@ class Releases:
         return self.place(record.version, record.sha, record.at)
 
     def newer(self, pin: Pinned | None) -> tuple[Record, ...]:
-        """What may follow a pin, the newest last.
+        """What may follow a pin, the newest last; what was taken back follows nothing.
 
         A pre-release follows nothing but a pre-release; a track of nothing else has to begin with one.
         """
-        after = self.ordered if pin is None else self.ordered[self.place_of(pin) + 1 :]
-        if self.by_version:
-            after = tuple(one for one in after if number(one.version) is not None)
+        place = -1 if pin is None else self.place_of(pin)
+        after = tuple(
+            one
+            for one in self.ordered[place + 1 :]
+            if one.yanked is None and (not self.by_version or number(one.version) is not None)
+        )
         if pin is not None and _is_preview(pin.version):
             return after
         final = tuple(one for one in after if not _is_preview(one.version))
@@ -106,7 +109,10 @@ class Releases:
         return (None, *self.ordered, *self.newer(None))[-1]
 
     def named(self, version: str | None, sha: str = "") -> Record | None:
-        """The release that somebody means by a version, a SHA or both; None where there is none."""
+        """The release that somebody means by a version, a SHA or both; None where there is none.
+
+        Of several the last one that was not taken back.
+        """
         if version is None and not sha:
             return None
         found = [
@@ -114,7 +120,8 @@ class Releases:
             for one in self.ordered
             if (version is None or same_version(one.version, version)) and (not sha or same_sha(one.sha, sha))
         ]
-        return found[-1] if found else None
+        offered = [one for one in found if one.yanked is None]
+        return (None, *found, *offered)[-1]
 
 
 def parsed(version: str) -> Version | None:
