@@ -39,29 +39,16 @@ class Pinned:
 class Releases:
     """Recorded releases, the oldest first.
 
-    They stand by version, so that a late mend of an old line is not taken for the newest; what is no version,
-    as a tag of an image may be, stands behind them, by day, and follows nothing. Where such a word is pinned,
-    or there is nothing else, all of them stand by day.
+    They stand by version, so that a late mend of an old line is not taken for the newest. What is no version,
+    as a tag of an image may be, stands before all that are, by day: it follows nothing but another such word.
     """
 
     ordered: tuple[Record, ...]
-    by_version: bool
 
     @classmethod
-    def of(cls, records: Iterable[Record], pinned: str | None = None) -> Self:
-        """Put them into their order.
-
-        Args:
-            records: in any.
-            pinned: the version that is; None where nothing is.
-        """
-        found = tuple(records)
-        by_version = any(
-            number(one) is not None
-            for one in ([one.version for one in found] if pinned is None else [pinned])
-        )
-        key = _by_version if by_version else _by_day
-        return cls(ordered=tuple(sorted(found, key=key)), by_version=by_version)
+    def of(cls, records: Iterable[Record]) -> Self:
+        """Put them into their order."""
+        return cls(ordered=tuple(sorted(records, key=_order)))
 
     def place(self, version: str, sha: str, at: datetime) -> int:
         """Where a release stands: 0 the oldest, -1 before all of them.
@@ -73,11 +60,11 @@ class Releases:
         exact = [index for index in twins if same_sha(self.ordered[index].sha, sha)]
         if exact or twins:
             return (exact or twins)[-1]
-        if not self.by_version:
-            return sum(one.at <= at for one in self.ordered) - 1
         wanted = number(version)
-        there = (number(one.version) for one in self.ordered)
-        return sum(one is not None and wanted is not None and one <= wanted for one in there) - 1
+        there = ((one.at, number(one.version)) for one in self.ordered)
+        if wanted is None:
+            return sum(found is None and day <= at for day, found in there) - 1
+        return sum(found is None or found <= wanted for _, found in there) - 1
 
     def place_of(self, pin: Pinned) -> int:
         """Where it stands."""
@@ -93,11 +80,7 @@ class Releases:
         A pre-release follows nothing but a pre-release; a track of nothing else has to begin with one.
         """
         place = -1 if pin is None else self.place_of(pin)
-        after = tuple(
-            one
-            for one in self.ordered[place + 1 :]
-            if one.yanked is None and (not self.by_version or number(one.version) is not None)
-        )
+        after = tuple(one for one in self.ordered[place + 1 :] if one.yanked is None)
         if pin is not None and _is_preview(pin.version):
             return after
         final = tuple(one for one in after if not _is_preview(one.version))
@@ -158,10 +141,6 @@ def _is_preview(version: str) -> bool:
     return found is not None and found.is_prerelease
 
 
-def _by_version(record: Record) -> tuple[Any, ...]:
+def _order(record: Record) -> tuple[Any, ...]:
     found = number(record.version)
-    return (found is None, found or Version("0"), record.at, record.version)
-
-
-def _by_day(record: Record) -> tuple[Any, ...]:
-    return (record.at, record.version)
+    return (found is not None, found or Version("0"), record.at, record.version)

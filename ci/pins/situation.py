@@ -24,7 +24,7 @@ from ci.pins.events import (
     Withdrawn,
 )
 from ci.pins.record import Record
-from ci.pins.releases import Pinned, Releases, number, parsed, same_version
+from ci.pins.releases import Pinned, Releases, parsed, same_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +100,7 @@ class Situation:
     @property
     def reached(self) -> int:
         """How far the pin ever came, as a place among the releases; -1 where none."""
-        pins = (one for one in self.before if not self.releases.by_version or number(one.version) is not None)
-        return max((self.releases.place_of(one) for one in pins), default=-1)
+        return max((self.releases.place_of(one) for one in self.before), default=-1)
 
     @property
     def newest(self) -> Record | None:
@@ -136,7 +135,7 @@ def situation(records: Iterable[Record], events: Sequence[Event], *, now: dateti
     """
     now = now.astimezone(UTC)
     pins = [Pinned(version=one.version, sha=one.sha, since=one.at) for one in events if _is_upgrade(one)]
-    releases = Releases.of(as_told(records, events), pins[-1].version if pins else None)
+    releases = Releases.of(as_told(records, events))
     campaigns = _campaigns(events)
     on = tuple(one for one in campaigns if one.on(now))
     ends = [end for one in campaigns if (end := one.over(now)) is not None]

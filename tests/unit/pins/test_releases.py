@@ -13,7 +13,7 @@ from tests.pin_tracks import asked, decided, on, pinned, release, sha, went
 
 def newest(records: list[Record], version: str, build: int = 0) -> str | None:
     pin = Pinned(version=version, sha=sha(version, build), since=on(0))
-    found = Releases.of(records, version).newer(pin)
+    found = Releases.of(records).newer(pin)
     return found[-1].version if found else None
 
 
@@ -24,10 +24,11 @@ def test_a_late_mend_of_an_old_line_is_not_the_newest() -> None:
 
 
 def test_words_that_are_no_versions_stand_by_day() -> None:
-    records = [release("nightly-b", 0), release("nightly-a", 10), release("2.0", 5)]
+    records = [release("nightly-b", 0), release("nightly-a", 10)]
     assert newest(records, "nightly-b") == "nightly-a"
     assert newest(records, "nightly-a") is None
-    assert went(decided(records[:2], [], 20)) == "upgrade nightly-a"
+    assert went(decided(records, [], 20)) == "upgrade nightly-a"
+    assert newest([*records, release("2.0", 5)], "nightly-a") == "2.0"
 
 
 def test_a_tag_that_is_no_version_follows_none_and_leaves_the_others_in_their_order() -> None:
@@ -40,7 +41,8 @@ def test_a_tag_that_is_no_version_follows_none_and_leaves_the_others_in_their_or
     assert went(decided(records, [], 50)) == "upgrade 2.11.0"
     events: list[Event] = [pinned("2.11.0", 1)]
     assert went(decided(records, events, 41)) == "none"
-    assert went(decided(records, [*events, asked(1, "major", 41, "latest")], 41)) == "upgrade latest"
+    assert went(decided(records, [*events, asked(1, "major", 41, "latest")], 41)) == "wait"
+    assert went(decided(records, [*events, asked(1, "bug", 41, "latest")], 41)) == "upgrade latest"
 
 
 def test_who_was_at_a_word_once_is_led_on_by_a_flag() -> None:
