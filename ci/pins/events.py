@@ -1,4 +1,4 @@
-"""What happens to a track besides releases: requests, upgrades, campaigns, plans.
+"""What happens to a track besides releases: requests, upgrades, campaigns, plans, what is said later.
 
 `pins/<track>/events.jsonl`, append-only, an event a line, in the order they were told; nothing is taken
 back, a later event says otherwise.
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter
 
-from ci.pins.record import Table
+from ci.pins.record import Flag, Table
 
 KIND = "pin-events"
 # What is asked for out of the cycle. A bug and a regression need no release, and no campaign holds them.
@@ -120,8 +120,33 @@ class CampaignEnded(_Event):
     name: str
 
 
+class Flagged(_Event):
+    """What people say of a release that was recorded before they said it."""
+
+    kind: Literal["flagged"] = "flagged"
+    version: str
+    sha: str
+    flags: tuple[Flag, ...] = Field(min_length=1)
+
+
+class TakenBack(_Event):
+    """Its index took a release back after it was recorded, or offers it again.
+
+    Attributes:
+        version: of the release.
+        sha: of it, as it is recorded.
+        text: why, as the index says, perhaps empty; None: it is offered again.
+    """
+
+    kind: Literal["taken-back"] = "taken-back"
+    version: str
+    sha: str
+    text: str | None = Field(max_length=2000)
+
+
 Event = Annotated[
-    Requested | Withdrawn | Upgraded | Scheduled | CampaignStarted | CampaignEnded,
+    Requested | Withdrawn | Upgraded | Scheduled | CampaignStarted | CampaignEnded | Flagged | TakenBack,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+KINDS = frozenset(EVENT.json_schema()["discriminator"]["mapping"])

@@ -157,7 +157,7 @@ def _recorded(settings: Settings, name: str, release: str | None, flags: list[Fl
     folder = track_folder(settings, name)
     track = settings.model.pins.tracks[name]
     with _source(name, track) as source:
-        found = record_releases(
+        return record_releases(
             folder,
             source,
             track=name,
@@ -167,13 +167,6 @@ def _recorded(settings: Settings, name: str, release: str | None, flags: list[Fl
             clock=lambda: datetime.now(UTC),
             echo=_tell,
         )
-    if flags and found.known:
-        raise UsageError(
-            f"{name} {release} is recorded already, and a record is never changed",
-            where="--flag",
-            remedy=f"ask for the upgrade: spyre-ci pins request {name} --reason {flags[0]}",
-        )
-    return found
 
 
 @contextmanager
@@ -196,7 +189,13 @@ def _source(name: str, track: Track) -> Iterator[Source]:
     from ci.pins.from_image import ImageSource  # noqa: PLC0415
 
     with engine(os.environ) as client:
-        yield ImageSource(client=client, repository=track.image or "", entry_points=entry_points, echo=_tell)
+        yield ImageSource(
+            client=client,
+            repository=track.image or "",
+            tags=track.tags,
+            entry_points=entry_points,
+            echo=_tell,
+        )
 
 
 def _index(name: str, address: str) -> Index:

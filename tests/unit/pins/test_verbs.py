@@ -229,7 +229,7 @@ def test_decide_json_has_the_decision_of_each_track(desk: Desk) -> None:
     assert found["at"] == "2026-11-23T08:00:00Z"
     assert sorted(found) == [
         "action", "answers", "at", "before", "campaign", "deprecates", "image_changed", "next_due", "pending",
-        "reasons", "supersedes", "target", "wait_until",
+        "reasons", "supersedes", "target", "unclear", "wait_until",
     ]  # fmt: skip
 
 
