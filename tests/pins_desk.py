@@ -75,13 +75,14 @@ class Desk:
         )  # fmt: skip
         write_record(self.folder / "pins/tuning", record)
 
-    def upgraded(self, version: str = "2.9", *, days_ago: float = 10) -> None:
+    def upgraded(
+        self, version: str = "2.9", *, days_ago: float = 10, deprecated: tuple[str, ...] = ()
+    ) -> None:
         """Note an upgrade."""
         sha = version.replace(".", "").ljust(64, "0")
         at = NOW - timedelta(days=days_ago)
-        append_event(
-            self.folder / "pins/tuning", Upgraded(at=at, version=version, sha=sha, reasons=("it was due",))
-        )
+        event = Upgraded(at=at, version=version, sha=sha, reasons=("it was due",), deprecated=deprecated)
+        append_event(self.folder / "pins/tuning", event)
 
 
 def new_desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:

@@ -54,6 +54,12 @@ class Track(Section):
     """An image or a package whose releases are followed: exactly one of `image` and `package`."""
 
     image: str | None = Field(default=None, min_length=1, description="repository of the image, without tag")
+    tags: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="which tags of the image are releases, such as *-ubi9; none: those that are versions",
+    )
     package: PackageName | None = Field(default=None, description="name of the package on its index")
     index: str | None = Field(default=None, description="of the package; none: PyPI")
     direct: list[PackageName] = Field(
@@ -71,6 +77,8 @@ class Track(Section):
             raise ValueError("needs exactly one of image and package")
         if self.index is not None and self.package is None:
             raise ValueError("an index is of a package; an image has none")
+        if self.tags is not None and self.image is None:
+            raise ValueError("tags are of an image; a package has none")
         return self
 
 

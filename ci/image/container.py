@@ -50,6 +50,8 @@ class Conditions:
         network: `none`, `host` or another of the engine's; bridges are not everywhere.
         ports: of the container, by those of this machine's loopback that lead to them.
         memory_bytes: it may take, swap with it; None: any.
+        scratch_bytes: each folder of scratch may hold; None: half of the machine's memory.
+        processes: there may be in it at once, with threads; None: any.
         shared_memory_bytes: size of its /dev/shm; None: the engine's default.
         restricted: no capabilities, and none to be had.
         labels: besides the one that all have.
@@ -69,6 +71,8 @@ class Conditions:
     network: str = "none"
     ports: Mapping[int, int] = field(default_factory=dict)
     memory_bytes: int | None = None
+    scratch_bytes: int | None = None
+    processes: int | None = None
     shared_memory_bytes: int | None = None
     restricted: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -108,6 +112,7 @@ def create(
         docker.errors.APIError: the engine refuses; see ci.image.engine.engine.
     """
     options: dict[str, Any] = {}
+    size = "" if conditions.scratch_bytes is None else f",size={conditions.scratch_bytes}"
     if conditions.memory_bytes is not None:
         options |= {"mem_limit": conditions.memory_bytes, "memswap_limit": conditions.memory_bytes}
     if conditions.restricted:
@@ -121,7 +126,7 @@ def create(
         user=conditions.user,
         working_dir=conditions.workdir,
         read_only=conditions.read_only,
-        tmpfs=dict.fromkeys(conditions.scratch, "mode=1777"),
+        tmpfs=dict.fromkeys(conditions.scratch, f"mode=1777{size}"),
         mounts=[
             *(Mount(target, str(path), type="bind") for target, path in sorted(conditions.mounts.items())),
             *(
@@ -137,6 +142,7 @@ def create(
         tty=conditions.terminal,
         auto_remove=conditions.interactive,
         shm_size=conditions.shared_memory_bytes,
+        pids_limit=conditions.processes,
         **options,
     )
 

@@ -158,7 +158,8 @@ def _deprecated(after: Record | None, decision: Decision) -> Answer:
     if after is None:
         return Answer(question=question, said="not known before it is built and recorded", known=False)
     lines: Sequence[str] = [f"{named(one.suite)}: {'; '.join(one.why)}" for one in decision.deprecates]
-    return Answer(question=question, said="" if lines else "none", lines=tuple(lines))
+    said = "none that the ledger tells of" if decision.unclear else "none"
+    return Answer(question=question, said="" if lines else said, lines=tuple(lines))
 
 
 def _unrecorded(before: Record | None, decision: Decision) -> str:

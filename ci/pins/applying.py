@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ci.errors import BadFileError, UsageError
 from ci.extras import wanted
-from ci.pins.branch import Repository
-from ci.pins.change import Change, Made, make_change, pinned_version
+from ci.pins.branch import Repository, is_merged, tip_of
+from ci.pins.change import BranchTakenError, Change, Made, make_change, pinned_version, upgrade_at
 from ci.pins.protocol import Decision
 from ci.pins.push import Remote
 from ci.pins.releases import same_version
@@ -59,13 +60,15 @@ class Done:
         if self.change is None:
             return
         branch = self.change.branch
-        if self.made is None:
+        if self.made is None and self.pull is None:
             yield f"  would make branch {branch}: {self.change.title}"
             return
-        how = f"is made at {self.made.commit[:12]}" if self.made.new else "is there already"
-        yield f"  branch {branch} {how}"
+        if self.made is not None:
+            how = f"is made at {self.made.commit[:12]}" if self.made.new else "is there already"
+            yield f"  branch {branch} {how}"
         if self.pull is None:
-            yield f"  to open it: git push {remote} {branch}, and a pull request from it"
+            yield f"  to open it: git push {remote} {branch}, and a pull request from it,"
+            yield f"  with what `spyre-ci pins checklist {self.track}` prints as its text"
             return
         state = {
             "opened": "is opened",
@@ -106,18 +109,57 @@ def carry_out(
         SpyreCiError: see `make_change`, `ci.pins.push` and `ci.github.errors`.
     """
     if hub is None:
-        return replace(done, made=make_change(here, change, now=now))
+        while is_merged(here, change.branch):
+            change = _next(change)
+        return replace(done, change=change, made=make_change(here, change, now=now))
     from ci.pins.pull import find_pull, open_pull  # noqa: PLC0415  # with PyGithub, an extra
 
     far = Remote(here, remote, api=hub.client.api, token=hub.token)
-    # Where a run before this one made it, in a checkout that is gone.
-    far.fetch(change.branch)
+    while True:
+        # Where a run before this one made it, in a checkout that is gone.
+        far.fetch(change.branch)
+        pull = find_pull(hub.client, hub.name, change.branch)
+        if pull is not None and pull.state != "open":
+            if _settles(here, far, pull, change):
+                return replace(done, change=change, pull=pull)
+        elif not is_merged(here, change.branch):
+            break
+        change = _next(change)
     made = make_change(here, change, now=now)
-    pull = find_pull(hub.client, hub.name, change.branch)
-    if pull is None or pull.state == "open":
-        far.push(change.branch)
-        pull = pull or open_pull(hub.client, hub.name, change, base=base or here.on)
-    return replace(done, made=made, pull=pull)
+    far.push(change.branch)
+    pull = pull or open_pull(hub.client, hub.name, change, base=base or here.on)
+    return replace(done, change=change, made=made, pull=pull)
+
+
+def _next(change: Change) -> Change:
+    """The same under the next name: this one was merged or declined, and it is due all the same."""
+    return replace(change, times=change.times + 1)
+
+
+def _settles(here: Repository, far: Remote, pull: Pull, change: Change) -> bool:
+    """Whether a pull request that is closed or merged says all there is to say of a change.
+
+    Raises:
+        BranchTakenError: what it held cannot be read.
+        PushError: the remote was not reached, or does not have it.
+    """
+    if pull.state == "merged":
+        # What has all of that branch, and not the upgrade, has had it taken back, or is asked for another.
+        return not far.has(pull.base, here.head)
+    tip = tip_of(here, change.branch) or far.commit_of(pull.number)
+    try:
+        declined = upgrade_at(here, change, tip)
+    except (BadFileError, UsageError) as error:
+        raise BranchTakenError(
+            f"pull request {pull.number} was closed, and cannot be compared: {error.what}",
+            where=pull.url,
+            remedy="look at it; where it may go, open it again",
+        ) from error
+    if declined is None:
+        return False
+    wanted = change.event
+    same = (declined.version, declined.sha) == (wanted.version, wanted.sha)
+    return same and {*wanted.answers} <= {*declined.answers}
 
 
 def hub_of(repository: str, environ: Mapping[str, str]) -> Hub | None:

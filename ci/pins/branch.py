@@ -112,17 +112,47 @@ def tip_of(repository: Repository, branch: str) -> str | None:
     return next((line.split()[0] for line in listed.splitlines() if line.endswith(f" {pattern}")), None)
 
 
+def is_merged(repository: Repository, branch: str) -> bool:
+    """Whether what is checked out has more than a branch, and all of it; not where there is no such branch.
+
+    Raises:
+        CommandError: git did not answer.
+    """
+    pattern = f"refs/heads/{branch}"
+    listed = git(
+        repository.top, "for-each-ref", "--format=%(refname)", f"--merged={repository.head}", pattern
+    )
+    return pattern in listed.splitlines() and tip_of(repository, branch) != repository.head
+
+
+def files_in(repository: Repository, commit: str, folder: str) -> set[str]:
+    """Names of all files in a folder as a commit has it.
+
+    Raises:
+        CommandError: git did not answer.
+    """
+    words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--", f":(literal){folder}")
+    return set(git(repository.top, *words).split("\0")) - {""}
+
+
 def make_branch(
-    repository: Repository, branch: str, files: Mapping[str, tuple[str, bytes]], message: str, *, now: float
+    repository: Repository,
+    branch: str,
+    files: Mapping[str, tuple[str, bytes]],
+    message: str,
+    *,
+    now: float,
+    on: str = "",
 ) -> str:
-    """Make a branch that is the checked out commit and one more; the commit.
+    """Make a branch that is the checked out commit and one more, or add one to it; the commit.
 
     Args:
         repository: it is made in.
-        branch: its name, which nothing may have.
+        branch: its name, which nothing may have that is not `on`.
         files: mode and content by name; what is not among them stays as it is.
         message: of the commit.
         now: seconds since the epoch.
+        on: the branch's commit, where it is there.
 
     Raises:
         CommandError: git refused, such as a branch that came meanwhile, or a signature that cannot be made.
@@ -130,7 +160,7 @@ def make_branch(
     top = repository.top
     with tempfile.TemporaryDirectory(prefix="spyre-ci-pins-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        _git(top, "read-tree", repository.head, variables=index)
+        _git(top, "read-tree", on or repository.head, variables=index)
         for number, (_, content) in enumerate(files.values()):
             Path(folder, f"{number}").write_bytes(content)
         paths = [str(Path(folder, f"{number}")) for number in range(len(files))]
@@ -144,11 +174,11 @@ def make_branch(
         written.write_text(message, encoding="utf-8")
         signs = _git(top, "config", "--type=bool", "--default=false", "--get", "commit.gpgSign").strip()
         commit = _git(
-            top, "commit-tree", tree, "-p", repository.head, "-F", str(written),
+            top, "commit-tree", tree, "-p", on or repository.head, "-F", str(written),
             *(["-S"] if signs == "true" else []), variables=_who(top, now),
         ).strip()  # fmt: skip
     # An empty value before: nothing of that name may be there.
-    _git(top, "update-ref", "-m", "spyre-ci pins apply", f"refs/heads/{branch}", commit, "")
+    _git(top, "update-ref", "-m", "spyre-ci pins", f"refs/heads/{branch}", commit, on)
     return commit
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.pins.diary import add_event, read_events
 from ci.pins.events import CampaignEnded, CampaignStarted, Event
 from ci.pins.ledger import track_folder
-from ci.pins.tracks import ToldAlreadyError, chosen, clock, moment_of, say
+from ci.pins.open_branches import unmerged
+from ci.pins.tracks import ToldAlreadyError, chosen, clock, moment_of, say, words_of
+from ci.pins.words import moment
 
 app = typer.Typer(help="Hardware test windows: nothing but bugs changes a pin.", no_args_is_help=True)
 Campaign = Annotated[str, typer.Argument(metavar="NAME", help="Of the campaign.")]
@@ -21,6 +23,7 @@ Tracks = Annotated[
     list[str] | None, typer.Option("--track", help="It holds; may stand several times; none: every track.")
 ]
 MAX_NAME = 200
+HELD = "merge it before the campaign, or after it"
 
 
 @app.command()
@@ -33,22 +36,16 @@ def start(
         str | None, typer.Option("--ends", help="As planned; none: until `campaign end`.")
     ] = None,
 ) -> None:
-    """Begin a campaign, now or on a day; told again with other days, it moved.
+    """Begin a campaign, now or on a day; told again with another day, that one moved and the other stays.
 
     Example: spyre-ci pins campaign start autumn --starts 2026-11-30 --ends 2026-12-11
     """
-    now = clock()
-    name = _named(name)
-    begin = now if starts is None else moment_of(starts, "--starts")
+    settings, now = settings_from_context(ctx), clock()
+    name = words_of(name, "NAME", most=MAX_NAME)
+    begin = None if starts is None else moment_of(starts, "--starts")
     end = None if ends is None else moment_of(ends, "--ends")
-    if end is not None and end <= max(begin, now):
-        raise UsageError(
-            f"{ends} is not after {'its start' if begin > now else 'now'}",
-            where="--ends",
-            remedy="give a later day, or none",
-        )
 
-    def make(events: list[Event]) -> Event:
+    def make(events: list[Event]) -> CampaignStarted:
         told = _last(events, name)
         if isinstance(told, CampaignEnded):
             raise UsageError(
@@ -56,20 +53,26 @@ def start(
                 where="NAME",
                 remedy="give it another name",
             )
-        # Without a day it is on from now; one that is on already began before.
-        same = (
-            told is not None
-            and told.ends == end
-            and (told.starts == begin or (starts is None and told.starts <= now))
+        made = CampaignStarted(
+            at=now,
+            name=name,
+            starts=begin or (told.starts if told else now),
+            ends=end or (told.ends if told else None),
         )
-        if same:
-            raise ToldAlreadyError
-        return CampaignStarted(at=now, name=name, starts=begin, ends=end)
+        if made.ends is not None and made.ends <= max(made.starts, now):
+            raise UsageError(
+                f"{moment(made.ends)} is not after {'its start' if made.starts > now else 'now'}",
+                where="--ends",
+                remedy="give a later day",
+            )
+        return made
 
-    until = "until it is ended" if end is None else f"until {end:%Y-%m-%d %H:%M %Z}"
-    for one in chosen(settings_from_context(ctx), track):
-        new = _added(ctx, one, make)
-        say(f"{one}: campaign {name} {_begins(begin, now)} {until}{'' if new else ', as was told'}")
+    tracks = chosen(settings, track)
+    # Whatever one of them refuses is refused before any of them is told.
+    for one in tracks:
+        make(read_events(track_folder(settings, one)))
+    for one in tracks:
+        _begin(settings, one, make)
 
 
 @app.command()
@@ -79,7 +82,7 @@ def end(ctx: typer.Context, name: Campaign, track: Tracks = None) -> None:
     Example: spyre-ci pins campaign end autumn
     """
     settings = settings_from_context(ctx)
-    name = _named(name)
+    name = words_of(name, "NAME", most=MAX_NAME)
     tracks = chosen(settings, track)
     known = {one: read_events(track_folder(settings, one)) for one in tracks}
     there = [one for one in tracks if _last(known[one], name) is not None]
@@ -98,22 +101,28 @@ def end(ctx: typer.Context, name: Campaign, track: Tracks = None) -> None:
         return CampaignEnded(at=clock(), name=name)
 
     for one in there:
-        new = _added(ctx, one, make)
+        new = _added(settings, one, make)
         after = f"; `spyre-ci pins decide {one}` says what follows" if new else " already"
         say(f"{one}: campaign {name} has ended{after}")
 
 
-def _named(name: str) -> str:
-    found = " ".join(name.split())
-    if not found or len(found) > MAX_NAME:
-        raise UsageError(
-            f"the name has {len(found)} characters", where="NAME", remedy=f"give 1 to {MAX_NAME}"
-        )
-    return found
+def _begin(settings: Settings, track: str, make: Callable[[list[Event]], CampaignStarted]) -> None:
+    made: list[CampaignStarted] = []
 
+    def new(events: list[Event]) -> Event:
+        made.append(make(events))
+        last = _last(events, made[-1].name)
+        if last is not None and last == made[-1].model_copy(update={"at": last.at}):
+            raise ToldAlreadyError
+        return made[-1]
 
-def _begins(begin: datetime, now: datetime) -> str:
-    return f"is on from {begin:%Y-%m-%d %H:%M %Z}" if begin > now else "is on,"
+    again = "" if _added(settings, track, new) else ", as was told"
+    one = made[-1]
+    on = f"is on from {moment(one.starts)}" if one.starts > one.at else "is on,"
+    until = "until it is ended" if one.ends is None else f"until {moment(one.ends)}"
+    say(f"{track}: campaign {one.name} {on} {until}{again}")
+    for branch in unmerged(settings, track):
+        say(f"  NOTE: {branch} holds an upgrade that is not merged: {HELD}")
 
 
 def _last(events: list[Event], name: str) -> CampaignStarted | CampaignEnded | None:
@@ -122,9 +131,9 @@ def _last(events: list[Event], name: str) -> CampaignStarted | CampaignEnded | N
     return next((one for one in told if one.name == name), None)
 
 
-def _added(ctx: typer.Context, track: str, make: Callable[[list[Event]], Event]) -> bool:
+def _added(settings: Settings, track: str, make: Callable[[list[Event]], Event]) -> bool:
     try:
-        add_event(track_folder(settings_from_context(ctx), track), make)
+        add_event(track_folder(settings, track), make)
     except ToldAlreadyError:
         return False
     return True

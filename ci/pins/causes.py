@@ -10,7 +10,7 @@ from ci.pins.events import URGENT, Requested
 from ci.pins.record import Record, Table
 from ci.pins.releases import Pinned, same_sha, same_version
 from ci.pins.situation import Situation
-from ci.pins.words import day, named
+from ci.pins.words import day, listed, named
 
 # Why a cause has nowhere to go yet.
 NO_RELEASE = "no-release"
@@ -65,11 +65,10 @@ class Cause:
 
 def causes(held: Situation, cycle_days: int) -> list[Cause]:
     """Everything that makes an upgrade due: the cycle, what releases say, requests in their order."""
-    newer = held.releases.newer(held.pin)
-    newest = newer[-1] if newer else None
+    newest = held.newest
     return [
         *_cycle(held, newest, cycle_days),
-        *_flagged(held, newer),
+        *_flagged(held),
         *(_asked(held, one, newest) for one in held.pending),
     ]
 
@@ -100,19 +99,20 @@ def _cycle(held: Situation, newest: Record | None, cycle_days: int) -> Iterator[
         reason=Reason(code="cycle", words=words),
         since=due,
         wants=None if newest is None else release(newest),
-        lacks=None if newest is not None else _no_release(held.pin),
+        lacks=None if newest is not None else _no_release(held),
     )
 
 
-def _flagged(held: Situation, newer: tuple[Record, ...]) -> Iterator[Cause]:
+def _flagged(held: Situation) -> Iterator[Cause]:
     """Flagged releases that were never reached: whoever went back from one is not sent there again."""
-    reached = max((held.releases.place_of(one) for one in held.before), default=-1)
+    newer = held.releases.newer(held.pin)
     for one in newer:
-        if held.releases.place(one.version, one.sha, one.at) > reached:
+        if held.releases.place_of_record(one) > held.reached:
             for flag in one.flags:
                 words = f"release {named(one.version)} is flagged {flag}"
                 reason = Reason(code=f"{flag}-release", words=words)
-                yield Cause(reason=reason, since=one.at, wants=release(newer[-1]))
+                told = (it.at for it in held.flagged if it.sha == one.sha and flag in it.flags)
+                yield Cause(reason=reason, since=min(told, default=one.at), wants=release(newer[-1]))
 
 
 def _asked(held: Situation, request: Requested, newest: Record | None) -> Cause:
@@ -133,18 +133,16 @@ def _wish(held: Situation, request: Requested, newest: Record | None) -> tuple[T
     """Where a request goes that needs a release: to the one it names, else to the newest."""
     found = newest
     if request.version is not None or request.sha:
-        found = held.releases.named(request.version, request.sha)
+        found = _meant(held, request)
         if found is None:
-            return None, _no_such(request)
-        if held.pin and held.releases.place(found.version, found.sha, found.at) <= held.releases.place_of(
-            held.pin
-        ):
+            return None, _no_such(held, request)
+        if held.pin and held.releases.place_of_record(found) <= held.releases.place_of(held.pin):
             words = (
                 f"request {request.id} is for {named(found.version)}, and {named(held.pin.version)} "
                 "is pinned already: withdraw it, or it is answered with the next upgrade"
             )
             return None, Reason(code=ALREADY_PINNED, words=words)
-    return (None, _no_release(held.pin)) if found is None else (release(found), None)
+    return (None, _no_release(held)) if found is None else (release(found), None)
 
 
 def _urgent(
@@ -152,19 +150,27 @@ def _urgent(
 ) -> tuple[Target | None, Reason | None]:
     """Where a bug goes: the release it names, the newest, or what is pinned, built anew with its mend."""
     pin = held.pin
-    found = held.releases.named(request.version, request.sha)
+    found = _meant(held, request)
     if found and not (pin and _is_pinned(held, found, pin, request)):
         return release(found), None
     lacks = None
     if request.version is not None and found is None:
         if pin and request.sha and same_version(request.version, pin.version):
             return Target(version=pin.version, sha=request.sha, rebuild=True), None
-        lacks = _no_such(request)
+        lacks = _no_such(held, request)
     if newest is not None:
         return release(newest), lacks
     if pin is not None:
         return Target(version=pin.version, sha=request.sha, rebuild=True), lacks
-    return None, _no_release(pin)
+    return None, _no_release(held)
+
+
+def _meant(held: Situation, request: Requested) -> Record | None:
+    """The release a request names; one that was taken back only by its SHA, or where it is pinned."""
+    found = held.releases.named(request.version, request.sha)
+    if found is None or found.yanked is None or request.sha:
+        return found
+    return found if held.pin and same_sha(found.sha, held.pin.sha) else None
 
 
 def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) -> bool:
@@ -173,18 +179,24 @@ def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) 
         return False
     if request.sha:
         return same_sha(found.sha, pin.sha)
-    return held.releases.place(found.version, found.sha, found.at) <= held.releases.place_of(pin)
+    return held.releases.place_of_record(found) <= held.releases.place_of(pin)
 
 
-def _no_release(pin: Pinned | None) -> Reason:
-    if pin is None:
+def _no_release(held: Situation) -> Reason:
+    if held.pin is None:
         return Reason(code=NO_RELEASE, words="nothing is pinned, and no release is recorded")
-    return Reason(code=NO_RELEASE, words=f"no release is newer than {named(pin.version)}, which is pinned")
+    words = f"no release is newer than {named(held.pin.version)}, which is pinned"
+    if newer := held.releases.newer(held.pin):
+        there = listed(named(one.version) for one in newer)
+        words += (
+            f", but for {there}: that was gone back from, and a newer one or a request that names it leads on"
+        )
+    return Reason(code=NO_RELEASE, words=words)
 
 
-def _no_such(request: Requested) -> Reason:
+def _no_such(held: Situation, request: Requested) -> Reason:
     wanted = request.version if request.version is not None else request.sha
-    return Reason(
-        code=NO_SUCH_RELEASE,
-        words=f"request {request.id} is for {named(wanted)}, which the ledger has no record of",
-    )
+    why = "which the ledger has no record of"
+    if held.releases.named(request.version, request.sha):
+        why = "which was taken back: it is taken only where its SHA is named"
+    return Reason(code=NO_SUCH_RELEASE, words=f"request {request.id} is for {named(wanted)}, {why}")

@@ -14,10 +14,16 @@ from ci.pins.diary import FILE
 from ci.pins.diary_lines import parse, with_line
 from ci.pins.events import Upgraded
 from ci.pins.place import read_version, with_version
+from ci.pins.words import listed
 
 _PLAIN = "100644"
 # Of an event these differ from one day to the next, and say nothing of what is changed.
 _TOLD = {"at", "reasons"}
+
+
+def _harmless(name: str) -> str:
+    """A version or a SHA with nothing that is more than a name in a commit's message."""
+    return re.sub(r"[^A-Za-z0-9._+!-]", "-", name)
 
 
 class BranchTakenError(SpyreCiError):
@@ -35,8 +41,9 @@ class Change:
         folder: of its ledger.
         pin: where its version stands, `file` made absolute; None where it stands nowhere.
         event: the upgrade.
-        text: the checklist, as Markdown.
-        times: the track was at this version before: built again with a mend, or gone back to.
+        text: the checklist, as Markdown, for a pull request.
+        times: the track was at this version before, built again with a mend or gone back to, or this version
+            was declined or taken back.
     """
 
     track: str
@@ -54,11 +61,25 @@ class Change:
     @property
     def title(self) -> str:
         """What it does, on one line."""
+        version = _harmless(self.event.version)
         if self.rebuild:
-            anew = f", with {self.event.sha[:12]}" if self.event.sha else ""
-            return f"{self.track}: {self.event.version} built again{anew}"
-        before = self.event.before.partition("@")[0]
-        return f"{self.track}: {f'{before} to ' if before else ''}{self.event.version}"
+            anew = f", with {_harmless(self.event.sha[:12])}" if self.event.sha else ""
+            return f"{self.track}: {version} built again{anew}"
+        before = _harmless(self.event.before.partition("@")[0])
+        return f"{self.track}: {f'{before} to ' if before else ''}{version}"
+
+    @property
+    def message(self) -> str:
+        """The commit's: nothing that others wrote, as words in it skip workflows and close issues."""
+        sha = _harmless(self.event.sha)
+        told = {"Release": sha, "Answers": self.event.answers, "Supersedes": self.event.supersedes}
+        lines = [
+            f"{what}: {one if isinstance(one, str) else listed(f'request {number}' for number in one)}"
+            for what, one in told.items()
+            if one
+        ]
+        why = f"Why: the last line of {FILE}; the checklist: the text of the pull request."
+        return "\n".join([self.title, "", *lines, why, ""])
 
     @property
     def branch(self) -> str:
@@ -104,9 +125,8 @@ def make_change(repository: Repository, change: Change, *, now: float) -> Made:
     files = _files(repository, change)
     tip = tip_of(repository, change.branch)
     if tip is None:
-        message = f"{change.title}\n\n{change.text}"
         try:
-            commit = make_branch(repository, change.branch, files, message, now=now)
+            commit = make_branch(repository, change.branch, files, change.message, now=now)
         except CommandError:
             # Another process may have made it meanwhile.
             tip = tip_of(repository, change.branch)
@@ -131,6 +151,19 @@ def pinned_version(repository: Repository, pin: PinPlace, commit: str) -> str:
         SettingsError: there is no version at the key.
     """
     return read_version(pin.file, _pin_file(repository, pin, commit)[1], pin.key)
+
+
+def upgrade_at(repository: Repository, change: Change, commit: str) -> Upgraded | None:
+    """The last upgrade that a commit has of a change's track; None where it has none.
+
+    Raises:
+        BadFileError: a line of its events is none.
+        UsageError: its events are no file.
+    """
+    path = change.folder / FILE
+    found = content_at(repository, commit, name_in(repository, path))
+    events = parse(found[1], path) if found else []
+    return next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
 
 
 def _files(repository: Repository, change: Change) -> dict[str, tuple[str, bytes]]:
@@ -161,11 +194,8 @@ def _pin_file(repository: Repository, pin: PinPlace, commit: str) -> tuple[str, 
 
 def _otherwise(repository: Repository, change: Change, tip: str) -> str:
     """What is another on a branch that is there; empty where it holds this upgrade."""
-    path = change.folder / FILE
     try:
-        found = content_at(repository, tip, name_in(repository, path))
-        events = parse(found[1], path) if found else []
-        there = next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
+        there = upgrade_at(repository, change, tip)
         version = pinned_version(repository, change.pin, tip) if change.pin else change.event.version
     except (BadFileError, SettingsError, UsageError) as error:
         return f"cannot be compared: {error.what}"

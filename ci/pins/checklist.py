@@ -77,6 +77,10 @@ def _open(held: Situation, decision: Decision, breaks: Breaks) -> Iterator[str]:
         for call in entry_points(before, after):
             if any(broken_calls([call], before, after, breaks)):
                 yield f"Do all callers of {named(call)} call it as it is now?"
+    yield from (
+        f"Does {there} support {named(one.suite)}? {'; '.join(one.why)}: the ledger does not tell."
+        for one in decision.unclear
+    )
     for lost in decision.deprecates:
         yield f"Do those who use {named(lost.suite)} know that it is deprecated?"
 

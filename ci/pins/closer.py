@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ci.pins.causes import Cause, Reason
 from ci.pins.record import Record
+from ci.pins.releases import number
 from ci.pins.situation import Coming, Situation
 from ci.pins.words import day, moment, named
 
@@ -39,16 +40,12 @@ def after_campaign(held: Situation, acting: Sequence[Cause], closer_days: int) -
         return None
     if not any(one.since < end and not one.urgent for one in acting):
         return None
-    newer = held.releases.newer(held.pin)
-    if not newer:
+    newest = held.newest
+    if newest is None:
         return None
     # What is awaited no longer gives way to no other that comes still later.
-    coming = next((one for one in held.coming if _days(end, one.on) >= 0), None)
-    if (
-        any(one.urgent for one in acting)
-        or coming is None
-        or not _closer(end, newer[-1], coming, closer_days)
-    ):
+    coming = next((one for one in held.coming if _days(end, one.on) >= 0 and _follows(one, newest)), None)
+    if any(one.urgent for one in acting) or coming is None or not _closer(end, newest, coming, closer_days):
         words = f"the campaign ended on {day(end)}: one upgrade, to the newest release"
         return Waiting(None, Reason(code="campaign-ended", words=words))
     until = coming.on.astimezone(UTC) + timedelta(days=closer_days)
@@ -57,12 +54,18 @@ def after_campaign(held: Situation, acting: Sequence[Cause], closer_days: int) -
             f"{named(coming.version)} was to come on {day(coming.on)} and has not: it is waited for no longer"
         )
         return Waiting(None, Reason(code="not-released", words=words))
-    than = f"{named(newer[-1].version)} of {day(newer[-1].at)}"
+    than = f"{named(newest.version)} of {day(newest.at)}"
     words = (
         f"{named(coming.version)} is scheduled for {day(coming.on)}, closer to the campaign's end on "
         f"{day(end)} than {than}: it is waited for until {moment(until)}"
     )
     return Waiting(until, Reason(code="scheduled", words=words))
+
+
+def _follows(coming: Coming, newest: Record) -> bool:
+    """Whether it would be the newest: a mend of an old line that is to come is none."""
+    one, other = number(coming.version), number(newest.version)
+    return one is None or other is None or one > other
 
 
 def _closer(end: datetime, newest: Record, coming: Coming, closer_days: int) -> bool:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ci.errors import BadFileError
 from ci.findings import escaped
-from ci.pins.events import EVENT, Event, Requested
+from ci.pins.events import EVENT, KINDS, Event, Requested
 
 _SHOWN = 200
 
@@ -75,8 +75,7 @@ def _event(line: bytes, where: str) -> Event:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         # The first part of a place is the kind of event, which is no key of the line.
-        kinds = {"requested", "withdrawn", "upgraded", "scheduled", "campaign-started", "campaign-ended"}
-        key = ".".join(str(part) for part in first["loc"] if part not in kinds) or "the line"
+        key = ".".join(str(part) for part in first["loc"] if part not in KINDS) or "the line"
         raise BadFileError(
             escaped(f"{key}: {first['msg']} (seen: {shown(line)})"),
             where=where,

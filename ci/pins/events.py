@@ -1,4 +1,4 @@
-"""What happens to a track besides releases: requests, upgrades, campaigns, plans.
+"""What happens to a track besides releases: requests, upgrades, campaigns, plans, what is said later.
 
 `pins/<track>/events.jsonl`, append-only, an event a line, in the order they were told; nothing is taken
 back, a later event says otherwise.
@@ -6,20 +6,37 @@ back, a later event says otherwise.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, TypeAdapter
+from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter
 
-from ci.pins.record import Table
+from ci.pins.record import Flag, Table
 
 KIND = "pin-events"
 # What is asked for out of the cycle. A bug and a regression need no release, and no campaign holds them.
 Reason = Literal["major", "performance", "bug", "regression"]
 URGENT: frozenset[str] = frozenset({"bug", "regression"})
+# Far enough from the ends of the calendar that days can be added and taken away, in any time zone.
+_FIRST, _BEHIND = datetime(1970, 1, 1, tzinfo=UTC), datetime(9001, 1, 1, tzinfo=UTC)
+
+
+def within_years(at: datetime) -> datetime:
+    """A moment that the protocol can count with; pure.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _FIRST <= at < _BEHIND:
+        raise ValueError("is not within the years 1970 to 9000")
+    return at
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(within_years)]
 
 
 class _Event(Table):
-    at: AwareDatetime
+    at: Moment
 
 
 class Requested(_Event):
@@ -78,7 +95,7 @@ class Scheduled(_Event):
 
     kind: Literal["scheduled"] = "scheduled"
     version: str
-    on: AwareDatetime | None
+    on: Moment | None
 
 
 class CampaignStarted(_Event):
@@ -92,8 +109,8 @@ class CampaignStarted(_Event):
 
     kind: Literal["campaign-started"] = "campaign-started"
     name: str = Field(min_length=1, max_length=200)
-    starts: AwareDatetime
-    ends: AwareDatetime | None = None
+    starts: Moment
+    ends: Moment | None = None
 
 
 class CampaignEnded(_Event):
@@ -103,8 +120,33 @@ class CampaignEnded(_Event):
     name: str
 
 
+class Flagged(_Event):
+    """What people say of a release that was recorded before they said it."""
+
+    kind: Literal["flagged"] = "flagged"
+    version: str
+    sha: str
+    flags: tuple[Flag, ...] = Field(min_length=1)
+
+
+class TakenBack(_Event):
+    """Its index took a release back after it was recorded, or offers it again.
+
+    Attributes:
+        version: of the release.
+        sha: of it, as it is recorded.
+        text: why, as the index says, perhaps empty; None: it is offered again.
+    """
+
+    kind: Literal["taken-back"] = "taken-back"
+    version: str
+    sha: str
+    text: str | None = Field(max_length=2000)
+
+
 Event = Annotated[
-    Requested | Withdrawn | Upgraded | Scheduled | CampaignStarted | CampaignEnded,
+    Requested | Withdrawn | Upgraded | Scheduled | CampaignStarted | CampaignEnded | Flagged | TakenBack,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+KINDS = frozenset(EVENT.json_schema()["discriminator"]["mapping"])

@@ -8,10 +8,13 @@ never ran.
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 import docker
@@ -25,6 +28,7 @@ from ci.image.tags import tags_of
 from ci.pins.entry_points import signatures
 from ci.pins.out_of_container import bounded, counter, source_in
 from ci.pins.packages import Packages, parse_freeze
+from ci.pins.releases import parsed
 from ci.pins.signatures import Signature
 from ci.pins.sources import Release, Seen, UntoldError
 
@@ -47,12 +51,16 @@ for one in metadata.distributions():
 print()
 print({_MARK!r} + json.dumps({{"path": sys.path, "found": found}}))
 """
+_SHA256 = re.compile(r"sha256:([0-9a-f]{64})")
 # Before, no image was made: reproducible builds say 1970, and some tools the year 1.
 _FIRST_YEAR = 2013
 _ALONE = Conditions(
     network="none",
     read_only=True,
     scratch=("/tmp",),  # noqa: S108  # the container's
+    scratch_bytes=256 << 20,
+    memory_bytes=2 << 30,
+    processes=256,
     restricted=True,
     environment={"PIP_NO_INPUT": "1"},
 )
@@ -65,16 +73,20 @@ class ImageSource:
     Attributes:
         client: the engine.
         repository: registry and repository, without a tag.
+        tags: which of them are releases, as a glob; None: those that are versions.
         entry_points: whose signatures are read.
         echo: takes lines for people.
-        timeout_s: seconds a container may take.
+        timeout_s: seconds a container may take, and the search for entry points in it.
+        clock: seconds, of any beginning.
     """
 
     client: docker.DockerClient
     repository: str
     entry_points: Sequence[str]
     echo: Callable[[str], None]
+    tags: str | None = None
     timeout_s: float = LOOK_S
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def name(self) -> str:
@@ -85,14 +97,15 @@ class ImageSource:
         """What each tag is now; a tag that moved is another release.
 
         Args:
-            only: one tag; None: all that the registry has.
+            only: one tag, whatever it is called; None: all that are releases.
 
         Raises:
             MissingInputError: the registry has no such repository or tag.
             CommandError: it cannot be reached, or refuses the credentials.
+            UntoldError: its digest of a tag is no SHA-256.
         """
-        tags = tags_of(self.repository) if only is None else [only]
-        return [Release(version=tag, sha=self._digest(tag).partition(":")[2]) for tag in tags]
+        tags = self._chosen(tags_of(self.repository)) if only is None else [only]
+        return [Release(version=tag, sha=self._digest(tag)) for tag in tags]
 
     def look(self, release: Release) -> Seen:
         """What is installed in an image.
@@ -117,8 +130,27 @@ class ImageSource:
         except APIError as error:
             raise engine_error(error, where=image) from error
 
+    def _chosen(self, tags: Sequence[str]) -> list[str]:
+        """Those that are releases; `latest`, caches and charts are none unless they are asked for."""
+        if self.tags is None:
+            found = [tag for tag in tags if parsed(tag) is not None]
+        else:
+            found = [tag for tag in tags if fnmatchcase(tag, self.tags)]
+        if tags and not found:
+            wanted = "is a version" if self.tags is None else f"matches {self.tags}"
+            self.echo(f"{self.repository}: none of {len(tags)} tags {wanted}; see pins.tracks.*.tags")
+        return found
+
     def _digest(self, tag: str) -> str:
-        return digest_of(self.client, f"{self.repository}:{tag}")
+        image = f"{self.repository}:{tag}"
+        found = _SHA256.fullmatch(digest_of(self.client, image))
+        if found is None:
+            raise UntoldError(
+                "its digest in the registry is no SHA-256",
+                where=image,
+                remedy="push it again with another tool, or leave its tag out by pins.tracks.*.tags",
+            )
+        return found[1]
 
     @contextmanager
     def _here(self, image: str) -> Iterator[None]:
@@ -177,7 +209,9 @@ class ImageSource:
             return {}
         made = create(self.client, image, [], replace(_ALONE, entrypoint=["none"]))
         try:
-            return signatures(self.entry_points, source_in(made, path))
+            until = self.clock() + self.timeout_s
+            source = source_in(made, path, where=image, late=lambda: self.clock() > until)
+            return signatures(self.entry_points, source)
         finally:
             made.remove(force=True, v=True)
 

@@ -17,26 +17,43 @@ from ci.pins.sources import UntoldError
 
 _MOST_BYTES = 8 << 20
 _MOST_LINKS = 8
+# A path is the image's own words, and each folder of it is asked several times for each module.
+_MOST_FOLDERS = 100
 # As engines, which are written in Go, tell the mode of a file.
 _IS_FOLDER = 1 << 31
 
 
-def source_in(made: Container, path: Iterable[str]) -> Source:
+def source_in(made: Container, path: Iterable[str], *, where: str, late: Callable[[], bool]) -> Source:
     """The modules of a container, which need not have run.
 
     Args:
         made: it.
         path: that its Python looks along.
+        where: it is from, for errors.
+        late: whether the time for it is over; the source raises UntoldError then.
+
+    Raises:
+        UntoldError: the path is too long.
     """
-    folders = [one for one in path if one.startswith("/") and not one.endswith(".zip")]
-    return lambda module: _source(made, folders, module)
+    folders = list(dict.fromkeys(one for one in path if one.startswith("/") and not one.endswith(".zip")))
+    if len(folders) > _MOST_FOLDERS:
+        raise _strange(f"its Python looks along {len(folders)} folders", where)
+
+    def timely(file: str) -> bytes | None:
+        if late():
+            raise _strange("its entry points are not found in time", where)
+        return _file(made, file)
+
+    return lambda module: _source(timely, folders, module)
 
 
-def _source(made: Container, folders: Sequence[str], module: str) -> tuple[Path, str] | None:
-    """A module's file in a container, and its text."""
+def _source(
+    file: Callable[[str], bytes | None], folders: Sequence[str], module: str
+) -> tuple[Path, str] | None:
+    """A module's file, and its text."""
     for folder in folders:
         for path in files_of(module):
-            if (data := _file(made, f"{folder}/{path.as_posix()}")) is not None:
+            if (data := file(f"{folder}/{path.as_posix()}")) is not None:
                 return path, data.decode("utf-8", "replace")
     return None
 
@@ -96,8 +113,8 @@ def bounded(stream: Iterable[bytes], where: str) -> Iterator[bytes]:
 
 
 def _too_much(where: str) -> UntoldError:
-    return UntoldError(
-        f"it says more than {_MOST_BYTES >> 20} MiB",
-        where=where,
-        remedy="look at what is in the image before anybody uses it",
-    )
+    return _strange(f"it says more than {_MOST_BYTES >> 20} MiB", where)
+
+
+def _strange(what: str, where: str) -> UntoldError:
+    return UntoldError(what, where=where, remedy="look at what is in the image before anybody uses it")

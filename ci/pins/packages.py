@@ -17,6 +17,8 @@ from ci.pins.record import Change
 
 UNKNOWN = "unknown"
 ANY = "*"
+# Between what several lines of metadata require of one package, each perhaps under a condition of its own.
+SEPARATOR = " | "
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _PINNED = re.compile(rf"({_NAME})\s*===?\s*(\S+)")
 _DIRECT = re.compile(rf"({_NAME})\s*(?:\[[^\]]*\])?\s*@\s*(\S.*)")
@@ -119,7 +121,7 @@ def parse_metadata(data: bytes, *, name: str, version: Version, where: str) -> P
         if one.url:
             origins[key] = without_credentials(one.url)
     return Packages(
-        versions={key: " | ".join(lines) for key, lines in wanted.items()},
+        versions={key: SEPARATOR.join(lines) for key, lines in wanted.items()},
         origins=origins,
         unread=tuple(unread),
     )

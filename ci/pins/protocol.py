@@ -23,6 +23,7 @@ from ci.pins.words import listed, moment, named
 Supports = Callable[[Record | None, Record], Sequence[Unsupported]]
 
 
+MAX_WHY = 300
 UNCHANGED = Reason(
     code="unchanged", words="the image is the one that is pinned already: nothing is deprecated"
 )
@@ -58,6 +59,7 @@ class Decision(Table):
         wait_until: when to decide again at the latest; None where nobody knows, or nothing is waited for.
         image_changed: whether the target is another image than what is pinned.
         deprecates: suites that the target cannot support.
+        unclear: suites of which the record of the target does not tell.
     """
 
     action: Literal["upgrade", "wait", "none"]
@@ -73,6 +75,7 @@ class Decision(Table):
     wait_until: AwareDatetime | None = None
     image_changed: bool = False
     deprecates: tuple[Unsupported, ...] = ()
+    unclear: tuple[Unsupported, ...] = ()
 
 
 def decide(
@@ -103,13 +106,15 @@ def decide(
         return Decision(action="wait", wait_until=waiting.until, **_common(policy, held, reasons))
     result = settled(held, found, acting, to_newest=waiting is not None)
     changed = held.pin is None or not same_sha(held.pin.sha, result.target.sha)
+    lost = _lost(held, result.target, supports) if changed else ()
     return Decision(
         action="upgrade",
         target=result.target,
         answers=result.answers,
         supersedes=result.supersedes,
         image_changed=changed,
-        deprecates=_deprecated(held, result.target, supports) if changed else (),
+        deprecates=tuple(one for one in lost if one.certain),
+        unclear=tuple(one for one in lost if not one.certain),
         **_common(
             policy,
             held,
@@ -166,8 +171,8 @@ def _not_now(policy: Policy, held: Situation, found: Sequence[Cause]) -> Decisio
     return Decision(action="none", **_common(policy, held, [Reason(code="not-due", words=words)]))
 
 
-def _deprecated(held: Situation, target: Target, supports: Supports) -> tuple[Unsupported, ...]:
-    """What the target cannot support; of a build that nobody has recorded nothing can be told."""
+def _lost(held: Situation, target: Target, supports: Supports) -> tuple[Unsupported, ...]:
+    """What the target cannot support, or perhaps cannot; a build that nobody has recorded tells nothing."""
     record = None if target.rebuild else held.releases.named(target.version, target.sha)
     # Nobody has recorded a build with a mend: calls are those of the version it was built of.
     pin = held.pin
@@ -182,11 +187,23 @@ def _common(
     return {
         "at": held.now,
         "before": held.pin.label if held.pin else "",
-        "reasons": (*reasons, *_campaign(held), *_clock(held)),
+        "reasons": (*reasons, *_taken_back(held), *_campaign(held), *_clock(held)),
         "pending": tuple(one.id for one in held.pending if one.id not in done),
         "campaign": held.campaigns[0].name if held.campaigns else None,
         "next_due": next_due(held, policy.cycle_days),
     }
+
+
+def _taken_back(held: Situation) -> list[Reason]:
+    """It is for people to say whether that is a bug for them: they ask for an upgrade, or do not."""
+    pinned = held.releases.named(held.pin.version, held.pin.sha) if held.pin else None
+    if pinned is None or pinned.yanked is None:
+        return []
+    why = f" ({named(pinned.yanked, MAX_WHY)})" if pinned.yanked else ""
+    words = (
+        f"{named(pinned.version)}, which is pinned, was taken back{why}: if that is a bug here, request one"
+    )
+    return [Reason(code="taken-back", words=words)]
 
 
 def _campaign(held: Situation) -> list[Reason]:

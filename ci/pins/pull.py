@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ci.github.client import Client, in_repository
 from ci.github.errors import GitHubAwayError, GitHubRefusedError
-from ci.pins.change import Change
 
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000
 MAX_TITLE = 250
-_CUT = "\n\nThe rest is left out here for its size; the commit's message has it.\n"
+_CUT = "\n\nThe rest is left out here for its size; `spyre-ci pins checklist` prints it whole.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +22,29 @@ class Pull:
         number: of it.
         url: its page.
         state: `opened` just now, else `open`, `closed` or `merged`.
+        base: the branch it is to go into, or went into.
     """
 
     number: int
     url: str
     state: str
+    base: str
+
+
+class Proposed(Protocol):
+    """What a pull request is opened for."""
+
+    @property
+    def branch(self) -> str:
+        """That has it."""
+
+    @property
+    def title(self) -> str:
+        """What it does, on one line."""
+
+    @property
+    def text(self) -> str:
+        """The same at length, as Markdown."""
 
 
 def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
@@ -49,7 +66,7 @@ def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
     return _pull(rows[0], "merged" if rows[0].get("merged_at") else str(rows[0].get("state")))
 
 
-def open_pull(client: Client, repository: str, change: Change, *, base: str) -> Pull:
+def open_pull(client: Client, repository: str, change: Proposed, *, base: str) -> Pull:
     """Open a pull request for a change's branch; one that is open already stays as it is.
 
     Args:
@@ -93,6 +110,7 @@ def _default_branch(client: Client, repository: str) -> str:
 
 def _pull(row: Any, state: str) -> Pull:
     try:
-        return Pull(number=int(row["number"]), url=str(row["html_url"]), state=state)
+        base = str(row["base"]["ref"])
+        return Pull(number=int(row["number"]), url=str(row["html_url"]), state=state, base=base)
     except (KeyError, TypeError, ValueError) as error:
         raise GitHubAwayError("the answer is no pull request", remedy="check the API's address") from error

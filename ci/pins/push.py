@@ -81,14 +81,35 @@ class Remote:
             PushError: it was not reached.
         """
         ref = f"refs/heads/{branch}"
-        if not self._asked("ls-remote", "--", self._name, ref).strip():
-            return
-        if not self._run("rev-parse", "--verify", "--quiet", ref)[0]:
-            return
-        shallow = self._asked("rev-parse", "--is-shallow-repository").strip() == "true"
-        depth = ["--depth=1"] if shallow else []
-        quiet = ["--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no"]
-        self._asked("fetch", *quiet, *depth, "--", self._name, f"{ref}:{ref}")
+        if self.tip(ref) and self._run("rev-parse", "--verify", "--quiet", ref)[0]:
+            self._fetch(f"{ref}:{ref}")
+
+    def tip(self, ref: str) -> str:
+        """The commit that a ref names there; empty where it is not there.
+
+        Raises:
+            PushError: it was not reached.
+        """
+        return self._asked("ls-remote", "--", self._name, ref).partition("\t")[0].strip()
+
+    def commit_of(self, pull: int) -> str:
+        """The commit of a pull request, which GitHub keeps when its branch is gone; it is here afterwards.
+
+        Raises:
+            PushError: it was not reached, or knows none of that number.
+        """
+        ref = f"refs/pull/{pull}/head"
+        self._fetch(ref)
+        return self.tip(ref)
+
+    def has(self, branch: str, commit: str) -> bool:
+        """Whether a commit here has all that a branch there has.
+
+        Raises:
+            PushError: it was not reached.
+        """
+        tip = self.tip(f"refs/heads/{branch}")
+        return bool(tip) and not self._run("merge-base", "--is-ancestor", tip, commit)[0]
 
     def push(self, branch: str) -> None:
         """Send a branch there; one that is there already is as it is here, or stays.
@@ -99,6 +120,12 @@ class Remote:
         ref = f"refs/heads/{branch}"
         quiet = ["--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]
         self._asked("push", *quiet, "--", self._name, f"{ref}:{ref}")
+
+    def _fetch(self, spec: str) -> None:
+        shallow = self._asked("rev-parse", "--is-shallow-repository").strip() == "true"
+        depth = ["--depth=1"] if shallow else []
+        quiet = ["--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no"]
+        self._asked("fetch", *quiet, *depth, "--", self._name, spec)
 
     def _asked(self, *words: str) -> str:
         code, out, err = self._run(*words)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -22,6 +23,7 @@ from ci.extras import wanted
 from ci.live.github import defused
 from ci.pins.difference import as_json as difference_as_json
 from ci.pins.difference import between, called, change, lines, pair
+from ci.pins.keeping import Keeper, Kept
 from ci.pins.ledger import read_records, track_folder
 from ci.pins.record import Flag
 from ci.pins.recording import Recorded, record_releases
@@ -38,7 +40,7 @@ _LONGEST = 500
 Json = Annotated[bool, typer.Option("--json", help="Print it for machines.")]
 
 
-def record(
+def record(  # noqa: PLR0917  # typer makes options of them
     ctx: typer.Context,
     tracks: Annotated[
         list[str] | None, typer.Argument(metavar="[TRACK]...", help="Names of `pins.tracks`; default: all.")
@@ -50,31 +52,47 @@ def record(
     flag: Annotated[
         list[str] | None, typer.Option(help="What is said of --release: major or performance; repeatable.")
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep what is not committed on branch pins/TRACK-ledger.")
+    ] = False,
+    remote: Annotated[
+        str, typer.Option("--remote", help="Where --keep sends it, as Git knows it.")
+    ] = "origin",
+    base: Annotated[
+        str, typer.Option("--base", help="The branch it is to go into; none: the one checked out.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Write every release that the ledger has not into it, with all its packages; nothing is upgraded.
 
-    Example: spyre-ci pins record, or spyre-ci pins record runtime --release 2.4.0 --flag major
+    With --keep the checkout first gets what that branch has; a pull request of it is opened where none is.
+
+    Example: spyre-ci pins record --keep, or spyre-ci pins record runtime --release 2.4.0 --flag major
     """
     settings = settings_from_context(ctx)
     names = _names(settings, tracks, release)
     flags = _flags(flag or [], release)
+    keeper = Keeper(settings, os.environ, remote=remote, base=base) if keep else None
+    kept: dict[str, Kept] = {}
     found: dict[str, Recorded] = {}
     away: dict[str, SpyreCiError] = {}
     for name in names:
         try:
-            found[name] = _recorded(settings, name, release, flags)
+            with keeper.keeping(name, kept) if keeper else nullcontext():
+                found[name] = _recorded(settings, name, release, flags)
         except SpyreCiError as error:
             if len(names) == 1:
                 raise
             away[name] = error
     if as_json:
-        told = {name: _as_json(settings, name, one) for name, one in found.items()}
+        told = {name: _as_json(settings, name, one, kept.get(name)) for name, one in found.items()}
         told |= {name: {"error": error.what} for name, error in away.items()}
         typer.echo(json.dumps(told, indent=1))
     else:
         for name, one in found.items():
             _print(name, one)
+        for each in kept.values():
+            _say(each.line(remote))
     for name, why in away.items():
         _tell(f"{name} is not recorded: {_why(why)}")
     failed = [why for one in found.values() for _, why in one.failed]
@@ -139,7 +157,7 @@ def _recorded(settings: Settings, name: str, release: str | None, flags: list[Fl
     folder = track_folder(settings, name)
     track = settings.model.pins.tracks[name]
     with _source(name, track) as source:
-        found = record_releases(
+        return record_releases(
             folder,
             source,
             track=name,
@@ -149,13 +167,6 @@ def _recorded(settings: Settings, name: str, release: str | None, flags: list[Fl
             clock=lambda: datetime.now(UTC),
             echo=_tell,
         )
-    if flags and found.known:
-        raise UsageError(
-            f"{name} {release} is recorded already, and a record is never changed",
-            where="--flag",
-            remedy=f"ask for the upgrade: spyre-ci pins request {name} --reason {flags[0]}",
-        )
-    return found
 
 
 @contextmanager
@@ -178,7 +189,13 @@ def _source(name: str, track: Track) -> Iterator[Source]:
     from ci.pins.from_image import ImageSource  # noqa: PLC0415
 
     with engine(os.environ) as client:
-        yield ImageSource(client=client, repository=track.image or "", entry_points=entry_points, echo=_tell)
+        yield ImageSource(
+            client=client,
+            repository=track.image or "",
+            tags=track.tags,
+            entry_points=entry_points,
+            echo=_tell,
+        )
 
 
 def _index(name: str, address: str) -> Index:
@@ -213,7 +230,7 @@ def _why(error: SpyreCiError) -> str:
     return f"{place}{error.what}{f'; {error.remedy}' if error.remedy else ''}"
 
 
-def _as_json(settings: Settings, name: str, found: Recorded) -> dict[str, object]:
+def _as_json(settings: Settings, name: str, found: Recorded, kept: Kept | None) -> dict[str, object]:
     return {
         "folder": str(track_folder(settings, name)),
         "recorded": [
@@ -228,6 +245,7 @@ def _as_json(settings: Settings, name: str, found: Recorded) -> dict[str, object
         "known": found.known,
         "failed": [{"version": release.version, "error": error.what} for release, error in found.failed],
         "remarks": list(found.remarks),
+        "kept": kept and asdict(kept),
     }
 
 

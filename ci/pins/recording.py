@@ -9,10 +9,16 @@ from pathlib import Path
 
 from ci.config.pins_model import Track
 from ci.errors import SpyreCiError
+from ci.pins.diary import append_event, read_events
+from ci.pins.events import Flagged, TakenBack
 from ci.pins.ledger import in_order, read_records, write_record
 from ci.pins.packages import changes
 from ci.pins.record import Flag, Record, file_name
+from ci.pins.situation import as_told
 from ci.pins.sources import Release, Seen, Source
+from ci.report.text import one_line
+
+MAX_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +45,56 @@ def new_releases(releases: Iterable[Release], records: Sequence[Record]) -> tupl
         releases: that the source has.
         records: of the track.
     """
-    held: dict[str, list[Record]] = {}
-    for record in records:
-        held.setdefault(record.version, []).append(record)
     new, remarks = [], []
     for one in releases:
-        there = held.get(one.version, [])
-        same = [record for record in there if record.sha == one.sha or record.sha in one.also]
-        # An index that shows no hashes never gives a file name twice all the same.
-        if same or (there and not (one.sha or one.also)):
-            taken_back = one.yanked is not None and all(record.yanked is None for record in same or there)
-            remarks += [f"{one.version} was taken back since it was recorded"] * taken_back
+        if recorded_as(one, records):
             continue
-        if there:
+        if there := [record for record in records if record.version == one.version]:
             remarks.append(
                 f"{one.version} is another one now: {there[-1].sha[:12]} is recorded, {one.sha[:12]} is there"
             )
         new.append(one)
     return new, remarks
+
+
+def recorded_as(release: Release, records: Iterable[Record]) -> list[Record]:
+    """The records of a release: by any of its SHAs; none where it is new; pure."""
+    there = [record for record in records if record.version == release.version]
+    if not (release.sha or release.also):
+        # An index that shows no hashes never gives a file name twice all the same.
+        return there
+    return [record for record in there if record.sha == release.sha or record.sha in release.also]
+
+
+def told_since(
+    releases: Iterable[Release], records: Sequence[Record], flags: Sequence[Flag], now: datetime
+) -> list[Flagged | TakenBack]:
+    """What is said of releases now and was not when they were recorded; pure.
+
+    Args:
+        releases: that the source has, or the one that was named.
+        records: of the track, with what was told of them since.
+        flags: what people say of all of these releases.
+        now: when it is told.
+    """
+    found: list[Flagged | TakenBack] = []
+    for one in releases:
+        for there in recorded_as(one, records):
+            about = {"at": now, "version": there.version, "sha": there.sha}
+            if (one.yanked is None) != (there.yanked is None):
+                text = None if one.yanked is None else one_line(one.yanked, MAX_TEXT)
+                found.append(TakenBack.model_validate(about | {"text": text}))
+            if new := [flag for flag in flags if flag not in there.flags]:
+                found.append(Flagged.model_validate(about | {"flags": new}))
+    return found
+
+
+def _in_words(event: Flagged | TakenBack) -> str:
+    if isinstance(event, Flagged):
+        return f"{event.version} is flagged {' and '.join(event.flags)} from now on"
+    if event.text is None:
+        return f"{event.version} was taken back, and is offered again"
+    return f"{event.version} was taken back since it was recorded{f': {event.text}' if event.text else ''}"
 
 
 def record_of(
@@ -135,16 +173,19 @@ def record_releases(
         track: its name.
         wanted: its settings.
         only: one release; None: all.
-        flags: what people say of them.
+        flags: what people say of them, also of those that the ledger has already.
         clock: now, aware.
         echo: takes lines for people.
 
     Raises:
         SpyreCiError: the source cannot be asked, or the ledger cannot be read or written.
     """
-    there = read_records(folder)
+    there = as_told(read_records(folder), read_events(folder))
     releases = source.releases(only)
     new, remarks = new_releases(releases, there)
+    for event in told_since(releases, there, flags, clock()):
+        append_event(folder, event)
+        remarks.append(_in_words(event))
     found: list[Record] = []
     failed: list[tuple[Release, SpyreCiError]] = []
     written: list[Record] = []

@@ -39,20 +39,16 @@ class Pinned:
 class Releases:
     """Recorded releases, the oldest first.
 
-    They stand by version where every one of them has a version that can be compared, so that a late mend of
-    an old line is not taken for the newest; else by day, since tags of images may be any word.
+    They stand by version, so that a late mend of an old line is not taken for the newest. What is no version,
+    as a tag of an image may be, stands before all that are, by day: it follows nothing but another such word.
     """
 
     ordered: tuple[Record, ...]
-    by_version: bool
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Self:
         """Put them into their order."""
-        found = tuple(records)
-        by_version = all(parsed(one.version) is not None for one in found)
-        key = _by_version if by_version else _by_day
-        return cls(ordered=tuple(sorted(found, key=key)), by_version=by_version)
+        return cls(ordered=tuple(sorted(records, key=_order)))
 
     def place(self, version: str, sha: str, at: datetime) -> int:
         """Where a release stands: 0 the oldest, -1 before all of them.
@@ -64,28 +60,42 @@ class Releases:
         exact = [index for index in twins if same_sha(self.ordered[index].sha, sha)]
         if exact or twins:
             return (exact or twins)[-1]
-        number = parsed(version) if self.by_version else None
-        if number is None:
-            return sum(one.at <= at for one in self.ordered) - 1
-        return sum((parsed(one.version) or number) <= number for one in self.ordered) - 1
+        wanted = number(version)
+        there = ((one.at, number(one.version)) for one in self.ordered)
+        if wanted is None:
+            return sum(found is None and day <= at for day, found in there) - 1
+        return sum(found is None or found <= wanted for _, found in there) - 1
 
     def place_of(self, pin: Pinned) -> int:
         """Where it stands."""
         return self.place(pin.version, pin.sha, pin.since)
 
+    def place_of_record(self, record: Record) -> int:
+        """The same of a release."""
+        return self.place(record.version, record.sha, record.at)
+
     def newer(self, pin: Pinned | None) -> tuple[Record, ...]:
-        """What may follow a pin, the newest last.
+        """What may follow a pin, the newest last; what was taken back follows nothing.
 
         A pre-release follows nothing but a pre-release; a track of nothing else has to begin with one.
         """
-        after = self.ordered if pin is None else self.ordered[self.place_of(pin) + 1 :]
+        place = -1 if pin is None else self.place_of(pin)
+        after = tuple(one for one in self.ordered[place + 1 :] if one.yanked is None)
         if pin is not None and _is_preview(pin.version):
             return after
         final = tuple(one for one in after if not _is_preview(one.version))
         return final or (after if pin is None else ())
 
+    @property
+    def last(self) -> Record | None:
+        """The newest; None where nothing is recorded."""
+        return (None, *self.ordered, *self.newer(None))[-1]
+
     def named(self, version: str | None, sha: str = "") -> Record | None:
-        """The release that somebody means by a version, a SHA or both; None where there is none."""
+        """The release that somebody means by a version, a SHA or both; None where there is none.
+
+        Of several the last one that was not taken back.
+        """
         if version is None and not sha:
             return None
         found = [
@@ -93,7 +103,8 @@ class Releases:
             for one in self.ordered
             if (version is None or same_version(one.version, version)) and (not sha or same_sha(one.sha, sha))
         ]
-        return found[-1] if found else None
+        offered = [one for one in found if one.yanked is None]
+        return (None, *found, *offered)[-1]
 
 
 def parsed(version: str) -> Version | None:
@@ -102,6 +113,11 @@ def parsed(version: str) -> Version | None:
         return Version(version)
     except InvalidVersion:
         return None
+
+
+def number(version: str) -> Version | None:
+    """By what a release is compared: its version, else what stands before its first dash, as of 2.13-ubi9."""
+    return parsed(version) or parsed(version.partition("-")[0])
 
 
 def same_version(one: str, other: str) -> bool:
@@ -121,13 +137,10 @@ def _bare(sha: str) -> str:
 
 
 def _is_preview(version: str) -> bool:
-    number = parsed(version)
-    return number is not None and number.is_prerelease
+    found = number(version)
+    return found is not None and found.is_prerelease
 
 
-def _by_version(record: Record) -> tuple[Any, ...]:
-    return (parsed(record.version), record.at, record.version)
-
-
-def _by_day(record: Record) -> tuple[Any, ...]:
-    return (record.at, record.version)
+def _order(record: Record) -> tuple[Any, ...]:
+    found = number(record.version)
+    return (found is not None, found or Version("0"), record.at, record.version)

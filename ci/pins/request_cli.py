@@ -18,7 +18,7 @@ from ci.pins.ledger import track_folder
 from ci.pins.place import VERSION
 from ci.pins.releases import Releases
 from ci.pins.situation import situation
-from ci.pins.tracks import Name, ToldAlreadyError, clock, followed, moment_of, say
+from ci.pins.tracks import Name, ToldAlreadyError, clock, followed, moment_of, say, words_of
 
 MAX_TEXT = 2000
 
@@ -48,11 +48,7 @@ def request(  # noqa: PLR0917  # typer makes options of them
             where="REASON",
             remedy=f"give one of {', '.join(get_args(Reason))}",
         )
-    text = " ".join(text.split())
-    if not text or len(text) > MAX_TEXT:
-        raise UsageError(
-            f"has {len(text):,} characters", where="--text", remedy=f"say why in 1 to {MAX_TEXT:,}"
-        )
+    text = words_of(text, "--text", most=MAX_TEXT)
     if version is not None:
         check_version(version, "--version")
     sha = sha.lower().removeprefix("sha256:")
@@ -84,6 +80,7 @@ def withdraw(
     Example: spyre-ci pins withdraw torch 3 --text "it was the driver"
     """
     now = clock()
+    text = text and words_of(text, "--text", most=MAX_TEXT)
 
     def make(events: list[Event]) -> Event:
         known = [one.id for one in events if isinstance(one, Requested)]
@@ -92,7 +89,7 @@ def withdraw(
             raise UsageError(f"{track} has no request {number}", where="ID", remedy=f"known ones: {listed}")
         if all(one.id != number for one in situation((), events, now=now).pending):
             raise ToldAlreadyError(f"request {number} is pending no more")
-        return Withdrawn(at=now, id=number, text=text[:MAX_TEXT])
+        return Withdrawn(at=now, id=number, text=text)
 
     if _add(ctx, track, make):
         say(f"{track}: request {number} is withdrawn")

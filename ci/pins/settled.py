@@ -40,7 +40,7 @@ def settled(held: Situation, found: Sequence[Cause], acting: Sequence[Cause], *,
     """
     wanted = [one.wants for one in acting if one.wants is not None]
     if to_newest:
-        wanted += [release(one) for one in held.releases.newer(held.pin)[-1:]]
+        wanted += [release(held.newest)] if held.newest is not None else []
     # Of builds with a mend the last one that says which; the later commit is to hold the earlier mends.
     target = max(reversed(wanted), key=lambda one: (_place(held, one), bool(one.sha)))
     wishes = [one for one in found if one.request is not None and not one.urgent]

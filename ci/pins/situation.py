@@ -16,8 +16,10 @@ from ci.pins.events import (
     CampaignEnded,
     CampaignStarted,
     Event,
+    Flagged,
     Requested,
     Scheduled,
+    TakenBack,
     Upgraded,
     Withdrawn,
 )
@@ -77,6 +79,8 @@ class Situation:
         campaigns: that are on, in the order they were told.
         ended: when the last campaign ended; None where none has, or one is on.
         coming: releases with a day that are not there yet, the next one first.
+        flagged: what was said of releases after they were recorded.
+        deprecated: suites that what is pinned cannot support, as its upgrade told.
         ahead: the last event that was told later than now, which no clock allows; None where none was.
     """
 
@@ -89,7 +93,22 @@ class Situation:
     campaigns: tuple[Campaign, ...]
     ended: datetime | None
     coming: tuple[Coming, ...]
+    flagged: tuple[Flagged, ...]
+    deprecated: tuple[str, ...]
     ahead: Event | None
+
+    @property
+    def reached(self) -> int:
+        """How far the pin ever came, as a place among the releases; -1 where none."""
+        return max((self.releases.place_of(one) for one in self.before), default=-1)
+
+    @property
+    def newest(self) -> Record | None:
+        """Where the pin goes by itself: never to what was gone back from, nor to what lies before that."""
+        newer = self.releases.newer(self.pin)
+        if newer and self.releases.place_of_record(newer[-1]) > self.reached:
+            return newer[-1]
+        return None
 
     @property
     def mends(self) -> tuple[str, ...]:
@@ -115,8 +134,8 @@ def situation(records: Iterable[Record], events: Sequence[Event], *, now: dateti
         BadFileError: two requests have one id.
     """
     now = now.astimezone(UTC)
-    releases = Releases.of(records)
     pins = [Pinned(version=one.version, sha=one.sha, since=one.at) for one in events if _is_upgrade(one)]
+    releases = Releases.of(as_told(records, events))
     campaigns = _campaigns(events)
     on = tuple(one for one in campaigns if one.on(now))
     ends = [end for one in campaigns if (end := one.over(now)) is not None]
@@ -130,8 +149,44 @@ def situation(records: Iterable[Record], events: Sequence[Event], *, now: dateti
         campaigns=on,
         ended=None if on else max(ends, default=None),
         coming=_coming(events, releases),
+        flagged=tuple(one for one in events if isinstance(one, Flagged)),
+        deprecated=_deprecated(events),
         ahead=next((one for one in reversed(events) if one.at > now), None),
     )
+
+
+def as_told(records: Iterable[Record], events: Sequence[Event]) -> list[Record]:
+    """Records with what was said of them since they were written; pure.
+
+    Args:
+        records: of a track, in any order.
+        events: of it, in the order they were told.
+    """
+    found = {(one.version, one.sha): one for one in records}
+    for event in events:
+        if not isinstance(event, Flagged | TakenBack):
+            continue
+        one = found.get((event.version, event.sha))
+        if one is None:
+            continue
+        if isinstance(event, TakenBack):
+            update: dict[str, object] = {"yanked": event.text}
+        else:
+            update = {"flags": tuple(dict.fromkeys([*one.flags, *event.flags]))}
+        found[event.version, event.sha] = one.model_copy(update=update)
+    return list(found.values())
+
+
+def _deprecated(events: Sequence[Event]) -> tuple[str, ...]:
+    """What the last other release could not support; a build of the same adds to it."""
+    found: tuple[str, ...] = ()
+    version = None
+    for one in events:
+        if isinstance(one, Upgraded):
+            anew = not one.image_changed or (version is not None and same_version(version, one.version))
+            found = tuple(dict.fromkeys([*(found if anew else ()), *one.deprecated]))
+            version = one.version
+    return found
 
 
 def _is_upgrade(event: Event) -> TypeGuard[Upgraded]:

@@ -13,6 +13,7 @@ from ci.config.context import settings_from_context
 from ci.config.load import Settings
 from ci.errors import EXIT_TEST_FAILED
 from ci.pins.assumptions import Assumption, assumptions
+from ci.pins.open_branches import unmerged
 from ci.pins.protocol import Decision
 from ci.pins.situation import Situation, situation
 from ci.pins.tracks import Followed, Json, Names, chosen, clock, decided, followed, moment_of, say
@@ -81,6 +82,8 @@ def decision_lines(decision: Decision) -> Iterator[str]:
             yield f"  {what}: {', '.join(f'request {one}' for one in ids)}"
     for one in decision.deprecates:
         yield f"  deprecates {one.suite}: {'; '.join(one.why)}"
+    for one in decision.unclear:
+        yield f"  perhaps not supported: {one.suite}: {'; '.join(one.why)}"
 
 
 class _Standing:
@@ -91,6 +94,7 @@ class _Standing:
         self._held: Situation = situation(self._one.records, self._one.events, now=now)
         self._decision = decided(settings, self._one, now=now)
         self._place = self._one.standing()
+        self._unmerged = unmerged(settings, name)
         self._assumptions: tuple[Assumption, ...] = assumptions(
             self._one.records, self._one.events, cycle_days=settings.model.pins.cycle_days, now=now
         )
@@ -112,17 +116,27 @@ class _Standing:
                 f"  NOTE: the last upgrade was to {held.pin.version}, and its place has {self._place}: "
                 "an upgrade was not merged, or somebody changed it by hand"
             )
-        newest = one.records and held.releases.ordered[-1]
+        taken_back = (one for one in self._decision.reasons if one.code == "taken-back")
+        yield from (f"  NOTE: {reason.words}" for reason in taken_back)
+        yield from [f"  deprecated on it: {', '.join(held.deprecated)}"] if held.deprecated else []
+        newest = held.releases.last
         yield f"  releases: {len(one.records)}" + (
             f", the newest {newest.version} of {day(newest.at)}" if newest else ""
         )
         yield from (f"  {line.strip()}" for line in list(decision_lines(self._decision))[:1])
+        yield from self._ahead()
+
+    def _ahead(self) -> Iterator[str]:
+        """What was asked for, what is on, and what is to come."""
+        held = self._held
         for request in held.pending:
             yield f"  request {request.id} ({request.reason}): {request.text}"
         for campaign in held.campaigns:
             yield f"  campaign {campaign.name} is on" + (
                 f" until {moment(campaign.planned)}" if campaign.planned else ""
             )
+        for branch in self._unmerged:
+            yield f"  {branch} holds an upgrade that is not merged"
         for coming in held.coming:
             yield f"  {coming.version} is to come on {day(coming.on)}"
         for assumed in self._assumptions:
@@ -135,10 +149,12 @@ class _Standing:
             "pinned": pin and {"version": pin.version, "sha": pin.sha, "since": _iso(pin.since)},
             "place": self._place,
             "releases": len(self._one.records),
-            "newest": held.releases.ordered[-1].version if self._one.records else None,
+            "deprecated": list(held.deprecated),
+            "newest": held.releases.last and held.releases.last.version,
             "requests": [one.model_dump(mode="json", exclude={"kind"}) for one in held.pending],
             "campaigns": [{"name": one.name, "ends": _iso(one.planned)} for one in held.campaigns],
             "scheduled": [{"version": one.version, "on": _iso(one.on)} for one in held.coming],
+            "unmerged": self._unmerged,
             "assumptions": [
                 {"name": one.name, "holds": one.holds, "seen": one.seen} for one in self._assumptions
             ],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from packaging.requirements import Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from ci.config.pins_model import Suite
+from ci.pins.packages import ANY, SEPARATOR
 from ci.pins.record import Parameter, Record, Table
 from ci.pins.releases import parsed
 from ci.pins.words import named
@@ -22,16 +23,25 @@ MAX_BREAK = 300
 
 
 class Unsupported(Table):
-    """A suite that a release cannot support, and why: words that are Markdown as well."""
+    """A suite that a release cannot support, and why: words that are Markdown as well.
+
+    Attributes:
+        suite: its name.
+        why: in words.
+        certain: whether it cannot; else the record does not tell, and only people can.
+    """
 
     suite: str
     why: tuple[str, ...]
+    certain: bool = True
 
 
 def unsupported(
     suites: Sequence[Suite], before: Record | None, after: Record, breaks: Breaks
 ) -> tuple[Unsupported, ...]:
     """The suites whose needs a release does not meet, or whose calls it breaks, in their order.
+
+    Those of which that cannot be told are among them, and are not certain.
 
     Args:
         suites: of the track.
@@ -41,9 +51,12 @@ def unsupported(
     """
     found = []
     for suite in suites:
-        why = [*_unmet(suite, after), *broken_calls(suite.calls, before, after, breaks)]
+        unmet = list(_unmet(suite, after))
+        lost = [words for words, certain in unmet if certain]
+        lost += broken_calls(suite.calls, before, after, breaks)
+        why = lost or [words for words, _ in unmet]
         if why:
-            found.append(Unsupported(suite=suite.name, why=tuple(why)))
+            found.append(Unsupported(suite=suite.name, why=tuple(why), certain=bool(lost)))
     return tuple(found)
 
 
@@ -61,29 +74,39 @@ def broken_calls(calls: Sequence[str], before: Record | None, after: Record, bre
             yield from (f"{named(call)}: {named(one, MAX_BREAK)}" for one in breaks(old, new))
 
 
-def _unmet(suite: Suite, after: Record) -> Iterator[str]:
+def _unmet(suite: Suite, after: Record) -> Iterator[tuple[str, bool]]:
+    """What is not met, in words, and whether that is certain."""
     for text in suite.needs:
         need = Requirement(text)
         there = after.packages.get(canonicalize_name(need.name))
         if there is None:
-            yield f"needs {named(text)}, which it does not have"
-        elif not _meets(there, need.specifier):
-            yield f"needs {named(text)}, and it has {named(there)}"
+            yield f"needs {named(text)}, which it does not have", True
+            continue
+        met = [_meets(one, need.specifier) for one in there.split(SEPARATOR)]
+        if True not in met:
+            yield f"needs {named(text)}, and it has {named(there)}", None not in met
 
 
-def _meets(there: str, need: SpecifierSet) -> bool:
+def _meets(there: str, need: SpecifierSet) -> bool | None:
     """Whether a version, or any version of a range as metadata has it, is one of those that are needed.
 
-    What is neither, such as an address, cannot be shown to be one.
+    Args:
+        there: a version, or what stands behind a name in metadata: extras, a range, a marker.
+        need: the range that is needed.
+
+    Returns:
+        None for what shows no version, such as an address.
     """
     version = parsed(there)
     if version is not None:
         return need.contains(version, prereleases=True)
     try:
-        given = SpecifierSet(there)
-    except InvalidSpecifier:
-        return False
-    both = given & need
+        given = Requirement(f"x {'' if there == ANY else there}")
+    except InvalidRequirement:
+        return None
+    if given.url is not None:
+        return None
+    both = given.specifier & need
     return any(both.contains(one, prereleases=True) for one in _corners(both))
 
 

@@ -17,7 +17,7 @@ from ci.errors import MissingInputError, UsageError
 from ci.findings import escaped
 from ci.live.github import defused
 from ci.pins.diary import read_events
-from ci.pins.events import Event
+from ci.pins.events import Event, within_years
 from ci.pins.ledger import read_records, track_folder
 from ci.pins.place import read_version
 from ci.pins.protocol import Decision, Policy, decide
@@ -143,10 +143,10 @@ def clock() -> datetime:
 
 
 def moment_of(text: str, flag: str) -> datetime:
-    """A day, or a moment, as people give it; without a time zone it is UTC.
+    """A day, or a moment, as people give it, in UTC; without a time zone it is UTC already.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is none, or none that the protocol can count with.
     """
     try:
         found = datetime.fromisoformat(text)
@@ -154,7 +154,26 @@ def moment_of(text: str, flag: str) -> datetime:
         raise UsageError(
             f"{escaped(text)[:80]!r} is no day", where=flag, remedy="give one such as 2026-12-31"
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    try:
+        return within_years(found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except ValueError as error:
+        raise UsageError(f"{escaped(text)} {error}", where=flag, remedy="check the year") from error
+
+
+def words_of(text: str, flag: str, *, most: int) -> str:
+    """What people tell, on one line.
+
+    Raises:
+        UsageError: it is empty or too long, or the shell handed over what is no UTF-8.
+    """
+    found = " ".join(text.split())
+    if not found or len(found) > most:
+        raise UsageError(f"has {len(found):,} characters", where=flag, remedy=f"give 1 to {most:,}")
+    try:
+        found.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("is no UTF-8", where=flag, remedy="check the terminal's encoding") from error
+    return found
 
 
 def say(line: str) -> None:

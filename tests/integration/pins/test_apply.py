@@ -14,7 +14,8 @@ from ci.pins.change import BranchTakenError
 from ci.pins.diary import FILE, read_events
 from ci.pins.diary_lines import parse
 from ci.pins.events import Upgraded
-from tests.github_api import TOKEN, GitHubApi, Repository
+from ci.pins.push import PushError
+from tests.github_api import TOKEN, GitHubApi, Repository, pull
 from tests.integration.pins.checkout import Checkout
 from tests.pins_desk import PIN, Desk, new_desk
 
@@ -61,12 +62,12 @@ def test_the_whole_way_from_a_due_upgrade_to_a_merged_one(desk: Desk, checkout: 
     said = desk.pins("apply", "tuning")
     assert said.startswith("tuning: upgrade to 2.10 (210000000000)\n  cycle: ")
     assert f"  branch {BRANCH} is made at " in said
-    assert f"  to open it: git push origin {BRANCH}, and a pull request from it" in said
+    assert f"  to open it: git push origin {BRANCH}, and a pull request from it,\n" in said
+    assert "  with what `spyre-ci pins checklist tuning` prints as its text" in said
     assert checkout.state == before
     assert checkout.git("show", f"{BRANCH}:stack.yaml") == PIN.replace("2.9", "2.10").strip()
     message = checkout.git("log", "-1", "--format=%B", BRANCH)
-    assert message.startswith("tuning: 2.9 to 2.10\n\n#")
-    assert "- [ ] " in message
+    assert message.startswith(f"tuning: 2.9 to 2.10\n\nRelease: {'210'.ljust(64, '0')}\nWhy: ")
     desk.now += timedelta(hours=5)
     assert f"branch {BRANCH} is there already" in desk.pins("apply", "tuning")
     checkout.git("merge", "--quiet", "--ff-only", BRANCH)
@@ -119,9 +120,85 @@ def test_with_a_token_and_a_repository_the_pull_request_is_opened_once(
     checkout.git("push", "--quiet", "origin", f":{BRANCH}")
     assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
     made["merged_at"] = "2026-11-23T08:00:00Z"
+    checkout.git("push", "--quiet", "origin", f"{BRANCH}:main")
     assert "is merged: pull it" in desk.pins("apply", "tuning")
     assert checkout.git("ls-remote", "origin", BRANCH) == ""
     assert len(api.asked("POST", "/pulls$")) == 1
+
+
+def test_a_bug_after_an_upgrade_was_declined_has_a_pull_request_of_its_own(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    again = f"{BRANCH}-2"
+    api.repositories["o/r"].branches[again] = "d" * 40
+    desk.pins("apply", "tuning")
+    for one in api.repositories["o/r"].pulls.values():
+        one["state"] = "closed"
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
+    said = desk.pins("apply", "tuning")
+    assert f"branch {again} is made" in said
+    assert "is opened" in said
+    assert checkout.git("ls-remote", "origin", again)
+    said = desk.pins("apply", "tuning")
+    assert f"branch {again} is there already" in said
+    assert "is open already" in said
+    # What was declined with the bug in it is declined, also where somebody deleted the branch.
+    for one in api.repositories["o/r"].pulls.values():
+        one["state"] = "closed"
+    origin = checkout.folder.parent / "origin"
+    for number in api.repositories["o/r"].pulls:
+        name = BRANCH if number == min(api.repositories["o/r"].pulls) else again
+        checkout.git("--git-dir", str(origin), "update-ref", f"refs/pull/{number}/head", name)
+    checkout.git("push", "--quiet", "origin", f":{again}", f":{BRANCH}")
+    checkout.git("branch", "--quiet", "-D", again, BRANCH)
+    assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
+    assert checkout.git("branch", "--list", "pins/*") == ""
+
+
+@pytest.mark.parametrize("how", ["--no-ff", "--squash"])
+def test_an_upgrade_that_was_merged_and_taken_back_is_made_anew(
+    desk: Desk, checkout: Checkout, api: GitHubApi, how: str
+) -> None:
+    again = f"{BRANCH}-2"
+    api.repositories["o/r"].branches[again] = "d" * 40
+    desk.pins("apply", "tuning")
+    for one in api.repositories["o/r"].pulls.values():
+        one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
+    before = checkout.git("rev-parse", "HEAD")
+    checkout.git("merge", "--quiet", how, *(["--no-edit"] if how == "--no-ff" else []), BRANCH)
+    checkout.git("commit", "--quiet", "--allow-empty", "--message", "merged")
+    checkout.git("checkout", "--quiet", before, "--", ".")
+    checkout.git("commit", "--quiet", "--message", "taken back")
+    checkout.git("push", "--quiet", "origin", "main")
+    assert f"branch {again} is made" in desk.pins("apply", "tuning")
+    assert f"branch {again} is there already" in desk.pins("apply", "tuning")
+
+
+def test_without_github_one_that_was_merged_and_taken_back_is_made_anew_too(
+    desk: Desk, checkout: Checkout
+) -> None:
+    desk.pins("apply", "tuning")
+    before = checkout.git("rev-parse", "HEAD")
+    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
+    checkout.git("checkout", "--quiet", before, "--", ".")
+    checkout.git("commit", "--quiet", "--message", "taken back")
+    assert f"branch {BRANCH}-2 is made" in desk.pins("apply", "tuning")
+
+
+def test_one_that_was_closed_and_cannot_be_compared_is_told(
+    desk: Desk, checkout: Checkout, api: GitHubApi
+) -> None:
+    url = "https://github.com/o/r/pull/7"
+    api.repositories["o/r"].pulls[7] = pull(7, ref=BRANCH, state="closed") | {"html_url": url}
+    with pytest.raises(PushError, match="refs/pull/7/head"):
+        desk.pins("apply", "tuning")
+    checkout.git("checkout", "--quiet", "-b", BRANCH)
+    checkout.write(f"pins/tuning/{FILE}", "none\n\n")
+    checkout.commit()
+    checkout.git("checkout", "--quiet", "main")
+    with pytest.raises(BranchTakenError, match="pull request 7 was closed, and cannot be compared") as caught:
+        desk.pins("apply", "tuning")
+    assert (caught.value.where, caught.value.exit_code) == (url, 1)
 
 
 def test_the_next_nights_checkout_opens_nothing_anew(
@@ -173,6 +250,27 @@ def test_a_pin_that_somebody_changed_by_hand_is_said(desk: Desk, checkout: Check
     checkout.commit()
     said = desk.pins("apply", "tuning")
     assert "NOTE: the last upgrade was to 2.9, and 2.7 is committed" in said
+
+
+def test_an_upgrade_that_waits_to_be_merged_is_told_when_a_campaign_begins(
+    desk: Desk, checkout: Checkout
+) -> None:
+    settings = desk.folder / "spyre-ci.yaml"
+    settings.write_text(
+        f"{settings.read_text()}    tuning-next: {{image: localhost/other, direct: [torch]}}\n"
+    )
+    checkout.git("branch", "pins/tuning-old")
+    checkout.git("branch", "pins/tuning-next-2.10")
+    desk.pins("apply", "tuning")
+    checkout.git("push", "--quiet", "origin", BRANCH)
+    told = [BRANCH, f"origin/{BRANCH}"]
+    said = desk.pins("campaign", "start", "w", "--track", "tuning")
+    assert [line.split()[1] for line in said.splitlines() if "NOTE" in line] == told
+    assert json.loads(desk.pins("status", "tuning", "--json"))["tracks"]["tuning"]["unmerged"] == told
+    assert f"  {BRANCH} holds an upgrade that is not merged" in desk.pins("status", "tuning")
+    checkout.git("commit", "--quiet", "--all", "--message", "settings and campaign")
+    checkout.git("checkout", "--quiet", BRANCH)
+    assert "not merged" not in desk.pins("status", "tuning")
 
 
 def test_apply_outside_of_a_checkout_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,31 @@ def test_an_image_is_run_alone_and_without_its_entry_point(tmp_path: Path, repos
     assert found == {"mounts": "0", "network": "lo-", "written": "no", "can": "0000000000000000"}
 
 
+def test_an_image_has_so_much_memory_and_so_many_processes(tmp_path: Path, repository: Repository) -> None:
+    seen = (
+        "for one in memory/memory.limit_in_bytes memory.max; do "
+        "test -r /sys/fs/cgroup/$one && echo memory==$(cat /sys/fs/cgroup/$one); done; "
+        "for one in pids/pids.max pids.max; do "
+        "test -r /sys/fs/cgroup/$one && echo processes==$(cat /sys/fs/cgroup/$one); done; "
+        "echo scratch==$(df -k /tmp | tail -n 1 | tr -s ' ' | cut -d ' ' -f 2)"
+    )
+    repository.push_fake("1.0", freeze=seen)
+    ledger = tracking(tmp_path, repository)
+    assert ledger("record").code == 0
+    found = ledger.records[0].packages
+    assert found == {"memory": str(2 << 30), "processes": "256", "scratch": str(256 << 10)}
+
+
+def test_a_tag_that_is_no_version_is_not_pulled(tmp_path: Path, repository: Repository) -> None:
+    for tag in ("buildcache", "latest"):
+        repository.push(tag, "LABEL a=b")
+    repository.push_fake("1.0")
+    repository.push_fake("1.1-ubi9")
+    said = tracking(tmp_path, repository)("record")
+    assert (said.code, "demo: 1 recorded, 0 known, 0 not to be recorded" in said.out) == (0, True)
+    assert "buildcache" not in said.err
+
+
 def test_what_an_image_says_commands_no_terminal_and_no_ci(tmp_path: Path, repository: Repository) -> None:
     repository.push_fake(
         "1.0",

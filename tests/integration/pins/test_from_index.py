@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.pins.diary import read_events
 from tests.engine import served
 from tests.integration.package.publish.servers import Front, fronted, pypiserver
 from tests.integration.pins.calling import Ledger
@@ -83,10 +84,10 @@ def test_one_release_is_recorded_by_name_with_what_is_said_of_it(packages: Path,
     make_wheel(packages, version="2.0")
     assert ledger("record", "demo", "--release", "2.0", "--flag", "major").code == 0
     assert [(one.version, one.flags) for one in ledger.records] == [("2.0", ("major",))]
-    refused = ledger("record", "demo", "--release", "2.0", "--flag", "performance")
-    assert refused.code == 2
-    assert "a record is never changed" in refused.err
-    assert "spyre-ci pins request demo --reason performance" in refused.err
+    later = ledger("record", "demo", "--release", "2.0", "--flag", "performance")
+    assert (later.code, "demo 2.0 is flagged performance from now on" in later.out) == (0, True)
+    assert [(one.version, one.flags) for one in ledger.records] == [("2.0", ("major",))]
+    assert [one.kind for one in read_events(ledger.folder / "pins" / "demo")] == ["flagged"]
 
 
 def test_another_wheel_of_a_release_is_no_other_release(packages: Path, ledger: Ledger) -> None:

@@ -83,7 +83,7 @@ def test_one_that_people_closed_or_merged_is_found(
 ) -> None:
     url = "https://github.com/o/r/pull/7"
     api.repositories["o/r"].pulls[7] = pull(7, ref=BRANCH, state="closed") | {"html_url": url} | more
-    assert find_pull(client, "o/r", BRANCH) == Pull(number=7, url=url, state=state)
+    assert find_pull(client, "o/r", BRANCH) == Pull(number=7, url=url, state=state, base="main")
     assert find_pull(client, "o/r", "pins/torch-2.11") is None
 
 
@@ -108,7 +108,7 @@ def test_a_text_that_is_too_long_is_cut_at_a_line_and_says_so() -> None:
     text = "- [ ] ä question\n" * 10_000
     cut = clipped(text)
     assert len(cut.encode()) <= MAX_BYTES
-    assert cut.endswith("the commit's message has it.\n")
+    assert cut.endswith("`spyre-ci pins checklist` prints it whole.\n")
     assert set(cut.splitlines()[:-3]) == {"- [ ] ä question"}
     assert clipped("short\n") == "short\n"
 

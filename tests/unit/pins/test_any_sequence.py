@@ -14,14 +14,17 @@ from ci.pins.events import (
     CampaignEnded,
     CampaignStarted,
     Event,
+    Flagged,
     Reason,
     Requested,
     Scheduled,
+    TakenBack,
     Upgraded,
     Withdrawn,
 )
 from ci.pins.protocol import Decision, Policy, as_event, decide
 from ci.pins.record import Flag, Record
+from ci.pins.situation import as_told
 from tests.pin_tracks import everything, on, release, sha
 
 POLICY = Policy(cycle_days=56, closer_days=14)
@@ -71,6 +74,18 @@ class Track(RuleBasedStateMachine):
         one = release(version, self.day, *flags, build=build)
         if one.sha not in {other.sha for other in self.records}:
             self.records.append(one)
+
+    @precondition(lambda self: self.records)
+    @rule(data=st.data(), text=st.none() | st.just("broken"))
+    def is_taken_back(self, data: st.DataObject, text: str | None) -> None:
+        one = data.draw(st.sampled_from(self.records))
+        self.events.append(TakenBack(at=on(self.day), version=one.version, sha=one.sha, text=text))
+
+    @precondition(lambda self: self.records)
+    @rule(data=st.data(), flag=st.sampled_from(["major", "performance"]))
+    def is_flagged(self, data: st.DataObject, flag: Flag) -> None:
+        one = data.draw(st.sampled_from(self.records))
+        self.events.append(Flagged(at=on(self.day), version=one.version, sha=one.sha, flags=(flag,)))
 
     @rule(
         reason=st.sampled_from(["major", "performance", "bug", "regression"]),
@@ -136,7 +151,7 @@ class Track(RuleBasedStateMachine):
     def no_bug_waits_where_there_is_anything_to_build(self) -> None:
         decision = self.decide()
         bugs = {one.id for one in self.requests() if one.reason in URGENT}
-        if self.records or self.made:
+        if self.made or any(one.yanked is None for one in as_told(self.records, self.events)):
             assert not bugs & set(decision.pending)
         assert not bugs & set(decision.supersedes)
 
@@ -161,7 +176,8 @@ class Track(RuleBasedStateMachine):
         assert not [number for number, times in answered.items() if times > 1]
         reasons = Counter((one.code, one.words) for made in self.made for one in made.reasons)
         for flag in ("major", "performance"):
-            flagged = Counter(one.version for one in self.records if flag in one.flags)
+            told = as_told(self.records, self.events)
+            flagged = Counter(one.version for one in told if flag in one.flags)
             for version in flagged:
                 words = f"release `{version}` is flagged {flag}"
                 assert reasons[f"{flag}-release", words] <= flagged[version]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def change_of(
 )
 def test_the_same_upgrade_has_the_same_name(change: Change, branch: str, title: str) -> None:
     assert (change.branch, change.title) == (branch, title)
+
+
+def test_the_commit_says_what_it_is_and_nothing_that_others_wrote() -> None:
+    assert change_of("2.10").message == (
+        f"torch: 2.9 to 2.10\n\nRelease: {'b' * 64}\nAnswers: request 4 and request 7\n"
+        "Why: the last line of events.jsonl; the checklist: the text of the pull request.\n"
+    )
+    change = replace(change_of("2 [skip ci]\n@all", before="fixes #1"), text="[skip ci] fixes #1 @all")
+    assert not re.search(r"[\[\]@#]", change.message)
+    assert change.title == "torch: fixes--1 to 2--skip-ci---all"
 
 
 @given(version=st.text(min_size=1), track=st.from_regex(TRACK_NAME, fullmatch=True), times=st.integers(0, 9))

@@ -133,6 +133,15 @@ def test_what_is_pinned_and_nobody_has_recorded_leaves_questions_open() -> None:
     assert f"- [ ] Is the API compatible? {open_one}\n" in text
 
 
+def test_a_suite_of_which_the_record_does_not_tell_is_asked_for_and_not_deprecated() -> None:
+    text = shown([OLD, release("2.13.0", 20, packages={"torch": "unknown", "transformers": "4"})], [PIN], 56)
+    assert "- [x] Which suites are deprecated? none that the ledger tells of\n" in text
+    assert (
+        "- [ ] Does `2.13.0` support `inference`? needs `torch>=2.11`, and it has `unknown`: the ledger does "
+        "not tell.\n"
+    ) in text
+
+
 def test_signatures_that_nobody_has_recorded_leave_the_question_open() -> None:
     assert "- [ ] Is the API compatible? no entry point is recorded of both\n" in shown(BOTH, [PIN], 56)
 

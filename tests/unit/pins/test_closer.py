@@ -132,3 +132,9 @@ def test_after_its_one_upgrade_a_campaign_holds_nothing() -> None:
 def test_no_days_means_that_no_later_day_is_waited_for() -> None:
     events: list[Event] = [PIN, WINDOW, asked(1, "major", 21), scheduled("2.14.0", 61)]
     assert went(decided(BOTH, events, 60, Policy(closer_days=0))) == "upgrade 2.13.0"
+
+
+def test_a_mend_of_an_old_line_that_is_to_come_is_not_waited_for() -> None:
+    events: list[Event] = [PIN, WINDOW, asked(1, "major", 21), scheduled("2.12.9", 62)]
+    assert went(decided(BOTH, events, 60)) == "upgrade 2.13.0"
+    assert decided(BOTH, [*events, scheduled("2.14.0", 65)], 60).wait_until == on(79)

@@ -40,6 +40,15 @@ def test_what_is_appended_is_read_in_the_order_it_was_told(tmp_path: Path) -> No
     assert read_events(tmp_path / "torch") == EVENTS
 
 
+@pytest.mark.parametrize("day", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:00-05:00"])
+def test_a_day_at_an_end_of_the_calendar_is_told_with_its_line(tmp_path: Path, day: str) -> None:
+    said = f'{{"kind": "scheduled", "at": "2026-11-23T08:00:00Z", "version": "2.10", "on": "{day}"}}\n'
+    (tmp_path / FILE).write_text(said)
+    with pytest.raises(BadFileError, match="on: Value error, is not within the years 1970 to 9000") as caught:
+        read_events(tmp_path)
+    assert caught.value.where == f"{tmp_path / FILE}:1"
+
+
 def test_a_track_without_a_file_has_no_events(tmp_path: Path) -> None:
     assert read_events(tmp_path / "torch") == []
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
-from ci.config.pins_model import Pins
+from ci.config.load import load_settings
+from ci.config.pins_model import PinPlace, Pins, Suite, Track
+from ci.config.section import Section
+from ci.lanes.command import command
+from ci.lanes.order import Order
 from ci.pins.protocol import Policy
 
-TEXT = Path(__file__).parents[3].joinpath("docs", "pins.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+TEXT = ROOT.joinpath("docs", "pins.md").read_text(encoding="utf-8")
+VERBS = ROOT.joinpath("docs", "pins-verbs.md").read_text(encoding="utf-8")
 
 
 def test_its_settings_are_settings_and_its_numbers_the_defaults() -> None:
@@ -19,3 +26,26 @@ def test_its_settings_are_settings_and_its_numbers_the_defaults() -> None:
     fresh = Pins()
     numbers = {Policy(cycle_days=one.cycle_days, closer_days=one.closer_days) for one in (settings, fresh)}
     assert numbers == {Policy()}
+
+
+@pytest.mark.parametrize(("what", "section"), [("`pins`", Pins), ("a track", Track), ("a suite", Suite)])
+def test_every_key_is_in_its_tables(what: str, section: type[Section]) -> None:
+    [table] = re.findall(rf"\| key of {what} \| means \|\n\|---\|---\|\n((?:\|.*\n)+)", TEXT)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(section.model_fields)
+    assert all(f"`{key}`" in TEXT for key in PinPlace.model_fields)
+
+
+def test_the_lanes_that_record_and_apply_are_settings_and_call_the_verbs(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```yaml\n(lanes:.*?)```", VERBS, re.DOTALL)
+    path = tmp_path / "spyre-ci.yaml"
+    path.write_text(shown)
+    lanes = load_settings(path=path, environ={}, flags={}, cwd=tmp_path).model.lanes
+    words = {}
+    for name, lane in lanes.items():
+        order = Order(lane=name, due=0, attempt=1, seed=0, folder=tmp_path)
+        words[name] = command(lane, order, toolkit=ROOT / "noxfile.py", base=tmp_path).words[3:]
+    assert words == {
+        "pins-record": ("-s", "pins", "--", "record", "--keep"),
+        "pins-torch": ("-s", "pins", "--", "apply", "torch"),
+    }
+    assert "def pins(session" in ROOT.joinpath("noxfile.py").read_text(encoding="utf-8")

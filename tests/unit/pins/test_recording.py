@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.pins_model import Track
+from ci.pins.diary import read_events
+from ci.pins.events import Event, Flagged, TakenBack
 from ci.pins.ledger import in_order, read_records
-from ci.pins.record import Record, file_name
-from ci.pins.recording import Recorded, linked, new_releases, record_of, record_releases
+from ci.pins.record import Flag, Record, file_name
+from ci.pins.recording import Recorded, linked, new_releases, record_of, record_releases, told_since
+from ci.pins.situation import as_told
 from ci.pins.sources import Release, Seen, UntoldError
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -58,14 +62,14 @@ class Fake:
         return Seen(sha=one.sha, packages={"torch": torch}, read_by="x", released_at=at, unread=("odd",))
 
 
-def recorded(folder: Path, source: Fake) -> Recorded:
+def recorded(folder: Path, source: Fake, flags: Sequence[Flag] = ()) -> Recorded:
     return record_releases(
         folder,
         source,
         track="image",
         wanted=WANTED,
         only=None,
-        flags=(),
+        flags=flags,
         clock=lambda: DAY,
         echo=lambda _: None,
     )
@@ -100,13 +104,54 @@ def test_a_dependency_that_is_tracked_from_now_on_is_compared_with_what_was_inst
         (release(sha=B), True, [f"1.0 is another one now: {A[:12]} is recorded, {B[:12]} is there"]),
         (release(sha=B, also=frozenset({A, B})), False, []),
         (release(sha=""), False, []),
-        (release(yanked="broken"), False, ["1.0 was taken back since it was recorded"]),
+        (release(yanked="broken"), False, []),
         (release("2.0", yanked="broken"), True, []),
     ],
 )
 def test_what_the_ledger_has_not_is_new(one: Release, new: bool, said: list[str]) -> None:
     found, remarks = new_releases([one], [record()])
     assert (found, remarks) == ([one] if new else [], said)
+
+
+def test_what_is_said_of_a_release_later_is_told_once() -> None:
+    about: dict[str, Any] = {"at": DAY, "version": "1.0", "sha": A}
+    records = [record()]
+    events: list[Event] = []
+    steps: list[tuple[list[Release], list[Flag], list[Event]]] = [
+        ([release()], ["major"], []),
+        ([release(yanked="broken\n\x1b[31m")], [], [TakenBack(text="broken ", **about)]),
+        ([release(yanked="broken")], [], []),
+        (
+            [release()],
+            ["performance"],
+            [TakenBack(text=None, **about), Flagged(flags=("performance",), **about)],
+        ),
+        ([release(), release("2.0")], ["performance", "major"], []),
+        ([release(sha=B, yanked="x")], ["performance"], []),
+    ]
+    for releases, flags, wanted in steps:
+        found = told_since(releases, as_told(records, events), flags, DAY)
+        assert [one.model_dump() | {"text": ""} for one in found] == [
+            one.model_dump() | {"text": ""} for one in wanted
+        ]
+        events += found
+    [now] = as_told(records, events)
+    assert (now.yanked, now.flags) == (None, ("major", "performance"))
+
+
+def test_what_is_said_of_a_release_later_is_an_event_and_the_record_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    recorded(folder, Fake([release("1.0")]))
+    [before] = read_records(folder)
+    found = recorded(folder, Fake([release("1.0", yanked="broken")]), flags=["major"])
+    assert found.remarks == (
+        "1.0 was taken back since it was recorded: broken", "1.0 is flagged major from now on",
+    )  # fmt: skip
+    assert (found.known, read_records(folder)) == (1, [before])
+    assert [one.kind for one in read_events(folder)] == ["taken-back", "flagged"]
+    again = recorded(folder, Fake([release("1.0", yanked="broken")]), flags=["major"])
+    assert again.remarks == ()
+    assert recorded(folder, Fake([release("1.0")])).remarks == ("1.0 was taken back, and is offered again",)
 
 
 def test_a_tag_that_moves_back_is_what_was_recorded() -> None:

@@ -24,10 +24,38 @@ def test_a_late_mend_of_an_old_line_is_not_the_newest() -> None:
 
 
 def test_words_that_are_no_versions_stand_by_day() -> None:
-    records = [release("nightly-b", 0), release("nightly-a", 10), release("2.0", 5)]
+    records = [release("nightly-b", 0), release("nightly-a", 10)]
     assert newest(records, "nightly-b") == "nightly-a"
-    assert newest(records, "2.0") == "nightly-a"
     assert newest(records, "nightly-a") is None
+    assert went(decided(records, [], 20)) == "upgrade nightly-a"
+    assert newest([*records, release("2.0", 5)], "nightly-a") == "2.0"
+
+
+def test_a_tag_that_is_no_version_follows_none_and_leaves_the_others_in_their_order() -> None:
+    records = [
+        release("2.10.0", 0), release("2.11.0", 1), release("2.9.0", 2), release("latest", 30, "major"),
+        release("2.10.1", 40),
+    ]  # fmt: skip
+    assert newest(records, "2.9.0") == newest(records, "2.10.0") == "2.11.0"
+    assert newest(records, "2.11.0") is None
+    assert went(decided(records, [], 50)) == "upgrade 2.11.0"
+    events: list[Event] = [pinned("2.11.0", 1)]
+    assert went(decided(records, events, 41)) == "none"
+    assert went(decided(records, [*events, asked(1, "major", 41, "latest")], 41)) == "wait"
+    assert went(decided(records, [*events, asked(1, "bug", 41, "latest")], 41)) == "upgrade latest"
+
+
+def test_who_was_at_a_word_once_is_led_on_by_a_flag() -> None:
+    records = [release("2.11.0", 0), release("latest", 30), release("2.12.0", 40, "major")]
+    events: list[Event] = [pinned("latest", 30), pinned("2.11.0", 35)]
+    assert went(decided(records, events, 41)) == "upgrade 2.12.0"
+
+
+def test_what_stands_behind_a_dash_is_not_compared() -> None:
+    records = [release("2.10-ubi9", 0), release("2.13-ubi9", 1), release("2.9-ubi9", 2)]
+    assert newest(records, "2.9-ubi9") == "2.13-ubi9"
+    assert newest(records, "2.13-ubi9") is None
+    assert not same_version("2.13-ubi9", "2.13")
 
 
 def test_a_pre_release_follows_only_a_pre_release() -> None:

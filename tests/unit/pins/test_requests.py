@@ -175,6 +175,27 @@ def test_a_regression_goes_back_to_the_release_it_names_and_stays_there() -> Non
     assert went(decided(records, [*events, as_event(decision, on(22))], 22)) == "none"
 
 
+BACK: list[Event] = [
+    PIN, pinned("2.13.0", 20), asked(1, "regression", 22, "2.12.0"),
+    Upgraded(at=on(22), version="2.12.0", sha=OLD.sha, reasons=("request 1",), answers=(1,)),
+]  # fmt: skip
+
+
+def test_the_cycle_passes_over_what_was_gone_back_from_and_says_so() -> None:
+    decision = decided(BOTH, BACK, 78)
+    assert (went(decision), codes(decision)) == ("wait", ["cycle", "no-release"])
+    assert "but for `2.13.0`: that was gone back from, and a newer one or a request" in words(decision)
+    assert went(decided([*BOTH, release("2.13.1", 70)], BACK, 78)) == "upgrade 2.13.1"
+
+
+def test_nobody_is_led_to_what_was_gone_back_from_but_who_names_it() -> None:
+    assert went(decided(BOTH, [*BACK, asked(2, "performance", 30)], 30)) == "wait"
+    assert went(decided(BOTH, [*BACK, asked(2, "bug", 30)], 30)) == "upgrade 2.12.0 rebuild"
+    assert went(decided(BOTH, [*BACK, asked(2, "performance", 30, "2.13.0")], 30)) == "upgrade 2.13.0"
+    again = [*BACK, pinned("2.13.0", 30), asked(3, "regression", 31, "2.12.0")]
+    assert went(decided(BOTH, again, 31)) == "upgrade 2.12.0"
+
+
 # The image.
 
 

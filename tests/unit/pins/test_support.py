@@ -49,14 +49,35 @@ def why(
         ("torch==2.11.*", ">2.11.3", True),
         ("torch~=2.11.0", ">=2.12", False),
         ("torch>=2.11", "", True),
-        # Nothing can be shown of these.
-        ("torch>=2.11", "git+https://host.example/torch", False),
+        # As `parse_metadata` writes it.
+        ("torch>=2.11", "*", True),
+        ("torch>=3", '==3.5.0; platform_system == "Linux"', True),
+        ("torch<3", '==3.5.0; platform_system == "Linux"', False),
+        ("torch>=2.11", "[opt-einsum]>=2", True),
+        ("torch>=2.11", "[opt-einsum]<2", False),
+        ("torch>=2.11", '<2; extra == "old" | >=2.12; extra == "new"', True),
+        ("torch>=2.11", '<2; extra == "old" | ==2.0; extra == "new"', False),
+        ("torch>=2.11", '; python_version < "4"', True),
+        ("torch>=2.11", "<2 | @ https://host.example/torch | >=2", True),
     ],
 )
 def test_what_a_suite_needs_is_held_against_the_packages(need: str, there: str, held: bool) -> None:
     suite = Suite(name="s", needs=[need])
     said = () if held else (f"needs `{need}`, and it has `{there or '-'}`",)
     assert why(suite, {"torch": there}) == said
+
+
+@pytest.mark.parametrize(
+    "there",
+    ["unknown", "git+https://host.example/torch", "@ https://host.example/torch.whl", "<2 | @ https://h/t"],
+)
+def test_what_cannot_be_shown_deprecates_nothing_and_is_asked(there: str) -> None:
+    suite = Suite(name="s", needs=["torch>=2.11"])
+    [found] = unsupported([suite], None, release("2.13.0", 20, packages={"torch": there}), fewer)
+    assert (found.certain, found.why) == (False, (f"needs `torch>=2.11`, and it has `{there}`",))
+    sure = Suite(name="s", needs=["torch>=2.11", "x"])
+    [found] = unsupported([sure], None, release("2.13.0", 20, packages={"torch": there}), fewer)
+    assert (found.certain, found.why) == (True, ("needs `x`, which it does not have",))
 
 
 def test_a_package_that_is_not_there_is_told() -> None:

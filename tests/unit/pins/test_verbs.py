@@ -40,6 +40,7 @@ def test_a_request_is_noted_with_the_next_number_and_once(desk: Desk) -> None:
     [
         (("--text", " "), "--text: has 0 characters"),
         (("--text", "x" * 2001), "--text: has 2,001 characters"),
+        (("--text", "caf\udce9"), "--text: is no UTF-8"),
         (("--text", "x", "--version", "2;rm"), "--version: '2;rm' is no version"),
         (("--text", "x", "--sha", "HEAD"), "--sha: 'head' is no SHA"),
     ],
@@ -90,6 +91,8 @@ def test_a_release_is_scheduled_moved_and_called_off(desk: Desk) -> None:
         (("2.13",), "give exactly one of --on and --off"),
         (("2.13", "--off", "--on", "2026-12-14"), "give exactly one of --on and --off"),
         (("2.13", "--on", "soon"), "'soon' is no day"),
+        (("2.13", "--on", "0001-01-01T00:00+05:00"), "is not within the years 1970 to 9000"),
+        (("2.13", "--on", "1970-01-01T00:00+05:00"), "is not within the years 1970 to 9000"),
         (("2.13", "--off"), "2.13 is not scheduled"),
         (("a b", "--on", "2026-12-14"), "'a b' is no version"),
     ],
@@ -130,12 +133,35 @@ def test_a_campaign_of_one_track_with_days_can_be_moved(desk: Desk) -> None:
     assert desk.pins("campaign", "end", "winter").count("\n") == 1
 
 
+def test_of_a_campaign_that_is_told_again_what_is_not_given_stays(desk: Desk) -> None:
+    desk.pins("campaign", "start", "autumn", "--starts", "2026-12-01", "--ends", "2026-12-05")
+    desk.pins("campaign", "start", "autumn", "--ends", "2026-12-08")
+    assert "2026-12-08 00:00 UTC, as was told" in desk.pins("campaign", "start", "autumn")
+    told = [one for one in desk.events() if isinstance(one, CampaignStarted)]
+    assert [(f"{one.starts:%m-%d}", f"{one.ends:%m-%d}") for one in told] == [
+        ("12-01", "12-05"), ("12-01", "12-08"),
+    ]  # fmt: skip
+    desk.now += timedelta(days=30)
+    with pytest.raises(UsageError, match="2026-12-08 00:00 UTC is not after now"):
+        desk.pins("campaign", "start", "autumn")
+
+
+def test_a_campaign_that_one_track_refuses_is_told_to_none(desk: Desk) -> None:
+    desk.pins("campaign", "start", "w", "--track", "other")
+    desk.pins("campaign", "end", "w", "--track", "other")
+    with pytest.raises(UsageError, match="has ended"):
+        desk.pins("campaign", "start", "w")
+    assert desk.events("tuning") == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("start", "w", "--ends", "2026-11-20"), "2026-11-20 is not after now"),
+        (("start", "w", "--ends", "2026-11-20"), "2026-11-20 00:00 UTC is not after now"),
         (("start", "w", "--starts", "2026-12-02", "--ends", "2026-12-02"), "is not after its start"),
-        (("start", " "), "the name has 0 characters"),
+        (("start", " "), "has 0 characters"),
+        (("start", "caf\udce9"), "is no UTF-8"),
+        (("start", "w", "--ends", "9999-12-31T23:59-05:00"), "is not within the years 1970 to 9000"),
         (("start", "w", "--ends", "never"), "'never' is no day"),
         (("end", "w"), "there is no campaign 'w' of other, tuning"),
         (("start", "w", "--track", "none"), "there is no track 'none'"),
@@ -180,6 +206,14 @@ def test_of_a_day_that_is_past_decide_says_what_was_decided_then(desk: Desk) -> 
     assert "2.10" not in said
 
 
+@pytest.mark.parametrize("at", ["9999-12-31T23:59-05:00", "9001-01-01", "1969-12-31"])
+def test_a_day_that_the_protocol_cannot_count_with_is_refused(desk: Desk, at: str) -> None:
+    with pytest.raises(UsageError, match="is not within the years 1970 to 9000") as caught:
+        desk.pins("decide", "--at", at)
+    assert (caught.value.where, caught.value.remedy) == ("--at", "check the year")
+    assert "nothing to do" in desk.pins("decide", "tuning", "--at", "9000-12-31T23:59:59")
+
+
 def test_decide_json_has_the_decision_of_each_track(desk: Desk) -> None:
     desk.release("2.10", sha="b" * 64)
     desk.upgraded(days_ago=3)
@@ -195,7 +229,7 @@ def test_decide_json_has_the_decision_of_each_track(desk: Desk) -> None:
     assert found["at"] == "2026-11-23T08:00:00Z"
     assert sorted(found) == [
         "action", "answers", "at", "before", "campaign", "deprecates", "image_changed", "next_due", "pending",
-        "reasons", "supersedes", "target", "wait_until",
+        "reasons", "supersedes", "target", "unclear", "wait_until",
     ]  # fmt: skip
 
 
