@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ci.config.load import Settings, load_settings
-from ci.errors import SpyreCiError
+from ci.errors import SettingsError, SpyreCiError
 from ci.pins.ledger import write_record
 from ci.pins.record_cli import diff, record
 from tests.unit.pins.test_ledger import record as made
@@ -49,6 +49,11 @@ def test_what_cannot_be_asked_for_is_said(tmp_path: Path, text: str, words: list
     assert isinstance(done.exception, SpyreCiError)
     assert done.exception.exit_code == 2
     assert said in str(done.exception)
+
+
+def test_tags_of_a_package_are_refused_with_the_settings(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="tags are of an image; a package has none"):
+        settings(tmp_path, "pins: {tracks: {a: {package: x, tags: '*-ubi9', direct: [x]}}}")
 
 
 def test_two_records_are_compared_in_words_and_for_machines(tmp_path: Path) -> None:
