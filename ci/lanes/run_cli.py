@@ -114,7 +114,7 @@ def local_executor(settings: Settings, secrets: Secrets) -> LocalExecutor:
             source=source_of(lane, settings),
         )
         environ = {**secrets.environ(order.lane), **called.environ}
-        return Launch(words=called.words, environ=environ, cwd=settings.base)
+        return Launch(words=called.words, environ=environ, cwd=settings.base, limit_s=lane.time_limit_s)
 
     return LocalExecutor(launch, ending_s=settings.model.lane_worker.ending_s)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
 from ci.lanes.cadence import said
 from ci.lanes.hands import Hands, Voice, folder_of
-from ci.lanes.noted import ENDING
+from ci.lanes.noted import ENDING, Attempt
 from ci.lanes.order import Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.tending import LOCAL, Tender
@@ -139,21 +139,30 @@ class Worker:
             WORKER, f"is told to end; runs here have {hands.settings.ending_s:g} s to do so as well"
         )
         while True:
-            try:
-                left = [one for one in hands.store.on_their_way() if one.kind == LOCAL and one.reference]
-                for attempt in left:
+            left = [one for one in self._on_their_way() if one.kind == LOCAL and one.reference]
+            for attempt in left:
+                try:
                     self._tender.tell_to_end(attempt, ENDING)
                     self._tender.tend(attempt)
-            except SpyreCiError as error:
-                self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
-            else:
-                if not left:
-                    break
-            if len(heard) > 1 or hands.ticks() > until:
+                except SpyreCiError as error:
+                    self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+                except OSError as error:
+                    self._voice.once(WORKER, f"{error}; it is tried again")
+            if not left or len(heard) > 1 or hands.ticks() > until:
                 break
             hands.sleep(SLICE_S)
-        for attempt in hands.store.on_their_way():
+        for attempt in self._on_their_way():
             self._voice.line(attempt.lane, f"{hands.named(attempt)} is left to the next worker")
+
+    def _on_their_way(self) -> list[Attempt]:
+        """What has not ended: as noted, or, where the state cannot be read, as this worker remembers it."""
+        running = self._tender.running
+        try:
+            noted = self._hands.store.on_their_way()
+            return [one if one.reference else running.get(one.key, one) for one in noted]
+        except StateAwayError as error:
+            self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+            return list(running.values())
 
     def _sleep(self, seconds: float, heard: Sequence[int]) -> None:
         until = self._hands.ticks() + seconds

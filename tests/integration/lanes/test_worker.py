@@ -135,8 +135,11 @@ def test_told_to_end_a_worker_hands_its_run_back_and_the_next_one_begins_it_agai
     ]  # fmt: skip
 
 
-def test_a_run_that_comes_to_its_answer_while_the_worker_ends_is_not_begun_again(desk: Desk) -> None:
-    desk.lanes(polite=lane("polite-1"))
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_run_that_was_told_to_end_with_the_worker_is_begun_again_whatever_code_it_ended_with(
+    desk: Desk, number: int
+) -> None:
+    desk.lanes(polite=lane(f"polite-{number}"))
     one = desk.start("run")
     until(
         lambda: any(
@@ -144,9 +147,18 @@ def test_a_run_that_comes_to_its_answer_while_the_worker_ends_is_not_begun_again
         )
     )
     assert told(one, signal.SIGTERM)[0] == 130
+    desk.lanes(polite=lane("code-0"))
     assert desk.call("run", "--once")[0] == 0
-    assert [one["standing"] for one in attempts(desk, "polite")] == ["failed"]
-    assert len(desk.begun()) == 1
+    assert [one["standing"] for one in attempts(desk, "polite")] == ["cancelled", "passed"]
+
+
+def test_a_run_that_ends_with_0_at_its_limit_timed_out(desk: Desk) -> None:
+    desk.lanes(polite=lane("polite-0", time_limit_s=2, retries={"most": 0}))
+    assert desk.call("run", "--once")[0] == 3
+    (found,) = attempts(desk, "polite")
+    assert (found["standing"], found["exit_code"], found["said"]) == (
+        "timed out", 3, "took longer than its 2 s",
+    )  # fmt: skip
 
 
 def test_who_does_not_listen_is_killed_after_its_time_with_all_it_started(desk: Desk) -> None:

@@ -279,6 +279,71 @@ def test_once_a_state_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
         world.once()
 
 
+def test_on_a_full_disk_a_run_is_told_to_end_at_its_limit_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane("0 13 * * *", time_limit_s=600, retries={"most": 0}))})
+    world.far.ends = lambda _: (1e9, PASSED)
+    full_from = world.mono + 3700
+    asked = Store.asked
+
+    def note(store: Store, attempt: Attempt, why: str) -> None:
+        if full_from < world.mono < full_from + 3000:
+            raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+        asked(store, attempt, why)
+
+    monkeypatch.setattr(Store, "asked", note)
+    world.work(3)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.said) == (Standing.TIMED_OUT, "took longer than its 600 s")
+    assert attempt.ended_at is not None
+    assert attempt.ended_at - attempt.begun_at < 700
+
+
+def test_on_a_full_disk_runs_are_told_to_end_with_the_worker_and_handed_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY), "two": lane(HOURLY)})
+    world.local.ends = lambda _: (1200, PASSED)
+    begun = world.mono
+
+    def away(*_: object) -> list[Attempt]:
+        raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+
+    # As it is told to end, the state can be neither written nor read; later it can.
+    world.at[begun + 1.05 * 3600] = lambda: (
+        monkeypatch.setattr(Store, "asked", away), monkeypatch.setattr(Store, "on_their_way", away)
+    )  # fmt: skip
+    world.at[begun + 1.1 * 3600 + 60] = monkeypatch.undo
+    world.work(1.1)
+    assert len(world.local.cancelled) == 2
+    assert [(one.handed_back, one.said) for _, (one,) in runs(world)] == [
+        (True, "ended with the worker, and was handed back")
+    ] * 2
+
+
+def test_a_worker_whose_disk_stays_full_tells_its_runs_and_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY), "two": lane(HOURLY)}, ending_s=10)
+    world.local.ends = lambda _: (1200, PASSED)
+
+    def away(*_: object) -> list[Attempt]:
+        raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+
+    def cancel(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
+        if order.lane == "one":
+            raise OSError(28, "No space left on device")
+        world.local.cancelled.add(order.id)
+
+    monkeypatch.setattr(world.local, "cancel", cancel)
+    world.at[world.mono + 1.05 * 3600] = lambda: monkeypatch.setattr(Store, "on_their_way", away)
+    world.work(1.1)
+    # One that cannot be told does not keep the others from being told.
+    assert [one.partition("-")[0] for one in world.local.cancelled] == ["two"]
+    assert sum(line.endswith("is left to the next worker") for line in world.said) == 2
+
+
 def test_what_a_far_run_left_is_fetched_until_it_came_and_then_says_how_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
