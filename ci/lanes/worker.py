@@ -13,7 +13,7 @@ from ci.lanes.noted import ENDING, Attempt
 from ci.lanes.order import Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.tending import LOCAL, Tender
-from ci.lanes.turn import Known, Look, Turn, clock, take_turn
+from ci.lanes.turn import Begin, Known, Look, Turn, clock, take_turn
 
 DAY_S = 24 * 3600.0
 # Nothing is slept through for longer: a signal may come.
@@ -21,6 +21,13 @@ SLICE_S = 0.5
 # How long a run's wrapper may take to write its end down, after its time to end in its own way.
 MARGIN_S = 15.0
 WORKER = "worker"
+BY_HAND = "asked for by hand"
+
+
+class LaneBusyError(SpyreCiError):
+    """A lane has a run that has not ended; it has one at a time."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class Worker:
@@ -34,6 +41,7 @@ class Worker:
         self._hands, self._voice = hands, Voice(hands.say)
         self._tender = Tender(hands, self._voice)
         self._prune_at = -math.inf
+        self._first = True
 
     @property
     def exit_code(self) -> int:
@@ -43,26 +51,30 @@ class Worker:
             return EXIT_INCOMPLETE
         return EXIT_TEST_FAILED if Standing.FAILED in ends else EXIT_OK
 
-    def work(self, heard: Sequence[int], *, once: bool) -> None:
+    def work(self, heard: Sequence[int], *, once: bool, by_hand: bool = False) -> None:
         """Work until interrupts are heard, or, with `once`, until what is due now has ended.
 
         Args:
             heard: interrupts, as they come; with a second one it leaves at once.
             once: whether times that come later are left.
+            by_hand: whether, instead of what is due, every lane is begun now.
 
         Raises:
+            LaneBusyError: a lane that is to be begun by hand has a run already.
             StateAwayError: the state cannot be used; but for a beginning without `once`, it is waited for.
             BadFileError: the state is none.
         """
         self._arrive()
-        names: Collection[str] = self._hands.chosen
+        due: Collection[str] = self._hands.chosen
+        if by_hand:
+            self._begin_by_hand()
+            due = ()
         while not heard:
             try:
-                self.one_pass(names)
+                waits = self.one_pass(due)
                 if once:
-                    known = self._known(names)
-                    names = [name for name in names if name in known and known[name].open is not None]
-                    if not names:
+                    due = waits
+                    if not due and not self._open():
                         return
             except StateAwayError as error:
                 if once:
@@ -71,11 +83,14 @@ class Worker:
             self._sleep(self._hands.settings.poll_s, heard)
         self._leave(heard)
 
-    def one_pass(self, names: Collection[str]) -> None:
-        """Look after what runs, then at the clock, and begin what is due of some lanes.
+    def one_pass(self, due: Collection[str]) -> frozenset[str]:
+        """Look after what runs, then at the clock, and begin what is due.
 
         Args:
-            names: of the lanes.
+            due: the lanes of which new times are begun; of others open runs are tried again.
+
+        Returns:
+            Those of them that are due, and wait for room.
 
         Raises:
             StateAwayError: the state cannot be used; another pass goes on where this one stopped.
@@ -84,14 +99,50 @@ class Worker:
         self._prune()
         for attempt in hands.store.on_their_way():
             self._tender.tend(attempt)
+        names = {*due, *self._open()}
         known, now = self._known(names), hands.wall()
         turn = take_turn({name: hands.lanes[name] for name in sorted(names)}, known, self._look(now))
         attempts = hands.store.note_turn(turn, hands.lanes, now=now)
+        self._first = False
         self._say_turn(turn, known)
         why = {(one.lane, one.due): one.why for one in turn.begin}
         for attempt in attempts:
             self._voice.line(attempt.lane, f"{hands.named(attempt)} begins: {why[attempt.lane, attempt.due]}")
             self._tender.tend(attempt, fresh=True)
+        return turn.waits & frozenset(due)
+
+    def _begin_by_hand(self) -> None:
+        """Begin a run of every lane, whatever its cadence says and however many are on.
+
+        Raises:
+            LaneBusyError: one has a run that has not ended.
+        """
+        hands = self._hands
+        for attempt in hands.store.on_their_way():
+            self._tender.tend(attempt)
+        known, now = hands.store.known(hands.wall()), hands.wall()
+        begin = []
+        for name in sorted(hands.chosen):
+            one = known.get(name, Known())
+            if one.open is not None:
+                due_at = clock(one.open.due, hands.settings.zone)
+                raise LaneBusyError(
+                    f"lane {name} has a run, due {due_at}, that has not ended",
+                    where=hands.store.path,
+                    remedy="wait for its end, or see it to its end with --once and without --now",
+                )
+            due = math.floor(now)
+            while due in one.taken:
+                due += 1
+            begin.append(Begin(lane=name, due=due, attempt=1, why=BY_HAND))
+        for attempt in hands.store.note_turn(Turn(begin=tuple(begin)), hands.lanes, now=now):
+            self._voice.line(attempt.lane, f"{hands.named(attempt)} begins: {BY_HAND}")
+            self._tender.tend(attempt, fresh=True)
+
+    def _open(self) -> list[str]:
+        """The lanes it begins that have a run which has not ended."""
+        known = self._hands.store.known(self._hands.wall())
+        return [name for name in self._hands.chosen if name in known and known[name].open is not None]
 
     def _look(self, now: float) -> Look:
         settings = self._hands.settings
@@ -101,6 +152,7 @@ class Worker:
             zone=settings.zone,
             late_s=settings.late_s,
             at_once=settings.at_once,
+            first=self._first,
         )
 
     def _known(self, names: Collection[str]) -> dict[str, Known]:
