@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -156,7 +156,7 @@ def working_alone(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _by_hand(settings: Settings, names: Collection[str], *, once: bool, named: bool) -> Mapping[str, Lane]:
+def _by_hand(settings: Settings, names: frozenset[str], *, once: bool, named: bool) -> Mapping[str, Lane]:
     """The lanes, with those that are begun by hand as the worker's own, also where their CI begins them.
 
     Raises:
