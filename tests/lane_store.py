@@ -23,6 +23,7 @@ class Store:
     at_once: int = 8
     zone: tzinfo = UTC
     late_s: float = 3600
+    first: bool = False
 
     def turn(self, now: float) -> Turn:
         told = {}
@@ -31,7 +32,14 @@ class Store:
             told[name] = replace(
                 one, taken=frozenset(due for due in self.taken.get(name, ()) if due >= first)
             )
-        look = Look(now=now, stage=self.stage, zone=self.zone, late_s=self.late_s, at_once=self.at_once)
+        look = Look(
+            now=now,
+            stage=self.stage,
+            zone=self.zone,
+            late_s=self.late_s,
+            at_once=self.at_once,
+            first=self.first,
+        )
         turn = take_turn(self.lanes, told, look)
         for name, one in turn.known.items():
             self.known[name] = replace(one, taken=frozenset())

@@ -145,7 +145,7 @@ class JenkinsJob(Section):
     """A job of a Jenkins; user and token are in SPYRE_CI_JENKINS_USER and SPYRE_CI_JENKINS_TOKEN."""
 
     url: str = Field(description="of the Jenkins")
-    job: Annotated[str, StringConstraints(pattern=r"^[^/\s][^\r\n]*[^/\s]$", max_length=500)] = Field(
+    job: Annotated[str, StringConstraints(pattern=r"^[^/\s]([^\r\n]*[^/\s])?$", max_length=500)] = Field(
         description="its path, such as spyre/nightly-pinned"
     )
     parameters: dict[VariableName, str] = Field(default_factory=dict, description="it is started with")
@@ -249,6 +249,15 @@ class LaneWorker(Section):
         default=120, description="seconds a run here has to end in its own way when the worker is told to"
     )
     keep_days: int = Field(default=30, ge=1, description="after which a run is forgotten, with its folder")
+
+    @model_validator(mode="after")
+    def _in_time(self) -> Self:
+        if self.late_s < 2 * self.poll_s:
+            raise ValueError(
+                f"late_s ({self.late_s:g}) is below two times poll_s ({self.poll_s:g}): times are too late "
+                "before they are seen; raise late_s or lower poll_s"
+            )
+        return self
 
     @property
     def zone(self) -> tzinfo:

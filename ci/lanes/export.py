@@ -55,7 +55,7 @@ class Workflow:
 
 
 def workflows(lanes: Mapping[str, Lane], *, time_zone: str, stage: int) -> list[Workflow]:
-    """The workflows that lanes are begun by, with the lanes that run in a stage.
+    """The workflows that lanes name, with the lanes that they begin themselves in a stage: of some none.
 
     Args:
         lanes: the settings, by name.
@@ -65,11 +65,15 @@ def workflows(lanes: Mapping[str, Lane], *, time_zone: str, stage: int) -> list[
     Raises:
         SettingsError: GitHub cannot say the cadence of one.
     """
-    found: dict[tuple[str, str], dict[str, list[Schedule]]] = {}
+    found: dict[tuple[str, str], dict[str, list[Schedule]]] = {
+        (one.where.github.repository, one.where.github.workflow): {}
+        for one in lanes.values()
+        if one.where.github is not None
+    }
     for name, lane in _of_ci(lanes):
         if lane.where.github is None:
             continue
-        place = found.setdefault((lane.where.github.repository, lane.where.github.workflow), {})
+        place = found[lane.where.github.repository, lane.where.github.workflow]
         entries = [
             Schedule(cron=for_github(cron, _where(name)), timezone=time_zone) for cron in _lines(name, lane)
         ]

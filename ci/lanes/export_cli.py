@@ -71,6 +71,13 @@ def export(
                 remedy="take what is printed, and hold it to the settings with --check .github/workflows",
             )
         _github(settings, check, repository, as_json=as_json)
+    if not any(
+        one.enabled and one.begun_by == "ci" and one.where.kind == target.value
+        for one in settings.model.lanes.values()
+    ):
+        typer.echo(
+            f"no lane is begun by {'GitHub' if target is Target.GITHUB else 'Jenkins'} itself", err=True
+        )
     for name, why in left_out(settings.model.lanes, settings.model.stage).items():
         typer.echo(f"lane {name} {why}", err=True)
 
@@ -87,41 +94,44 @@ def _jenkins(settings: Settings, out: Path | None, check: Path | None) -> None:
 
 
 def _github(settings: Settings, check: Path | None, repository: str | None, *, as_json: bool) -> None:
-    found = [
-        one
-        for one in workflows(
-            settings.model.lanes,
-            time_zone=settings.model.lane_worker.time_zone,
-            stage=settings.model.stage,
+    named = workflows(
+        settings.model.lanes, time_zone=settings.model.lane_worker.time_zone, stage=settings.model.stage
+    )
+    repositories = sorted({one.repository for one in named})
+    if repository is not None and repository not in repositories:
+        raise UsageError(
+            f"no lane has a workflow of {repository!r}",
+            where="--repository",
+            remedy=f"lanes name {', '.join(repositories) or 'no workflow at all'}",
         )
-        if repository in {None, one.repository}
-    ]
+    found = [one for one in named if repository in {None, one.repository}]
     if check is not None:
         _check_workflows(found, check)
     elif as_json:
-        typer.echo(
-            json.dumps({"schema": schema_name("workflows"), "workflows": list(map(asdict, found))}, indent=1)
-        )
-    else:
-        typer.echo("\n\n".join(map(as_yaml, found)))
+        rows = [asdict(one) for one in found if one.lanes]
+        typer.echo(json.dumps({"schema": schema_name("workflows"), "workflows": rows}, indent=1))
+    elif shown := [as_yaml(one) for one in found if one.lanes]:
+        typer.echo("\n\n".join(shown))
 
 
 def _check_workflows(found: Sequence[Workflow], folder: Path) -> None:
-    """Compare schedules with those of the files in a folder.
+    """Compare schedules with those of the files in a folder, also of those that are to have none.
 
     Raises:
-        UsageError: the lanes are of several repositories, and a folder is of one.
+        UsageError: the workflows are of several repositories, and a folder is of one.
         TriggersDifferError: one has other schedules.
     """
     repositories = sorted({one.repository for one in found})
     if len(repositories) > 1:
         raise UsageError(
-            f"lanes begin workflows of {', '.join(repositories)}, and a folder has those of one repository",
+            f"lanes have workflows of {', '.join(repositories)}, and a folder has those of one repository",
             where="--check",
             remedy="say which with --repository",
         )
     for one in found:
         path = folder / one.file
+        if not one.schedules and not path.exists():
+            continue  # it begins nothing
         there = [asdict(entry) for entry in schedules_of(load_document(path).content)]
         _same(there, [asdict(entry) for entry in one.schedules], path, "github")
 

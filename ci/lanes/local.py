@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ci.errors import CommandError
 from ci.lanes.order import Order, Seen, Standing
-from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, END, END_KIND, MARK, held, mark_of
+from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, BY_LIMIT, END, END_KIND, MARK, held, mark_of
 from ci.process import run_command, signal_name
 from ci.runner.strays import end_strays
-from test_selection.errors import EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
-from test_selection.files import read_json, write_text
+from test_selection.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
+from test_selection.files import read_json
 
 START_S = 60.0
 _POLL_S = 0.05
@@ -29,11 +29,13 @@ class Launch:
         words: program and arguments.
         environ: the whole environment, the lane's secrets with it.
         cwd: working folder.
+        limit_s: seconds it may take.
     """
 
     words: Sequence[str]
     environ: Mapping[str, str]
     cwd: Path
+    limit_s: float
 
 
 class LocalExecutor:
@@ -56,7 +58,8 @@ class LocalExecutor:
     def start(self, order: Order) -> str:
         """See Executor; of two that start the same order, one begins it."""
         launch = self._launch(order)
-        words = [str(order.folder), f"{self._ending_s:g}", str(launch.cwd), *launch.words]
+        limits = [str(launch.limit_s), str(self._ending_s)]
+        words = [str(order.folder), *limits, str(launch.cwd), *launch.words]
         try:
             run_command(
                 [sys.executable, "-m", "ci.lanes.wrapper", *words], timeout_s=START_S, env=launch.environ
@@ -90,21 +93,27 @@ class LocalExecutor:
 
     def cancel(self, order: Order, reference: str) -> None:  # noqa: ARG002  # nobody is signalled by a number
         """See Executor."""
-        write_text(order.folder / ASKED, "")
+        # A name and nothing in it: a full disk has room for that.
+        (order.folder / ASKED).touch()
 
     def fetch(self, order: Order, reference: str) -> None:
         """Nothing: what it left is where it belongs."""
 
 
-def _ended(code: int | None, *, told: bool, said: str) -> Seen:
-    """An exit code as an end, by the design's table; pure."""
+def _ended(code: int | None, *, told: str, said: str) -> Seen:
+    """An end as a standing, by the design's table; pure."""
+    if code is not None and code < 0:
+        said = "; ".join(filter(None, (said, f"ended by {signal_name(-code)}")))
+    if told == BY_LIMIT:
+        return Seen(standing=Standing.TIMED_OUT, exit_code=EXIT_INCOMPLETE, said=said)
+    if told:
+        # Whatever code it ended with is of its being told to: nox ends with 0 where what it ran does.
+        return Seen(standing=Standing.INCOMPLETE, exit_code=code, said=said or "was told to end")
     if code == EXIT_OK:
         return Seen(standing=Standing.PASSED, exit_code=code)
     if code == EXIT_TEST_FAILED:
         return Seen(standing=Standing.FAILED, exit_code=code)
-    if code == EXIT_USAGE and not told:
+    if code == EXIT_USAGE:
         # Nobody mends settings by trying again.
         return Seen(standing=Standing.FAILED, exit_code=code, said="usage, settings or credentials")
-    if code is not None and code < 0:
-        said = said or f"ended by {signal_name(-code)}"
     return Seen(standing=Standing.INCOMPLETE, exit_code=code, said=said)

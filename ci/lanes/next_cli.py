@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -19,7 +18,8 @@ from ci.config.context import settings_from_context
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.lanes.run_cli import STATE, lanes_folder
-from ci.lanes.store import Store
+from ci.lanes.state import read_state
+from ci.lanes.store import known_of
 from ci.lanes.turn import Known, Look, clock
 from ci.lanes.upcoming import Upcoming, upcoming
 from test_selection.files import schema_name
@@ -52,6 +52,7 @@ def next_(
         zone=worker.zone,
         late_s=worker.late_s,
         at_once=worker.at_once,
+        first=True,
     )
     found = upcoming(settings.model.lanes, _known(settings, look.now), look)
     if as_json:
@@ -67,8 +68,8 @@ def _known(settings: Settings, now: float) -> Mapping[str, Known]:
     path = lanes_folder(settings) / STATE
     if not path.is_file():
         return {}
-    with closing(Store(path)) as store:
-        return store.known(now)
+    with read_state(path) as state:
+        return known_of(state, now)
 
 
 def _moment(text: str, settings: Settings) -> float:

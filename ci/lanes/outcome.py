@@ -31,7 +31,8 @@ def outcome(attempt: Attempt, seen: Seen, *, lane: Lane | None, tries: int, now:
         return Outcome(seen=told, again_at=now, handed_back=True)
     if attempt.asked == LIMIT:
         said = f"took longer than its {attempt.limit_s:g} s"
-        said = f"{said}; {seen.said}" if seen.said else said
+        if seen.said:
+            said = seen.said if said in seen.said else f"{said}; {seen.said}"
         # Whatever code it ended with is of its being told to end.
         seen = replace(seen, standing=Standing.TIMED_OUT, exit_code=EXIT_INCOMPLETE, said=said)
     run = OpenRun(due=attempt.due, attempt=tries)

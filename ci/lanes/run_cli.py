@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
 from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
 from ci.findings import escaped
@@ -51,25 +52,31 @@ def run(
     lane: Annotated[
         list[str] | None, typer.Option("--lane", help="Begin this lane only; may stand several times.")
     ] = None,
+    now: Annotated[
+        bool,
+        typer.Option("--now", help="Begin the lanes of --lane at once, whatever their cadence says."),
+    ] = False,
 ) -> None:
     """Begin lanes when they are due, until stopped; for places without a CI of their own.
 
     Example: `spyre-ci lanes run`, kept running by systemd or a container; `spyre-ci lanes run --once` from a
-    crontab. SIGTERM or Ctrl-C ends it with 130: runs here are told to end as well, and the next worker begins
-    them again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
+    crontab; `spyre-ci lanes run --once --lane nightly --now` by hand, also what its CI begins otherwise.
+    SIGTERM or Ctrl-C ends it with 130: runs here are told to end as well, and the next worker begins them
+    again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
     """
     settings = settings_from_context(ctx)
     chosen = _chosen(settings, lane or ())
-    secrets = Secrets(settings.model.lanes, os.environ, settings.resolve(settings.model.lane_worker.secrets))
+    lanes = _by_hand(settings, chosen, once=once, named=bool(lane)) if now else settings.model.lanes
+    secrets = secrets_of(settings)
     stage = settings.model.stage
-    wanted = [name for name in sorted(chosen) if not idle(settings.model.lanes[name], stage)]
+    wanted = [name for name in sorted(chosen) if not idle(lanes[name], stage)]
     secrets.check(wanted)
     check_lanes(settings, secrets.whole, clock=time.time, names=wanted)
     folder = lanes_folder(settings)
     with working_alone(folder), closing(Store(folder / STATE)) as store, noted() as heard:
         worker = Worker(
             Hands(
-                lanes=settings.model.lanes,
+                lanes=lanes,
                 chosen=chosen,
                 settings=settings.model.lane_worker,
                 stage=stage,
@@ -83,8 +90,15 @@ def run(
                 say=lambda line: typer.echo(f"{iso_utc(time.time())} {escaped(line)}"),
             )
         )
-        worker.work(heard, once=once)
+        worker.work(heard, once=once, by_hand=now)
     raise typer.Exit(EXIT_INTERRUPTED if heard else worker.exit_code)
+
+
+def secrets_of(settings: Settings) -> Secrets:
+    """The secrets of all lanes; a folder that happens to have the file's default name is none."""
+    worker = settings.model.lane_worker
+    named = "secrets" in worker.model_fields_set
+    return Secrets(settings.model.lanes, os.environ, settings.resolve(worker.secrets), named=named)
 
 
 def lanes_folder(settings: Settings) -> Path:
@@ -115,7 +129,7 @@ def local_executor(settings: Settings, secrets: Secrets) -> LocalExecutor:
             source=source_of(lane, settings),
         )
         environ = {**secrets.environ(order.lane), **called.environ}
-        return Launch(words=called.words, environ=environ, cwd=settings.base)
+        return Launch(words=called.words, environ=environ, cwd=settings.base, limit_s=lane.time_limit_s)
 
     return LocalExecutor(launch, ending_s=settings.model.lane_worker.ending_s)
 
@@ -141,6 +155,30 @@ def working_alone(folder: Path) -> Iterator[None]:
         raise WorkerBusyError(
             f"another worker has these lanes: the folder {error.what}", where=folder, remedy=error.remedy
         ) from error
+
+
+def _by_hand(settings: Settings, names: frozenset[str], *, once: bool, named: bool) -> Mapping[str, Lane]:
+    """The lanes, with those that are begun by hand as the worker's own, also where their CI begins them.
+
+    Raises:
+        UsageError: nobody said which, or one does not run now.
+    """
+    if not (once and named):
+        raise UsageError(
+            "says nothing without a lane to begin",
+            where="--now",
+            remedy="write `spyre-ci lanes run --once --lane NAME --now`",
+        )
+    lanes = settings.model.lanes
+    ours = {name: lanes[name].model_copy(update={"begun_by": "worker"}) for name in names}
+    for name, lane in sorted(ours.items()):
+        if reason := idle(lane, settings.model.stage):
+            raise UsageError(
+                f"lane {name} {reason}",
+                where=settings.path or settings.base,
+                remedy="change that in the settings, as a run of it by hand is one as any other",
+            )
+    return {**lanes, **ours}
 
 
 def _chosen(settings: Settings, names: list[str] | tuple[()]) -> frozenset[str]:

@@ -25,18 +25,21 @@ class Secrets:
         lanes: all of the settings.
         environ: the environment, which beats the file.
         path: the file, NAME=value a line; it need not be there.
+        named: whether somebody chose the path; a folder of the usual name is a virtual environment, not it.
 
     Raises:
         SettingsError: others may read the file, or it is none of secrets.
     """
 
-    def __init__(self, lanes: Mapping[str, Lane], environ: Mapping[str, str], path: Path) -> None:
+    def __init__(
+        self, lanes: Mapping[str, Lane], environ: Mapping[str, str], path: Path, *, named: bool = True
+    ) -> None:
         self._lanes, self._path = lanes, path
-        self._there = path.exists()
+        self._there = path.exists() and (named or not path.is_dir())
         self._values = {**(_read(path) if self._there else {}), **{k: v for k, v in environ.items() if v}}
         self._whole = {**environ, **self._values}
-        named = {name for lane in lanes.values() for name in lane.secrets}
-        self._rest = {k: v for k, v in without_job_secrets(environ).items() if k not in named}
+        listed = {name for lane in lanes.values() for name in lane.secrets}
+        self._rest = {k: v for k, v in without_job_secrets(environ).items() if k not in listed}
 
     def check(self, lanes: Iterable[str]) -> None:
         """See to it that lanes have all they need.
@@ -54,8 +57,8 @@ class Secrets:
             raise SettingsError(
                 f"there is no value of {told}",
                 where=self._path,
-                remedy=f"set each in the environment or in {'this file' if self._there else 'such a file'}, "
-                "NAME=value a line, or take it from `secrets` of its lane",
+                remedy=f"set each in the environment or in {'this file' if self._there else 'such a file'} "
+                "(`lane_worker.secrets`), NAME=value a line, or take it from `secrets` of its lane",
             )
 
     def whole(self, _lane: str) -> Mapping[str, str]:
@@ -73,6 +76,12 @@ class Secrets:
 
 
 def _read(path: Path) -> dict[str, str]:
+    if path.is_dir():
+        raise SettingsError(
+            "is a folder, and secrets stand in a file",
+            where=path,
+            remedy="name the file in `lane_worker.secrets`",
+        )
     if path.stat().st_mode & _TOO_OPEN:
         raise SettingsError(
             f"others may read or change it (its mode is {stat.S_IMODE(path.stat().st_mode):04o}), and it "

@@ -39,7 +39,9 @@ def status(
     """
     settings = settings_from_context(ctx)
     folder = lanes_folder(settings)
-    runs = history(folder / STATE, lane=lane, most=last)
+    path = folder / STATE
+    runs = history(path, lane=lane, most=last) if path.is_file() else []
+    by_ci = sorted(name for name, one in settings.model.lanes.items() if one.begun_by == "ci" and one.enabled)
     if as_json:
         rows = [
             {
@@ -48,7 +50,13 @@ def status(
             }
             for slot, attempts in runs
         ]
-        typer.echo(json.dumps({"schema": schema_name("lane-history"), "runs": rows}, indent=1))
+        document = {"schema": schema_name("lane-history"), "runs": rows, "begun_by_ci": by_ci}
+        typer.echo(json.dumps(document, indent=1))
+        return
+    if not path.is_file():
+        typer.echo("no lane was begun by a worker here yet")
+        if by_ci:
+            typer.echo(f"begun by their CI, which knows what became of them: {', '.join(by_ci)}")
         return
     table = Table(box=None, pad_edge=False)
     for head in HEAD:

@@ -45,16 +45,7 @@ class Store:
     def known(self, now: float) -> dict[str, Known]:
         """What is known of each lane, for the next look at the clock."""
         with self._state.look() as state:
-            rows = state.execute("SELECT lane, looked, last_end FROM lanes").fetchall()
-            found = {row["lane"]: Known(looked=row["looked"], last_end=row["last_end"]) for row in rows}
-            return {
-                lane: replace(
-                    known,
-                    taken=_taken(state, lane, first_of_interest(known, now)),
-                    open=_open(state, lane),
-                )
-                for lane, known in found.items()
-            }
+            return known_of(state, now)
 
     def note_lanes(self, cadences: Mapping[str, str]) -> dict[str, str]:
         """Note lanes with their cadence in words; those whose cadence was another, with that one."""
@@ -132,6 +123,18 @@ class Store:
                 f"UPDATE attempts SET {change} WHERE lane = ? AND due = ? AND number = ?",  # noqa: S608  # ours
                 (*values, *attempt.key),
             )
+
+
+def known_of(state: sqlite3.Connection, now: float) -> dict[str, Known]:
+    """What a state has of each lane, for a look at the clock."""
+    rows = state.execute("SELECT lane, looked, last_end FROM lanes").fetchall()
+    found = {row["lane"]: Known(looked=row["looked"], last_end=row["last_end"]) for row in rows}
+    return {
+        lane: replace(
+            known, taken=_taken(state, lane, first_of_interest(known, now)), open=_open(state, lane)
+        )
+        for lane, known in found.items()
+    }
 
 
 def _taken(state: sqlite3.Connection, lane: str, since: int) -> frozenset[int]:

@@ -9,6 +9,7 @@ from ci.lanes.hands import Hands, Voice
 from ci.lanes.noted import LIMIT, Attempt
 from ci.lanes.order import Executor, Seen, Standing
 from ci.lanes.outcome import outcome
+from ci.lanes.state import StateAwayError
 from ci.report.text import span
 
 # What runs elsewhere and does not end when it is told to, or cannot be asked, is waited for so much longer.
@@ -30,6 +31,10 @@ class Tender:
         # When each attempt's time is over, in ticks: a clock that jumps ends nothing.
         self._limits: dict[tuple[str, int, int], float] = {}
         self._told: set[tuple[str, int, int]] = set()
+        # What each was told to end for, where that could not be noted.
+        self._why: dict[tuple[str, int, int], str] = {}
+        # What is on its way, for when the state cannot be read.
+        self.running: dict[tuple[str, int, int], Attempt] = {}
         self.ended: dict[str, Standing] = {}
 
     def tend(self, attempt: Attempt, *, fresh: bool = False) -> None:
@@ -55,12 +60,23 @@ class Tender:
             self._end(attempt, seen)
 
     def tell_to_end(self, attempt: Attempt, why: str) -> None:
-        """Have an attempt end, and note what for; asked again until its executor has heard it."""
+        """Have an attempt end, and note what for; asked again until its executor has heard it.
+
+        Raises:
+            StateAwayError: it was told to, and what for cannot be noted yet.
+        """
+        away = None
         if not attempt.asked:
-            self._hands.store.asked(attempt, why)
+            self._why.setdefault(attempt.key, why)
+            try:
+                self._hands.store.asked(attempt, self._why[attempt.key])
+            except StateAwayError as error:
+                away = error
         if attempt.key not in self._told and attempt.reference is not None:
             self._executor(attempt).cancel(self._hands.order(attempt), attempt.reference)
             self._told.add(attempt.key)
+        if away is not None:
+            raise away
 
     def _seen(self, attempt: Attempt, *, fresh: bool) -> Seen | None:
         """Where it stands; None where that is to be looked at again."""
@@ -68,6 +84,7 @@ class Tender:
         if attempt.reference is None:
             attempt = self._start(executor, attempt, fresh=fresh)
         assert attempt.reference is not None  # noqa: S101  # it was started
+        self.running[attempt.key] = attempt
         seen = executor.look(order, attempt.reference)
         if not seen.standing.ended:
             late_s = self._late_s(attempt)
@@ -99,11 +116,13 @@ class Tender:
             raise UsageError("its lane left the settings before it began")
         else:
             reference = executor.start(order)
+        started = replace(attempt, reference=reference, standing=Standing.RUNNING)
+        self.running[attempt.key] = started
         self._hands.store.started(attempt, reference)
         self._voice.line(
             attempt.lane, f"{self._hands.named(attempt)} runs ({attempt.kind}); its folder is {order.folder}"
         )
-        return replace(attempt, reference=reference, standing=Standing.RUNNING)
+        return started
 
     def _seen_in_vain(self, attempt: Attempt, error: SpyreCiError) -> Seen | None:
         """What an error makes of an attempt: another time may do, for as long as there is patience."""
@@ -122,11 +141,14 @@ class Tender:
         seen = replace(seen, said=_kept(seen.said), url=_kept(seen.url))
         # What it was asked may have been noted since it was read.
         attempt = next((one for one in hands.store.on_their_way() if one.key == attempt.key), attempt)
+        attempt = replace(attempt, asked=attempt.asked or self._why.get(attempt.key, ""))
         lane = hands.lanes.get(attempt.lane)
         end = outcome(attempt, seen, lane=lane, tries=hands.store.tries(attempt), now=now)
         hands.store.ended(attempt, end, now=now)
         self._limits.pop(attempt.key, None)
         self._told.discard(attempt.key)
+        self._why.pop(attempt.key, None)
+        self.running.pop(attempt.key, None)
         code = "" if end.seen.exit_code is None else f", exit code {end.seen.exit_code}"
         said = f" ({end.seen.said})" if end.seen.said else ""
         again = ""

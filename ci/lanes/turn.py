@@ -81,6 +81,7 @@ class Turn:
         give_up: open runs that end here: their lane is no longer the worker's to begin.
         known: `looked`, `last_end` and `open.next_try` of lanes where these are others now.
         quiet: why nothing of a lane begins, though it is enabled and due or not; by name.
+        waits: lanes that are due and for which there is no room.
         look_at: when something is due next; None: nothing is, before a run ends or settings change.
     """
 
@@ -89,6 +90,7 @@ class Turn:
     give_up: tuple[Skip, ...] = ()
     known: Mapping[str, Known] = field(default_factory=dict)
     quiet: Mapping[str, str] = field(default_factory=dict)
+    waits: frozenset[str] = frozenset()
     look_at: float | None = None
 
 
@@ -102,6 +104,7 @@ class Look:
         zone: in which cron and times of day are read.
         late_s: within which a missed time is still begun.
         at_once: runs at the same time, over all lanes.
+        first: whether nobody looked just before: when a run ended that is over now, nobody knows.
     """
 
     now: float
@@ -109,6 +112,7 @@ class Look:
     zone: tzinfo
     late_s: float
     at_once: int
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,7 @@ def take_turn(lanes: Mapping[str, Lane], known: Mapping[str, Known], look: Look)
         give_up=tuple(skip for one in seen.values() for skip in one.give_up),
         known={name: one.known for name, one in seen.items() if one.known != before[name]},
         quiet={name: one.quiet for name, one in seen.items() if one.quiet},
+        waits=frozenset(name for _, name in wanting[max(room, 0) :]),
         look_at=min((one.look_at for one in seen.values() if one.look_at is not None), default=None),
     )
 
@@ -239,16 +244,20 @@ def _after_end(lane: Lane, name: str, known: Known, look: Look) -> _Seen:
 def _by_clock(lane: Lane, name: str, known: Known, look: Look) -> _Seen:
     """Cron and times of day: the last time that passed is begun if it is not too late; others are missed."""
     times = _fresh(lane, known, look)
+    known = replace(known, looked=look.now) if times else known
+    # A run was on at these, and was seen to end only now.
+    end = -math.inf if look.first or known.last_end is None else known.last_end
+    skip = _skips(name, [one for one in times if one < end], "the run before it had not ended")
+    times = times[len(skip) :]
     if not times:
         due = next_due(lane, look.zone, name=name, looked=look.now, last_end=None, now=look.now)
-        return _Seen(known=known, look_at=due.at)
-    known = replace(known, looked=look.now)
+        return _Seen(known=known, skip=skip, look_at=due.at)
     *missed, last = times
     late = look.now - last
     if late > look.late_s:
         why = f"it was not begun within {look.late_s:g} s: nobody was there, or there was no room"
-        return _Seen(known=known, skip=_skips(name, times, why))
-    skip = _skips(name, missed, f"nobody was there at its time; that of {clock(last, look.zone)} was begun")
+        return _Seen(known=known, skip=[*skip, *_skips(name, times, why)])
+    skip += _skips(name, missed, f"nobody was there at its time; that of {clock(last, look.zone)} was begun")
     wants = Begin(lane=name, due=last, attempt=1, why=said(lane.cadence, look.zone))
     return _Seen(known=known, skip=skip, wants=wants, since=last)
 

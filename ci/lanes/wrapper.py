@@ -1,8 +1,8 @@
 """Between the worker and a run of a lane here: begins it, ends it, and writes both down.
 
-Started as `python -m ci.lanes.wrapper FOLDER ENDING_S CWD COMMAND...`; it leaves whoever started it, so that
-a run and its account outlive a worker. It holds a lock in the folder for as long as it lives, which the
-kernel lets go of however it ends: that, and no process id, says whether it is there.
+Started as `python -m ci.lanes.wrapper FOLDER LIMIT_S ENDING_S CWD COMMAND...`; it leaves whoever started it,
+so that a run, its time limit and its account outlive a worker. It holds a lock in the folder for as long as
+it lives, which the kernel lets go of however it ends: that, and no process id, says whether it is there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any
 
 from ci.errors import SpyreCiError
 from ci.interrupts import noted
+from ci.lanes.long_output import LongOutput
 from ci.process import kill_group, start_command
+from ci.runner.strays import end_strays
 from test_selection.files import write_json
 
 LOCK, BEGIN, ASKED, END, OUTPUT = "lock", "begin.json", "asked-to-end", "end.json", "output.log"
@@ -28,6 +30,8 @@ BEGIN_KIND, END_KIND = "lane-begin", "lane-end"
 MARK = "SPYRE_CI_LANE_RUN"
 POLL_S = 0.1
 FULL_DISK_S = 5.0
+# Why a run was told to end, as its end has it.
+BY_LIMIT, BY_OTHERS = "limit", "asked"
 
 
 def mark_of(folder: Path) -> str:
@@ -56,7 +60,7 @@ def held(folder: Path) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """Begin a run in a process of its own; returns when it has begun, or another one has begun it."""
-    folder, ending_s, cwd, *words = arguments
+    folder, limit_s, ending_s, cwd, *words = arguments
     mine, its = os.pipe()
     if os.fork():
         os.close(its)
@@ -72,6 +76,7 @@ def main(arguments: Sequence[str]) -> int:
             words,
             cwd=Path(cwd),
             environ=os.environ,
+            limit_s=float(limit_s),
             ending_s=float(ending_s),
             heard=heard,
             begun=lambda: _tell(its),
@@ -90,6 +95,7 @@ def tend(
     *,
     cwd: Path,
     environ: Mapping[str, str],
+    limit_s: float,
     ending_s: float,
     heard: Sequence[int],
     begun: Callable[[], object],
@@ -101,6 +107,7 @@ def tend(
         words: the command.
         cwd: it runs in.
         environ: its environment, but for the mark.
+        limit_s: seconds it may take; then it is told to end, whether a worker is there and can write or not.
         ending_s: seconds it may take to end once it was told to; then its group is killed.
         heard: interrupts that came; any of them tells it to end.
         begun: is called once it is known to have begun.
@@ -114,7 +121,7 @@ def tend(
     if (folder / BEGIN).exists():  # it was begun, and is over
         begun()
         return
-    output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    output = os.open(folder / OUTPUT, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     write_json(folder / BEGIN, BEGIN_KIND, {"pid": os.getpid(), "at": time.time()})
     _leave_streams(output)
     begun()
@@ -124,11 +131,14 @@ def tend(
             cwd=cwd,
             environ={**environ, MARK: mark_of(folder)},
             output=output,
+            limit_s=limit_s,
             ending_s=ending_s,
             told=lambda: bool(heard) or (folder / ASKED).exists(),
         )
     except SpyreCiError as error:
-        end = {"exit_code": None, "told": False, "said": error.what}
+        end = {"exit_code": None, "told": "", "said": error.what}
+    # What went its own way, out of the group, is not to run beside the next attempt.
+    end_strays(mark_of(folder), variable=MARK)
     _write_end(folder / END, end)
 
 
@@ -146,26 +156,39 @@ def _run(
     cwd: Path,
     environ: Mapping[str, str],
     output: int,
+    limit_s: float,
     ending_s: float,
     told: Callable[[], bool],
 ) -> dict[str, Any]:
     if told():
-        return {"exit_code": None, "told": True, "said": "was told to end before it began"}
+        return {"exit_code": None, "told": BY_OTHERS, "said": "was told to end before it began"}
     process = start_command(words, cwd=cwd, env=environ, output=output)
-    asked_at: float | None = None
+    printed, begun_at = LongOutput(output), time.monotonic()
+    why, asked_at = "", 0.0
     try:
         while process.poll() is None:
-            if asked_at is None and told():
-                asked_at = time.monotonic()
+            now = time.monotonic()
+            if not why and (why := _why(late=now > begun_at + limit_s, told=told)):
+                asked_at = now
                 # As Ctrl-C on a terminal: nox waits for what it started, which writes its account.
                 kill_group(process.pid, signal.SIGINT)
-            if asked_at is not None and time.monotonic() > asked_at + ending_s:
+            if why and now > asked_at + ending_s:
                 kill_group(process.pid)
+            with contextlib.suppress(OSError):  # it is tried again
+                printed.check()
             time.sleep(POLL_S)
     finally:
         kill_group(process.pid)
         process.wait()
-    return {"exit_code": process.returncode, "told": asked_at is not None, "said": ""}
+    said = f"took longer than its {limit_s:g} s" if why == BY_LIMIT else ""
+    return {"exit_code": process.returncode, "told": why, "said": said}
+
+
+def _why(*, late: bool, told: Callable[[], bool]) -> str:
+    """What a run is told to end for now; empty where it is not."""
+    if late:
+        return BY_LIMIT
+    return BY_OTHERS if told() else ""
 
 
 def _write_end(path: Path, end: Mapping[str, Any]) -> None:

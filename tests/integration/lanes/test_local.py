@@ -48,12 +48,18 @@ def order(tmp_path: Path) -> Iterator[Order]:
 
 
 def executor(
-    program: str, *words: str, ending_s: float = 30, cwd: Path | None = None, **environ: str
+    program: str,
+    *words: str,
+    ending_s: float = 30,
+    limit_s: float = 3600,
+    cwd: Path | None = None,
+    **environ: str,
 ) -> LocalExecutor:
     launch = Launch(
         words=[sys.executable, "-c", program, *words],
         environ={**os.environ, **environ},
         cwd=cwd or Path.cwd(),
+        limit_s=limit_s,
     )
     return LocalExecutor(lambda _: launch, ending_s=ending_s)
 
@@ -94,7 +100,7 @@ def test_who_was_ended_by_a_signal_is_said_to_have_been(order: Order) -> None:
 
 
 def test_a_program_that_is_not_there_is_told(order: Order) -> None:
-    launch = Launch(words=["/no/such/program"], environ=dict(os.environ), cwd=Path.cwd())
+    launch = Launch(words=["/no/such/program"], environ=dict(os.environ), cwd=Path.cwd(), limit_s=9)
     one = LocalExecutor(lambda _: launch, ending_s=1)
     one.start(order)
     seen = ended(one, order)
@@ -132,6 +138,38 @@ def test_told_to_end_it_hears_ctrl_c_and_ends_in_its_own_way(order: Order) -> No
     assert ended(one, order).exit_code == 130
     assert output(order) == "up\naccount\n"
     one.cancel(order, reference)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 130])
+def test_who_was_told_to_end_came_to_no_answer_whatever_code_it_ends_with(order: Order, code: int) -> None:
+    one = executor(POLITE.replace("130", str(code)))
+    reference = one.start(order)
+    until(lambda: output(order) == "up\n")
+    one.cancel(order, reference)
+    assert ended(one, order) == Seen(standing=Standing.INCOMPLETE, exit_code=code, said="was told to end")
+
+
+@pytest.mark.parametrize("code", [0, 130])
+def test_its_limit_holds_without_a_worker(order: Order, code: int) -> None:
+    one = executor(POLITE.replace("130", str(code)), limit_s=2)
+    one.start(order)
+    assert ended(one, order) == Seen(
+        standing=Standing.TIMED_OUT, exit_code=3, said="took longer than its 2 s"
+    )
+    assert output(order) == "up\naccount\n"
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_what_left_its_group_goes_with_it(order: Order, *, told: bool) -> None:
+    program = DEAF.replace("os.setsid()", "os.setsid(); print('away', flush=True); time.sleep(60)")
+    leaves = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\n"
+    one = executor(program if told else leaves, ending_s=0.2)
+    reference = one.start(order)
+    if told:
+        until(lambda: sorted(output(order).split()) == ["away", "up"])
+        one.cancel(order, reference)
+    assert ended(one, order).standing is (Standing.INCOMPLETE if told else Standing.PASSED)
+    assert carrying(order) == []
 
 
 def test_who_does_not_listen_is_ended_with_its_group_after_its_time(order: Order) -> None:

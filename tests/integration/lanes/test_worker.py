@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -135,8 +136,11 @@ def test_told_to_end_a_worker_hands_its_run_back_and_the_next_one_begins_it_agai
     ]  # fmt: skip
 
 
-def test_a_run_that_comes_to_its_answer_while_the_worker_ends_is_not_begun_again(desk: Desk) -> None:
-    desk.lanes(polite=lane("polite-1"))
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_run_that_was_told_to_end_with_the_worker_is_begun_again_whatever_code_it_ended_with(
+    desk: Desk, number: int
+) -> None:
+    desk.lanes(polite=lane(f"polite-{number}"))
     one = desk.start("run")
     until(
         lambda: any(
@@ -144,9 +148,18 @@ def test_a_run_that_comes_to_its_answer_while_the_worker_ends_is_not_begun_again
         )
     )
     assert told(one, signal.SIGTERM)[0] == 130
+    desk.lanes(polite=lane("code-0"))
     assert desk.call("run", "--once")[0] == 0
-    assert [one["standing"] for one in attempts(desk, "polite")] == ["failed"]
-    assert len(desk.begun()) == 1
+    assert [one["standing"] for one in attempts(desk, "polite")] == ["cancelled", "passed"]
+
+
+def test_a_run_that_ends_with_0_at_its_limit_timed_out(desk: Desk) -> None:
+    desk.lanes(polite=lane("polite-0", time_limit_s=2, retries={"most": 0}))
+    assert desk.call("run", "--once")[0] == 3
+    (found,) = attempts(desk, "polite")
+    # Its worker tells it too, and one of the two is first.
+    assert (found["standing"], found["exit_code"]) == ("timed out", 3)
+    assert found["said"].split(";")[0] == "took longer than its 2 s"
 
 
 def test_who_does_not_listen_is_killed_after_its_time_with_all_it_started(desk: Desk) -> None:
@@ -187,6 +200,44 @@ def test_a_limit_holds_across_a_killed_worker(desk: Desk) -> None:
     assert (found["standing"], found["said"].split(";")[0]) == ("timed out", "took longer than its 4 s")
     assert found["ended_at"] - found["begun_at"] < 30
     assert desk.left() == []
+
+
+def test_a_lane_is_begun_by_hand_whoever_begins_it_else(desk: Desk) -> None:
+    ours = lane("code-0", begun_by="ci", where={})
+    desk.lanes(ours=ours, off=lane("code-0", enabled=False), other=lane("code-0"))
+    for words in (["--now"], ["--once", "--now"], ["--lane", "ours", "--now"]):
+        code, _, said = desk.call("run", *words)
+        assert (code, "spyre-ci lanes run --once --lane NAME --now" in said) == (2, True)
+    code, _, said = desk.call("run", "--once", "--lane", "off", "--now")
+    assert (code, "lane off is disabled" in said) == (2, True)
+    code, out, said = desk.call("run", "--once", "--lane", "ours", "--now")
+    assert (code, said) == (0, "")
+    assert "begins: asked for by hand" in out
+    assert [one["lane"] for one in desk.begun()] == ["ours"]
+    assert [one["why"] for one in desk.history()] == ["asked for by hand"]
+
+
+def test_where_no_worker_was_yet_status_says_so_and_who_begins_lanes(desk: Desk) -> None:
+    desk.lanes(ours=lane("code-0", begun_by="ci", where={}), other=lane("code-0"))
+    code, out, said = desk.call("status")
+    assert (code, said) == (0, "")
+    assert out == (
+        "no lane was begun by a worker here yet\nbegun by their CI, which knows what became of them: ours\n"
+    )
+    code, out, _ = desk.call("status", "--json")
+    assert (code, json.loads(out)) == (
+        0, {"schema": "spyre-ci/lane-history/1", "runs": [], "begun_by_ci": ["ours"]},
+    )  # fmt: skip
+    assert not desk.state.exists()
+
+
+def test_a_virtual_environment_called_env_is_no_file_of_secrets(desk: Desk) -> None:
+    (desk.folder / ".env").mkdir()
+    desk.lanes(good=lane("code-0"))
+    assert desk.call("run", "--once")[0] == 0
+    desk.lanes({"secrets": ".env"}, good=lane("code-0"))
+    code, _, said = desk.call("run", "--once")
+    assert (code, "is a folder, and secrets stand in a file" in said) == (2, True)
 
 
 def test_secrets_reach_the_lane_that_lists_them_and_no_log(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci.config import load_settings
+from ci.config.lanes_model import JenkinsJob, LaneWorker
 from ci.errors import SettingsError
 
 LANE = "lanes:\n  a:\n    run: {session: {name: tests}}\n    cadence: "
@@ -22,6 +23,7 @@ LANE = "lanes:\n  a:\n    run: {session: {name: tests}}\n    cadence: "
         (f"{LANE}{{cron: 0 0 * * *, times_a_day: 3}}\n", 4, "needs exactly one of cron, times_a_day"),
         (f"{LANE}{{times_a_day: 25}}\n", 4, "less than or equal to 24"),
         (f"{LANE}{{after_end: {{min: 8, max: 6}}}}\n", 4, "min (8) is above max (6)"),
+        ("lane_worker: {late_s: 29}\n", 1, "late_s (29) is below two times poll_s (15)"),
         ("lane_worker:\n  time_zone: Europe/Atlantis\n", 2, "'Europe/Atlantis' is no time zone here"),
         ("lane_worker:\n  time_zone: ../../etc/passwd\n", 2, "'../../etc/passwd' is no time zone here"),
         ("lane_worker:\n  time_zone: Europe\n", 2, "'Europe' is no time zone here"),
@@ -41,3 +43,25 @@ def test_a_cron_line_is_kept_with_single_spaces(tmp_path: Path) -> None:
     path.write_text(f"{LANE}{{cron: '0  2 * *   1-5'}}\n", encoding="utf-8")
     found = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
     assert found.model.lanes["a"].cadence.cron == "0 2 * * 1-5"
+
+
+@pytest.mark.parametrize("job", ["n", "nightly", "spyre/night ly"])
+def test_a_job_of_a_jenkins_may_be_called_as_it_likes(job: str) -> None:
+    assert JenkinsJob(url="https://jenkins.example.com", job=job).job == job
+
+
+@pytest.mark.parametrize("job", ["", "/", " ", "/n", "n/", "n\n", "a\nb"])
+def test_what_is_no_path_of_a_job_is_refused(job: str) -> None:
+    with pytest.raises(ValueError, match="should match pattern"):
+        JenkinsJob(url="https://jenkins.example.com", job=job)
+
+
+def test_a_time_may_be_as_late_as_two_looks() -> None:
+    assert LaneWorker(poll_s=15, late_s=30).late_s == 30
+
+
+def test_the_worker_s_page_has_every_key_with_its_default() -> None:
+    page = (Path(__file__).parent.parent.parent.parent / "docs" / "lanes-worker.md").read_text("utf-8")
+    for name, field in LaneWorker.model_fields.items():
+        default = f"`{field.default}`" if isinstance(field.default, Path) else field.default
+        assert f"| `{name}` | {default} |" in page

@@ -206,9 +206,49 @@ def test_a_workflow_is_not_written_over(tmp_path: Path) -> None:
 def test_a_folder_has_the_workflows_of_one_repository(tmp_path: Path) -> None:
     (tmp_path / "nightly.yml").write_text(WORKFLOW, encoding="utf-8")
     two = SETTINGS.replace("in_stages: [3]", "in_stages: [1]").replace("o/r, workflow", "o/s, workflow", 1)
-    with pytest.raises(UsageError, match="lanes begin workflows of o/r, o/s"):
+    with pytest.raises(UsageError, match="lanes have workflows of o/r, o/s"):
         called(tmp_path, "github", "--check", str(tmp_path), settings=two)
     assert called(tmp_path, "github", "--check", str(tmp_path), "--repository", "o/s", settings=two)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        SETTINGS.replace("  night:\n", "  night:\n    enabled: false\n"),
+        SETTINGS.replace("begun_by: ci", "begun_by: worker", 1),
+        SETTINGS.replace("  night:\n", "  night:\n    in_stages: [4]\n"),
+    ],
+    ids=["disabled", "begun by the worker", "of another stage"],
+)
+def test_a_workflow_that_goes_on_beginning_what_is_no_longer_its_own_differs(
+    tmp_path: Path, changed: str
+) -> None:
+    (tmp_path / "nightly.yml").write_text(WORKFLOW, encoding="utf-8")
+    with pytest.raises(TriggersDifferError, match=r'has \[{"cron": "17 2 .*}\], and the settings say \[\]'):
+        called(tmp_path, "github", "--check", str(tmp_path), settings=changed)
+    for text in (None, "on: workflow_dispatch\njobs: {}\n"):
+        (tmp_path / "nightly.yml").unlink()
+        if text is not None:
+            (tmp_path / "nightly.yml").write_text(text, encoding="utf-8")
+        assert called(tmp_path, "github", "--check", str(tmp_path), settings=changed)[0] == 0
+        (tmp_path / "nightly.yml").touch()
+
+
+@pytest.mark.parametrize("words", [(), ("--check", ".")])
+def test_a_repository_that_no_lane_names_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as caught:
+        called(tmp_path, "github", "--repository", "o/typo", *words)
+    assert caught.value.exit_code == 2
+    assert str(caught.value).startswith("--repository: no lane has a workflow of 'o/typo'")
+    assert caught.value.remedy == "lanes name o/r"
+
+
+def test_where_no_lane_is_begun_by_a_ci_that_is_said(tmp_path: Path) -> None:
+    ours = SETTINGS.replace("begun_by: ci", "begun_by: worker")
+    code, out, err = called(tmp_path, "github", settings=ours)
+    assert (code, out, err.splitlines()[0]) == (0, "", "no lane is begun by GitHub itself")
+    _, out, err = called(tmp_path, "jenkins", settings=ours)
+    assert (json.loads(out)["triggers"], err.splitlines()[0]) == ([], "no lane is begun by Jenkins itself")
 
 
 def test_this_checkouts_workflow_and_jobs_are_what_its_settings_say() -> None:

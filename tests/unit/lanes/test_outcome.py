@@ -44,6 +44,15 @@ def test_what_was_told_to_end_at_its_limit_timed_out_unless_it_answered(standing
     assert found.seen.said == ("why" if answered else "took longer than its 60 s; why")
 
 
+def test_a_limit_that_is_said_already_is_said_once() -> None:
+    attempt = Attempt(
+        lane="one", due=0, number=1, kind="local", seed=0, limit_s=60, begun_at=0, asked="limit"
+    )
+    for said in ("took longer than its 60 s", "took longer than its 60 s; ended by SIGKILL"):
+        seen = Seen(standing=Standing.TIMED_OUT, said=said)
+        assert outcome(attempt, seen, lane=LANE, tries=1, now=0).seen.said == said
+
+
 def test_a_lane_that_is_in_the_settings_no_more_is_not_tried_again() -> None:
     attempt = Attempt(lane="one", due=0, number=1, kind="local", seed=0, limit_s=60, begun_at=0)
     assert outcome(attempt, Seen(standing=Standing.GONE), lane=None, tries=1, now=0).again_at is None

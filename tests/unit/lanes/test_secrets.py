@@ -53,7 +53,7 @@ def test_every_missing_name_is_told_at_once_with_its_lanes(tmp_path: Path) -> No
     with pytest.raises(SettingsError) as caught:
         Secrets(LANES, {"OTHER": ""}, path).check(["none", "one", "two"])
     assert caught.value.what == "there is no value of KEY (lane one); OTHER (lane two)"
-    assert "in this file, NAME=value a line" in str(caught.value)
+    assert "in this file (`lane_worker.secrets`), NAME=value a line" in str(caught.value)
     assert "hush" not in str(caught.value)
 
 
@@ -70,6 +70,18 @@ def test_a_file_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: 
         Secrets(LANES, {}, path)
     assert caught.value.remedy == f"chmod 600 {path}"
     assert "hush" not in str(caught.value)
+
+
+def test_a_virtual_environment_that_is_called_as_the_file_is_none(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.mkdir()
+    secrets = Secrets(LANES, {"OTHER": "o"}, path, named=False)
+    assert secrets.environ("two") == {"OTHER": "o"}
+    with pytest.raises(SettingsError, match=r"in such a file \(`lane_worker.secrets`\)"):
+        secrets.check(["one"])
+    with pytest.raises(SettingsError, match="is a folder, and secrets stand in a file") as caught:
+        Secrets(LANES, {}, path)
+    assert caught.value.remedy == "name the file in `lane_worker.secrets`"
 
 
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])

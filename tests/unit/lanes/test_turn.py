@@ -61,6 +61,28 @@ def test_every_minute_with_runs_of_five_has_one_run_at_a_time_and_notes_the_othe
     assert sorted([*noted, 60, 360, 660, 960]) == list(range(60, 1200, 60))
 
 
+def test_a_time_that_came_while_a_run_was_on_is_skipped_where_its_end_is_seen_at_the_same_look() -> None:
+    one = store(a=HOURLY)
+    one.turn(START + 1)
+    assert begun(one.turn(START + 3600)) == [("a", 3600)]
+    one.turn(START + 7195)
+    one.end("a", START + 7210)
+    turn = one.turn(START + 7210)
+    assert begun(turn) == []
+    assert skipped(turn) == [(7200, "the run before it had not ended")]
+    assert turn.look_at == START + 3 * 3600
+    assert begun(one.turn(START + 3 * 3600 + 5)) == [("a", 3 * 3600)]
+
+
+def test_at_the_first_look_of_a_worker_nobody_knows_when_a_run_ended_and_its_next_time_is_begun() -> None:
+    one = store(a=HOURLY)
+    one.turn(START + 1)
+    one.turn(START + 3600)
+    one.end("a", START + 7210)
+    one.first = True
+    assert begun(one.turn(START + 7210)) == [("a", 7200)]
+
+
 def test_of_the_times_that_were_missed_the_last_is_begun_where_it_is_not_too_late() -> None:
     one = store(a=HOURLY)
     one.turn(START + 1)

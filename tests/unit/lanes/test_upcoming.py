@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from ci.config import load_settings
 from ci.config.lanes_model import Lane
 from ci.errors import UsageError
+from ci.lanes import state
 from ci.lanes.next_cli import next_
 from ci.lanes.store import Store
 from ci.lanes.turn import Begin, Known, Look, OpenRun, Turn
@@ -166,3 +168,13 @@ def test_the_verb_knows_what_the_worker_knows(tmp_path: Path) -> None:
     assert row["state"] == "the run of 2026-10-25 02:30 CEST is on"
     assert row["time"] == "2026-10-26T01:30:00+00:00"
     assert path.read_bytes() == before
+
+
+def test_the_verb_waits_for_no_worker_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "BUSY_TIMEOUT_S", 0.01)
+    path = tmp_path / ".spyre-ci" / "lanes" / "lanes.sqlite"
+    with closing(Store(path)) as store:
+        store.known(0)
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            assert "night" in called(tmp_path)

@@ -15,6 +15,7 @@ from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.store import Store
 from ci.lanes.turn import Known
+from ci.lanes.worker import LaneBusyError
 from ci.report.identity import write_identity
 from tests.lane_settings import lane
 from tests.pipeline_runs import identity_of
@@ -281,6 +282,71 @@ def test_once_a_state_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
         world.once()
 
 
+def test_on_a_full_disk_a_run_is_told_to_end_at_its_limit_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane("0 13 * * *", time_limit_s=600, retries={"most": 0}))})
+    world.far.ends = lambda _: (1e9, PASSED)
+    full_from = world.mono + 3700
+    asked = Store.asked
+
+    def note(store: Store, attempt: Attempt, why: str) -> None:
+        if full_from < world.mono < full_from + 3000:
+            raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+        asked(store, attempt, why)
+
+    monkeypatch.setattr(Store, "asked", note)
+    world.work(3)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.said) == (Standing.TIMED_OUT, "took longer than its 600 s")
+    assert attempt.ended_at is not None
+    assert attempt.ended_at - attempt.begun_at < 700
+
+
+def test_on_a_full_disk_runs_are_told_to_end_with_the_worker_and_handed_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY), "two": lane(HOURLY)})
+    world.local.ends = lambda _: (1200, PASSED)
+    begun = world.mono
+
+    def away(*_: object) -> list[Attempt]:
+        raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+
+    # As it is told to end, the state can be neither written nor read; later it can.
+    world.at[begun + 1.05 * 3600] = lambda: (
+        monkeypatch.setattr(Store, "asked", away), monkeypatch.setattr(Store, "on_their_way", away)
+    )  # fmt: skip
+    world.at[begun + 1.1 * 3600 + 60] = monkeypatch.undo
+    world.work(1.1)
+    assert len(world.local.cancelled) == 2
+    assert [(one.handed_back, one.said) for _, (one,) in runs(world)] == [
+        (True, "ended with the worker, and was handed back")
+    ] * 2
+
+
+def test_a_worker_whose_disk_stays_full_tells_its_runs_and_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY), "two": lane(HOURLY)}, ending_s=10)
+    world.local.ends = lambda _: (1200, PASSED)
+
+    def away(*_: object) -> list[Attempt]:
+        raise StateAwayError("the state of lanes cannot be used: database or disk is full")
+
+    def cancel(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
+        if order.lane == "one":
+            raise OSError(28, "No space left on device")
+        world.local.cancelled.add(order.id)
+
+    monkeypatch.setattr(world.local, "cancel", cancel)
+    world.at[world.mono + 1.05 * 3600] = lambda: monkeypatch.setattr(Store, "on_their_way", away)
+    world.work(1.1)
+    # One that cannot be told does not keep the others from being told.
+    assert [one.partition("-")[0] for one in world.local.cancelled] == ["two"]
+    assert sum(line.endswith("is left to the next worker") for line in world.said) == 2
+
+
 def test_what_a_far_run_left_is_fetched_until_it_came_and_then_says_how_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +418,58 @@ def test_once_sees_what_is_due_to_its_end_and_ends_by_what_came_of_it(tmp_path: 
     world.local.ends = lambda _: (60, PASSED)
     world.now += 3700
     assert world.once().exit_code == 0
+
+
+def test_once_begins_no_time_that_comes_after_its_first_look(tmp_path: Path) -> None:
+    world = World(tmp_path, {"one": lane("* * * * *")}, poll_s=15)
+    world.local.ends = lambda _: (58, PASSED)
+    world.work(0.001)  # the lane is known, and has missed nothing
+    for number in range(1, 4):
+        world.now += 60
+        world.once()
+        assert len(world.local.began) == number
+
+
+def test_once_begins_what_is_due_and_waits_for_room(tmp_path: Path) -> None:
+    first = {"after_end": {"min": 1, "max": 1}}
+    lanes = {name: lane(first) for name in ("a", "b", "c")}
+    world = World(tmp_path, lanes, at_once=1)
+    world.local.ends = lambda order: (5000, FAILED if order.lane == "c" else PASSED)
+    assert world.once().exit_code == 1
+    # Though the first one is due again before the last one has ended.
+    assert [one.partition("-")[0] for one in world.local.began] == ["a", "b", "c"]
+
+
+def test_by_hand_a_lane_is_begun_at_once_and_nothing_else(tmp_path: Path) -> None:
+    retries = {"most": 1, "first_s": 60, "jitter": 0}
+    world = World(
+        tmp_path,
+        {"one": lane("0 3 * * *", retries=retries), "two": lane({"after_end": {"min": 1, "max": 1}})},
+    )
+    world.local.ends = lambda order: (60, LOST if order.attempt == 1 else PASSED)
+    chosen = frozenset({"one"})
+    assert world.once(chosen=chosen, by_hand=True).exit_code == 0
+    ((slot, tries),) = runs(world)
+    assert (slot.lane, slot.due, slot.why, len(tries)) == ("one", int(NOON), "asked for by hand", 2)
+    # At the same time again, by a clock that went back: another run.
+    world.now = NOON
+    world.once(chosen=chosen, by_hand=True)
+    assert [slot.due - int(NOON) for slot, _ in runs(world)] == [0, 1]
+
+
+def test_by_hand_a_lane_far_away_is_begun_too_and_one_whose_run_is_on_is_not(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY)), "one": lane(HOURLY)})
+    world.far.ends = lambda _: (4000, PASSED)
+    world.work(1.1)
+    with pytest.raises(LaneBusyError) as caught:
+        world.once(by_hand=True)
+    assert caught.value.exit_code == 3
+    assert caught.value.what == "lane far has a run, due 2026-11-23 13:00 UTC, that has not ended"
+    assert len(world.far.began) == len(world.local.began) == 1
+    world.now += 4000
+    world.mono += 4000
+    world.once(by_hand=True)
+    assert len(world.far.began) == len(world.local.began) == 2
 
 
 def test_a_run_that_is_told_to_end_with_the_worker_is_handed_back_and_is_no_failure(tmp_path: Path) -> None:

@@ -142,14 +142,14 @@ class World:
         self.until = self.mono + hours * 3600
         return self._work(once=False, **given)
 
-    def once(self, **given: Any) -> Worker:
+    def once(self, *, by_hand: bool = False, **given: Any) -> Worker:
         self.heard, self.until = [], self.mono + 1e9
-        return self._work(once=True, **given)
+        return self._work(once=True, by_hand=by_hand, **given)
 
-    def _work(self, *, once: bool, **given: Any) -> Worker:
+    def _work(self, *, once: bool, by_hand: bool = False, **given: Any) -> Worker:
         worker = Worker(self.hands(**given))
         try:
-            worker.work(self.heard, once=once)
+            worker.work(self.heard, once=once, by_hand=by_hand)
         finally:
             self.store.close()
         return worker
