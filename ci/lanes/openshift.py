@@ -70,6 +70,7 @@ class OpenShiftFar:
         self._to, self._environ = to, environ
         self._base, self._runs, self._settings = base, runs, settings
         self._cluster = open_there(environ, namespace=to.namespace, context=to.context, patience_s=PATIENCE_S)
+        self.place = f"context {to.context or 'of the kubeconfig'}, namespace {self._cluster.namespace}"
 
     def check(self, order: Order) -> None:  # noqa: ARG002  # for this place all are alike
         """Refuse a spec that is not there.

@@ -15,7 +15,7 @@ from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingEr
 from ci.lanes.github import GitHubFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
-from ci.lanes.remote_errors import NotFindableError, UnsettledError
+from ci.lanes.remote_errors import MovedError, NotFindableError, UnsettledError
 from ci.report.history import export_durations
 from tests.github_api import TOKEN, GitHubApi, Repository, artifact
 from tests.pipeline_runs import report_folder, zipped
@@ -165,7 +165,7 @@ def test_a_start_whose_answer_is_lost_is_found_and_not_repeated(
     # It is not listed yet, and somebody is in a hurry.
     repository.unlisted.add(run["id"])
     clock[0] += 2
-    with pytest.raises(UnsettledError, match="after 60 s it is started again"):
+    with pytest.raises(UnsettledError, match="after 600 s it is started again"):
         make().start(order)
     repository.unlisted.clear()
     assert make().start(order) == f"run {run['id']}"
@@ -181,10 +181,36 @@ def test_attempts_are_not_taken_for_each_other(
     assert len(repository.runs) == 2
 
 
-def test_a_run_that_was_deleted_is_gone(make: Make, order: Order, repository: Repository) -> None:
+def test_a_run_that_cannot_be_read_yet_is_not_gone(
+    make: Make, order: Order, github: GitHubApi, clock: list[float]
+) -> None:
+    executor = make()
+    reference = executor.start(order)
+    github.fail(path="/actions/runs/", status=404, message="Not Found", times=1)
+    clock[0] += 20
+    seen = executor.look(order, reference)
+    assert seen.standing is Standing.STARTING
+    assert seen.said == f"GitHub does not show {reference} yet"
+    assert executor.look(order, reference).standing is Standing.STARTING
+
+
+def test_another_repository_in_the_settings_is_another_place(
+    make: Make, order: Order, github: GitHubApi
+) -> None:
+    reference = make().start(order)
+    executor = make()
+    executor.far.place = f"{github.url} o/other"
+    with pytest.raises(MovedError, match=r"o/r, and its lane is at another place now: .* o/other"):
+        executor.look(order, reference)
+
+
+def test_a_run_that_was_deleted_is_gone(
+    make: Make, order: Order, repository: Repository, clock: list[float]
+) -> None:
     executor = make()
     reference = executor.start(order)
     repository.runs.clear()
+    clock[0] += 700
     seen = executor.look(order, reference)
     assert (seen.standing, seen.exit_code) == (Standing.GONE, 3)
     assert "was deleted" in seen.said
@@ -273,6 +299,12 @@ def test_a_github_whose_limit_is_reached_is_not_asked_before_that_is_over(
     clock[0] += 301
     assert executor.look(order, reference).standing is Standing.STARTING
     assert len(github.seen) == asked + 1
+    # A limit of before the clock was set back closes nothing.
+    github.fail("secondary", retry_after=300)
+    with pytest.raises(GitHubAwayError):
+        executor.look(order, reference)
+    clock[0] -= 86_400
+    assert executor.look(order, reference).standing is Standing.STARTING
 
 
 @pytest.mark.parametrize(
