@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ci.addresses import without_secrets
@@ -20,6 +21,7 @@ from ci.github.access import find_token
 from ci.github.client import Client, in_repository
 from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError, GitHubRefusedError
 from ci.lanes.asked import asked_at
+from ci.lanes.budget import Budget, never
 from ci.lanes.ends import ended, of_github
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
@@ -71,6 +73,7 @@ class GitHubFar:
         environ: holds the token.
         clock: seconds since the epoch.
         open_client: makes the client.
+        stop: says that an interrupt was heard.
 
     Raises:
         SettingsError: there is no token, or none is to be sent there.
@@ -85,8 +88,10 @@ class GitHubFar:
         *,
         clock: Callable[[], float],
         open_client: Callable[[Mapping[str, str], str], Client] | None = None,
+        stop: Callable[[], bool] = never,
     ) -> None:
         self._to, self.clock = to, clock
+        self._stop = stop
         self.place = f"{without_secrets(to.api)} {to.repository}"
         self.closed: GitHubAwayError | None = None
         self.closed_at = self.closed_s = 0.0
@@ -177,14 +182,23 @@ class GitHubFar:
         if run is None:
             return Brought()
         there = {one.group: one for one in artifacts_of(self._client, self._to.repository, run, ARTIFACTS)}
+        budget = Budget(self._stop)
 
         def take(name: str, into: Path) -> bool:
+            budget.count(there[name].size)
+            if into.is_dir():  # it came the last time
+                return True
+            if budget.over():
+                raise GitHubAwayError(f"the results {name:.80} are left for another time")
+            part = into.with_name(f"{into.name}.part")
+            rmtree(part, ignore_errors=True)
             try:
-                fetch(self._client, self._to.repository, there[name], into, WANTED, beside=SUMMARY_FILE)
+                fetch(self._client, self._to.repository, there[name], part, WANTED, beside=SUMMARY_FILE)
             except BadFileError as error:
                 if f"holds no {SUMMARY_FILE}" in error.what:  # something else under such a name
                     return False
                 raise
+            part.rename(into)
             return True
 
         return brought_of(order.folder, list(there), take)

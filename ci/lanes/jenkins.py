@@ -24,6 +24,7 @@ from ci.jenkins.builds import (
 )
 from ci.jenkins.client import KEY, Jenkins
 from ci.jenkins.errors import JenkinsAwayError
+from ci.lanes.budget import Budget, never
 from ci.lanes.ends import ended, of_jenkins
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
@@ -44,6 +45,7 @@ class JenkinsFar:
         to: the job.
         environ: holds user and token.
         open_jenkins: makes the client.
+        stop: says that an interrupt was heard.
 
     Raises:
         SettingsError: there is no user or token, or none is to be sent there.
@@ -59,8 +61,10 @@ class JenkinsFar:
         environ: Mapping[str, str],
         *,
         open_jenkins: Callable[[Mapping[str, str], str], Jenkins] = connect,
+        stop: Callable[[], bool] = never,
     ) -> None:
         self._to, self._jenkins = to, open_jenkins(environ, to.url)
+        self._stop = stop
         self.place = f"{without_secrets(to.url)} job {to.job}"
 
     def check(self, order: Order) -> None:  # noqa: ARG002  # for this place all are alike
@@ -129,13 +133,18 @@ class JenkinsFar:
         build = self._build(order, reference)
         if isinstance(build, Seen):
             return Brought()
-        files = files_of(self._jenkins, self._to.job, build.number)
+        files, budget = files_of(self._jenkins, self._to.job, build.number), Budget(self._stop)
 
         def fetch(root: str, into: Path) -> bool:
             for file in (one for one in files if one.startswith(root)):
-                if (limit := limit_of(file[len(root) :])) is not None:
+                limit, here = limit_of(file[len(root) :]), into / file[len(root) :]
+                if limit is None:
+                    continue
+                budget.count(0)  # what is too much already grows no more
+                if not here.is_file():  # it may have come the last time
                     path = file_path(self._to.job, build.number, file)
-                    self._jenkins.download(path, into / file[len(root) :], most_bytes=limit)
+                    self._jenkins.download(path, here, most_bytes=limit, stop=budget.over)
+                budget.count(here.stat().st_size)
             return True
 
         return brought_of(order.folder, roots_of(files), fetch)

@@ -375,6 +375,25 @@ def test_results_that_are_no_archive_are_told(make: Make, order: Order, reposito
     assert "results of results cannot be used: is no archive that can be read" in seen.said
 
 
+def test_what_came_before_the_time_was_over_is_not_brought_again(
+    make: Make, order: Order, repository: Repository, github: GitHubApi, tmp_path: Path
+) -> None:
+    executor = make(wants_results=True)
+    reference = executor.start(order)
+    only(repository).update(status="completed", conclusion="failure")
+    for number in (1, 2):
+        made = report_folder(tmp_path / f"far{number}", {f"test_{number}.py::T::a": "failed"})
+        hand_on(repository, number, f"results-{number}", zipped(made))
+    stop = "_stop"
+    setattr(executor.far, stop, lambda: bool(github.asked("GET", "/zip")))
+    with pytest.raises(GitHubAwayError, match=r"the results results-\d are left for another time"):
+        executor.fetch(order, reference)
+    setattr(executor.far, stop, lambda: False)
+    executor.fetch(order, reference)
+    assert len(github.asked("GET", "/artifacts/1/zip")) == len(github.asked("GET", "/artifacts/2/zip")) == 1
+    assert executor.look(order, reference).exit_code == 1
+
+
 def test_a_token_is_not_sent_to_a_host_that_only_the_settings_name(github: GitHubApi) -> None:
     to = GitHubWorkflow(repository="o/r", workflow="nightly.yml", api=github.url)
     with pytest.raises(SettingsError, match="token for GitHub is not sent to"):

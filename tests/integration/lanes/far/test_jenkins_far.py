@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from ci.config.lanes_model import JenkinsJob
 from ci.errors import SettingsError, SpyreCiError
+from ci.jenkins import calls
 from ci.jenkins.access import connect
 from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError, JenkinsMissingError
+from ci.lanes import budget
 from ci.lanes.jenkins import JenkinsFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
@@ -389,7 +392,49 @@ def test_results_that_are_broken_or_too_big_are_told_and_not_used(
     assert "results of toolkit/runs/other/ cannot be used: is not what it has to be" in seen.said
     monkeypatch.setattr("ci.lanes.jenkins.limit_of", lambda path: 10 if path == "summary.json" else None)
     (order.folder / "brought.json").unlink()
+    shutil.rmtree(order.folder / "results")
     assert "summary.json has more than 10 bytes" in executor.look(order, reference).said
+
+
+def test_what_came_before_an_interrupt_is_not_brought_again(
+    make: Make, order: Order, job: Job, jenkins: JenkinsApi, tmp_path: Path
+) -> None:
+    executor = make(wants_results=True)
+    reference = executor.start(order)
+    job.begin()
+    job.end("FAILURE", archived(tmp_path / "far", {"test_0.py::T::a": "failed"}))
+    stop = "_stop"
+    setattr(executor.far, stop, lambda: len(jenkins.asked("/artifact/")) > 1)
+    with pytest.raises(JenkinsAwayError, match="it is left for another time"):
+        executor.fetch(order, reference)
+    setattr(executor.far, stop, lambda: False)
+    executor.fetch(order, reference)
+    paths = [one.path for one in jenkins.asked("/artifact/")]
+    assert len(paths) == len(set(paths)) + 1
+    assert executor.look(order, reference).exit_code == 1
+
+
+def test_a_file_that_drips_for_too_long_is_another_time(
+    make: Make, order: Order, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = make()
+    reference = executor.start(order)
+    job.begin()
+    job.end("SUCCESS", archived(tmp_path / "far", {"test_0.py::T::a": "passed"}))
+    monkeypatch.setattr(calls, "FILE_S", -1.0)
+    with pytest.raises(JenkinsAwayError, match="the answer takes too long"):
+        executor.fetch(order, reference)
+
+
+def test_what_is_too_much_in_all_is_told_and_not_used(
+    make: Make, order: Order, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "MOST_BYTES", 100)
+    executor = make()
+    reference = executor.start(order)
+    job.begin()
+    job.end("SUCCESS", archived(tmp_path / "far", {"test_0.py::T::a": "passed"}))
+    assert "with it what the run left has more than 100 bytes" in executor.look(order, reference).said
 
 
 def test_a_green_build_with_red_results_is_red(make: Make, order: Order, job: Job, tmp_path: Path) -> None:
