@@ -111,11 +111,9 @@ class Remote:
         note_asked(order.folder, self.clock(), self.far.place)
         try:
             return self.far.start(order)
-        except SpyreCiError as error:
-            if error.exit_code == EXIT_INCOMPLETE:
-                # It may have been taken just now, when its time was over.
-                note_asked(order.folder, self.clock(), self.far.place)
-            raise
+        finally:
+            # An answer takes its time, and it may have been taken in the last moment.
+            note_asked(order.folder, self.clock(), self.far.place)
 
     def look(self, order: Order, reference: str) -> Seen:
         """Where it stands; an end as its results have it, once they came back; see `Executor`."""
