@@ -175,7 +175,7 @@ class OpenShiftFar:
             # Wrong settings stay wrong, and nothing more comes of what is gone.
             gone = done.code == EXIT_INCOMPLETE and self.find(order) is None
             if done.code in {EXIT_TEST_FAILED, EXIT_USAGE} or gone:
-                return Brought(notes=[said])
+                return Brought(codes=[EXIT_INCOMPLETE], notes=[said])  # they may have held what is red
             raise SubmitAwayError(
                 said, where=self._runs / order.id,
                 remedy="`spyre-ci job collect` does it by hand",

@@ -302,7 +302,9 @@ def test_results_that_were_not_collected_are_told_and_come_later(
             with pytest.raises(SubmitAwayError, match="its results were not collected: the store is away"):
                 executor.fetch(order, name)
         # Wrong usage stays wrong.
-        assert "its results were not collected" in executor.far.bring(order, name).notes[0]
+        brought = executor.far.bring(order, name)
+        assert "its results were not collected" in brought.notes[0]
+        assert brought.codes == [3]
         away.rename(plan)
         seen = executor.look(order, name)
     assert (seen.standing, seen.exit_code) == (Standing.PASSED, 0)
