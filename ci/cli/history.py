@@ -73,7 +73,7 @@ def import_(
     read = [None if path.is_dir() else _read(path, config or ()) for path in files]
     for path, found in zip(files, read, strict=True):
         if found is None:
-            identity = import_run(context.history, path)
+            identity = import_run(context.history, path, now=context.clock())
             context.say(f"{path}: run {identity.run}, attempt {identity.run_attempt}, on {identity.device}")
         elif isinstance(found, Durations):
             import_durations(context.history, found, device=name)

@@ -22,6 +22,18 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _ITS_OWN = {RECORD_FILE, IDENTITY_FILE, RESULTS_FILE, SUMMARY_FILE, MARKDOWN_FILE, PAGE_FILE}
 
 
+def check_run(run: str | None) -> None:
+    """Refuse the id of a run that is no name of a folder.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if run is not None and not _ID.fullmatch(run):
+        raise UsageError(
+            f"--run is {run!r:.100}", remedy="give letters, digits, dots, - and _, at most 128 of them"
+        )
+
+
 def once_more(context: Context, planned: RunFolder, run: str) -> RunFolder:
     """The folder of a run of a plan, by the run's id; again it is the one that was made (law 6).
 
@@ -29,16 +41,9 @@ def once_more(context: Context, planned: RunFolder, run: str) -> RunFolder:
         context: the outside world.
         planned: the folder with the plan; itself where it is this run's.
         run: the id.
-
-    Raises:
-        UsageError: the id is no name of a folder.
     """
     if run == planned.run:
         return planned
-    if not _ID.fullmatch(run):
-        raise UsageError(
-            f"--run is {run!r:.100}", remedy="give letters, digits, dots, - and _, at most 128 of them"
-        )
     folder = RunFolder(path=context.runs / run)
     if folder.plan.is_file():
         return folder

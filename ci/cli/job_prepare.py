@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from ci.cli.job_again import once_more
+from ci.cli.job_again import check_run, once_more
 from ci.cli.matrix import Target, legs_of, worded
 from ci.errors import SettingsError, UsageError
 from ci.jobs.job import Job
@@ -68,6 +68,7 @@ def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]
     Raises:
         SpyreCiError: the spec or what it names cannot be taken; nothing was sent anywhere.
     """
+    check_run(asked.run)
     spec = with_parameters(read_spec(path), asked.parameters)
     check_contract(spec, path)
     if spec.kind == "tests":

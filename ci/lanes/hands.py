@@ -24,6 +24,7 @@ class Hands:
         stage: the one in force.
         store: its state.
         folder: below which each attempt has its own.
+        runs: the folder of runs, where a cluster's are planned and reported.
         executors: by kind.
         wall: seconds since the epoch, which may jump.
         ticks: seconds that do not.
@@ -37,6 +38,7 @@ class Hands:
     stage: int
     store: Store
     folder: Path
+    runs: Path
     executors: Mapping[str, Executor]
     wall: Callable[[], float]
     ticks: Callable[[], float]

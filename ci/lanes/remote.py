@@ -26,7 +26,7 @@ class Brought:
     """What came back of a run.
 
     Attributes:
-        codes: exit codes of the runs of tests in it, by their summaries.
+        codes: exit codes of the runs of tests in it, by their summaries; 3 for what cannot be used.
         runs: their folders, for the history; empty where it has them already.
         notes: why something did not come.
     """
@@ -146,9 +146,11 @@ class Remote:
             return list(told["codes"]), list(told["notes"])
         brought = self.far.bring(order, reference)
         notes = list(brought.notes)
-        for run in brought.runs:
+        for number, run in enumerate(brought.runs):
+            # Not by what it calls itself: many jobs have a run of that number, and one run several results.
+            known_as = f"{order.id}/{number}"
             try:
-                import_run(self.history, run)
+                import_run(self.history, run, now=self.clock(), run=known_as, lane=order.lane)
             except SpyreCiError as error:  # it reddens nothing, and the folder keeps it
                 notes.append(f"not in the history, which `spyre-ci history import {run}` mends: {error.what}")
         content = {"codes": list(brought.codes), "runs": [str(run) for run in brought.runs], "notes": notes}

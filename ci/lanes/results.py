@@ -28,7 +28,7 @@ def limit_of(path: str) -> int | None:
 def brought_of(folder: Path, names: list[str], fetch: Callable[[str, Path], bool]) -> Brought:
     """Fetch runs into a folder, and read what they say.
 
-    What is broken for good is noted; what does not come now raises.
+    What is broken for good is noted, and leaves the whole incomplete; what does not come now raises.
 
     Args:
         folder: of the attempt.
@@ -48,10 +48,12 @@ def brought_of(folder: Path, names: list[str], fetch: Callable[[str, Path], bool
         except SpyreCiError as error:
             if error.exit_code == EXIT_INCOMPLETE:
                 raise
+            codes.append(EXIT_INCOMPLETE)  # it may have held what is red
             notes.append(f"results of {name:.80} cannot be used: {error.what}")
         else:
             runs.append(into)
     if len(names) > MAX_RUNS:
+        codes.append(EXIT_INCOMPLETE)
         notes.append(f"of {len(names):,} results only {MAX_RUNS} were brought")
     return Brought(codes=codes, runs=runs, notes=notes)
 

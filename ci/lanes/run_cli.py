@@ -75,6 +75,7 @@ def run(
                 stage=stage,
                 store=store,
                 folder=folder,
+                runs=settings.resolve(settings.model.runs),
                 executors=executors(settings, secrets, heard),
                 wall=time.time,
                 ticks=time.monotonic,

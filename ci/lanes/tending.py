@@ -14,6 +14,7 @@ from ci.report.text import span
 # What runs elsewhere and does not end when it is told to, or cannot be asked, is waited for so much longer.
 PATIENCE_S = 900.0
 LOCAL = "local"
+SAID = 600
 
 
 class Tender:
@@ -45,11 +46,13 @@ class Tender:
             if attempt.reference is None:
                 attempt = self._start(attempt, fresh=fresh)
             seen = self._seen(attempt)
-        except (SpyreCiError, OSError) as error:
-            told = error if isinstance(error, SpyreCiError) else file_system_error(error)
-            if told is None:
-                raise
-            seen = self._seen_in_vain(attempt, told)
+        except Exception as error:  # noqa: BLE001  # a lane's failures are its own, whatever they are
+            told = file_system_error(error) if isinstance(error, OSError) else error
+            if isinstance(told, SpyreCiError):
+                seen = self._seen_in_vain(attempt, told)
+            else:
+                said = f"{type(error).__name__}: {error}"[:SAID]
+                seen = Seen(standing=Standing.INCOMPLETE, exit_code=EXIT_INCOMPLETE, said=said)
         if seen is not None and seen.standing.ended:
             self._end(attempt, seen)
 
@@ -121,6 +124,8 @@ class Tender:
 
     def _end(self, attempt: Attempt, seen: Seen) -> None:
         hands, now = self._hands, self._hands.wall()
+        # A stranger's words may be no text that can be kept.
+        seen = replace(seen, said=_kept(seen.said), url=_kept(seen.url))
         # What it was asked may have been noted since it was read.
         attempt = next((one for one in hands.store.on_their_way() if one.key == attempt.key), attempt)
         lane = hands.lanes.get(attempt.lane)
@@ -158,3 +163,7 @@ class Tender:
         if found is None:
             raise UsageError(f"there is no executor of kind {attempt.kind} here")
         return found
+
+
+def _kept(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
 from ci.lanes.cadence import said
@@ -14,6 +16,7 @@ from ci.lanes.order import Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.tending import LOCAL, Tender
 from ci.lanes.turn import Known, Look, Turn, clock, take_turn
+from ci.report.identity import read_identity
 
 DAY_S = 24 * 3600.0
 # Nothing is slept through for longer: a signal may come.
@@ -168,3 +171,18 @@ class Worker:
         self._prune_at = hands.ticks() + DAY_S
         for attempt in hands.store.prune(hands.wall() - hands.settings.keep_days * DAY_S):
             shutil.rmtree(folder_of(hands.folder, attempt), ignore_errors=True)
+            if attempt.kind == "openshift":
+                _forget_run(hands.runs, hands.order(attempt).id)
+
+
+def _forget_run(runs: Path, run: str) -> None:
+    """Remove the folder of a job's run, where it is that run's by what stands in it."""
+    from ci.jobs.record import read_record  # noqa: PLC0415  # for lanes of a cluster alone
+
+    found = set()
+    with suppress(SpyreCiError):
+        found.add(read_identity(runs / run).run)
+    with suppress(SpyreCiError):
+        found.add(read_record(runs / run).run)
+    if run in found:
+        shutil.rmtree(runs / run, ignore_errors=True)

@@ -157,13 +157,14 @@ def prune(path: Path, keep_days: int, now: float, *, dry_run: bool = False) -> i
 
 def _replace_run(store: sqlite3.Connection, identity: RunIdentity) -> int:
     store.execute("DELETE FROM runs WHERE (run_id, run_attempt, run) = (?, ?, ?)", identity.key)
+    run_id, run_attempt, run = identity.key
     cursor = store.execute(
         "INSERT INTO runs (run, run_id, run_attempt, lane, device, stage, percent, pytorch_version, "
         "pytorch_sha, started_at, checkout) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            identity.run,
-            identity.run_id,
-            identity.run_attempt,
+            run,
+            run_id,
+            run_attempt,
             identity.lane,
             identity.device,
             identity.stage,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ci.report.history import record
+from ci.errors import BadFileError
+from ci.report.history import DAY_S, record
 from ci.report.identity import RunIdentity
 from ci.report.replay import replay
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE, read_results, read_summary
+from ci.report.verdict import Result
 from ci.runner.journal import read_journals
+from test_selection.durations_file import MAX_S
+
+# SQLite's whole numbers end here.
+_MOST = 2**63 - 1
 
 
-def import_run(path: Path, folder: Path) -> RunIdentity:
+def import_run(path: Path, folder: Path, *, now: float, run: str = "", lane: str = "") -> RunIdentity:
     """Write a run into the history as its own report did elsewhere; again changes nothing (law 6).
 
     Where its journals came along, what its files took to set up is kept as well.
@@ -19,6 +28,9 @@ def import_run(path: Path, folder: Path) -> RunIdentity:
     Args:
         path: the store.
         folder: of the run, with its summary and results.
+        now: seconds since the epoch.
+        run: what it is known by here; empty: as its report has it.
+        lane: it was begun for; empty: as its report has it.
 
     Raises:
         MissingInputError: there is no summary, or there are no results.
@@ -26,11 +38,57 @@ def import_run(path: Path, folder: Path) -> RunIdentity:
         SpyreCiError: the store cannot be written, or another process holds it for too long.
     """
     identity = read_summary(folder / SUMMARY_FILE).identity
+    identity = replace(identity, run=run or identity.run, lane=lane or identity.lane)
     results = read_results(folder / RESULTS_FILE)
+    _check(identity, results, folder, now)
     setups: dict[str, list[float]] = {}
     for journal in read_journals(folder) if (folder / "journal").is_dir() else ():
         for group in replay(journal.shard, journal.attempt, journal.events).groups:
-            if group.setup_s is not None:
+            if group.setup_s is not None and group.setup_s < MAX_S:
                 setups.setdefault(group.file, []).append(group.setup_s)
     record(path, identity, results, setups)
     return identity
+
+
+def _check(identity: RunIdentity, results: Sequence[Result], folder: Path, now: float) -> None:
+    """Refuse what would stand in the way of every plan that is made of the history.
+
+    Raises:
+        BadFileError: a value is none that a run can have.
+    """
+    bounded = {
+        "run_id": _is_whole(identity.run_id, 1),
+        "run_attempt": _is_whole(identity.run_attempt, 1),
+        "stage": identity.stage is None or _is_whole(identity.stage, 0),
+        "percent": 0 <= identity.percent <= 100,  # noqa: PLR2004  # a share
+        # Of a later run than all that come, no plan would ever get rid.
+        "started_at": 0 <= identity.started_at <= now + DAY_S,
+    }
+    for name, good in bounded.items():
+        if not good:
+            raise _bad(folder / SUMMARY_FILE, f"{name} is {getattr(identity, name)!r:.40}")
+    for number, one in enumerate(results, start=2):
+        named = _is_text(one.id) and (one.card is None or _is_text(one.card))
+        if not (named and _is_whole(one.attempts, 0) and _is_seconds(one.seconds)):
+            seen = (
+                f"{one.id!r:.80}, {one.seconds!r:.40} s, attempts {one.attempts!r:.40}, card {one.card!r:.40}"
+            )
+            raise _bad(f"{folder / RESULTS_FILE}:{number}", f"a result is {seen}")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value <= _MOST
+
+
+def _is_seconds(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < MAX_S
+
+
+def _bad(where: Path | str, what: str) -> BadFileError:
+    return BadFileError(
+        f"{what}, which no run can have", where=where, remedy="report the run again with `spyre-ci report`"
+    )

@@ -67,6 +67,8 @@ _COMMIT = "ALTER TABLE runs ADD COLUMN checkout TEXT NOT NULL DEFAULT ''"
 # What leads from each version to the next; a new store goes all the way.
 _STEPS = (_RUNS, _IMPORTS, _COMMIT)
 VERSION = len(_STEPS)
+# What SQLite says of values, and not of its file.
+_NOT_TAKEN = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
 
 
 @contextlib.contextmanager
@@ -143,6 +145,12 @@ def _told(path: Path) -> Iterator[None]:
             f"the history cannot be used: {error}",
             where=path,
             remedy="check the folder's rights and disk, or try again when no other report is written",
+        ) from error
+    except (*_NOT_TAKEN, OverflowError, UnicodeEncodeError) as error:
+        raise BadFileError(
+            f"cannot take what it is given, and is as it was: {error}",
+            where=path,
+            remedy="the history is whole; look at the run that is reported or imported",
         ) from error
     except sqlite3.DatabaseError as error:
         raise BadFileError(

@@ -70,8 +70,12 @@ class RunIdentity:
 
     @property
     def key(self) -> tuple[int, int, str]:
-        """What makes it the same run again (law 6): CI run, attempt and readable id."""
-        return self.run_id, self.run_attempt, self.run
+        """What makes it the same run again (law 6): CI run, attempt and readable id.
+
+        Jobs of a CI count their runs each for itself, and all have their run in a folder of one name.
+        """
+        where = (self.workflow, self.lane) if self.provider != "none" else ()
+        return self.run_id, self.run_attempt, "/".join(one for one in (*where, self.run) if one)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, the time as ISO-8601 in UTC."""
@@ -122,7 +126,7 @@ def identity_from_json(content: Mapping[str, Any], *, where: Path) -> RunIdentit
             restricted=_text(content.get("restricted", "")),
             reproduce=tuple(map(_text, content["reproduce"])),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=where,

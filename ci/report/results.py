@@ -44,7 +44,7 @@ def read_results(path: Path) -> list[Result]:
     for number, row in enumerate(lines, start=2):
         try:
             results.append(_result(row))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _bad(f"{path}:{number}", error) from error
     if len(results) != header.get("planned"):
         raise BadFileError(
@@ -132,7 +132,7 @@ def read_summary(path: Path) -> Summary:
             first_failure_s=_seconds(content.get("first_failure_s")),
             ran_in=tuple(ran_in_of(one) for one in content.get("ran_in", ())),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _bad(path, error) from error
 
 

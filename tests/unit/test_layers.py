@@ -92,6 +92,7 @@ ACROSS = {
     ("ci.lanes", "ci.report.text"),
     # What a run far away came to is put into the history as its report would do here.
     ("ci.lanes", "ci.report.history_runs"),
+    ("ci.lanes", "ci.report.identity"),
     ("ci.lanes", "ci.report.results"),
     # What a run of a workflow handed on is found, unpacked and read as a comment on a pull request does.
     ("ci.lanes", "ci.pipeline.gather"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought, Remote
 from ci.lanes.remote_errors import MovedError, NotFindableError, UnsettledError
 from ci.lanes.workflow import check_workflow, names
+from ci.report.history_overview import overview
+from tests.pipeline_runs import T0, report_folder
 
 
 class AwayError(SpyreCiError):
@@ -75,10 +78,8 @@ def order(tmp_path: Path) -> Order:
     return Order(lane="nightly", due=100, attempt=1, seed=0, folder=tmp_path)
 
 
-def remote(place: Place, now: list[float], *, wants_results: bool = True) -> Remote:
-    return Remote(
-        far=place, clock=lambda: now[0], wants_results=wants_results, history=Path("no") / "history.sqlite"
-    )
+def remote(place: Place, now: list[float], *, history: Path = Path("no") / "history.sqlite") -> Remote:
+    return Remote(far=place, clock=lambda: now[0], wants_results=True, history=history)
 
 
 def test_a_start_comes_once_whoever_asks_and_however_often(order: Order) -> None:
@@ -184,6 +185,28 @@ def test_a_history_that_cannot_be_written_reddens_nothing_and_is_told(order: Ord
     seen = remote(place, [0.0]).look(order, order.id)
     assert seen.exit_code == 0
     assert seen.said.startswith("not in the history, which `spyre-ci history import ")
+
+
+def test_two_artifacts_of_one_run_and_two_builds_of_one_number_are_runs_of_their_own(tmp_path: Path) -> None:
+    history = tmp_path / "history.sqlite"
+    for lane in ("pinned", "main"):
+        for due in (100, 200):
+            order = Order(lane=lane, due=due, attempt=1, seed=0, folder=tmp_path / lane / str(due))
+            runs = [report_folder(order.folder / str(one) / "ci", {"t.py::t": "passed"}) for one in range(2)]
+            place = Place(
+                seen=Seen(standing=Standing.PASSED, exit_code=0), brought=[Brought(codes=[0, 0], runs=runs)]
+            )
+            executor = remote(place, [T0 + 60], history=history)
+            assert executor.look(order, order.id).said == ""
+            (order.folder / "brought.json").unlink()  # killed before it was noted
+            place.brought = [Brought(codes=[0, 0], runs=runs)]
+            executor.fetch(order, order.id)
+    with sqlite3.connect(history) as store:
+        found = store.execute("SELECT run, lane FROM runs ORDER BY number").fetchall()
+    assert len(found) == 8
+    assert ("main-200-1/1", "main") in found
+    (by_device,), _ = overview(history)
+    assert by_device.runs == 8
 
 
 def test_nothing_is_brought_of_what_goes_on_or_is_gone(order: Order) -> None:

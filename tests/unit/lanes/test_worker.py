@@ -15,7 +15,9 @@ from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.store import Store
 from ci.lanes.turn import Known
+from ci.report.identity import write_identity
 from tests.lane_settings import lane
+from tests.pipeline_runs import identity_of
 from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, KilledError, World, elsewhere, without
 
 HOURLY = "0 * * * *"
@@ -483,3 +485,31 @@ def test_what_is_old_goes_with_its_folder_but_not_the_last_of_a_lane(tmp_path: P
     world.now += 400 * 24 * 3600
     world.work(1)
     assert len([slot for slot, _ in runs(world) if slot.state == "ended"]) >= 19
+
+
+@pytest.mark.parametrize(
+    "error", [OverflowError("too large"), RuntimeError("odd \ud800"), OSError("no file's")]
+)
+def test_whatever_one_lane_raises_ends_that_attempt_and_no_worker(tmp_path: Path, error: Exception) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY, retries={"most": 0})), "good": lane(HOURLY)})
+    world.far.away = error
+    world.work(1.5)
+    ((slot, (attempt,)),) = runs(world, "far")
+    told = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()
+    assert (slot.standing, attempt.exit_code, attempt.said) == (Standing.INCOMPLETE, 3, told)
+    assert runs(world, "good")[0][0].standing is Standing.PASSED
+
+
+def test_runs_of_a_cluster_are_forgotten_with_their_attempts_and_no_others(tmp_path: Path) -> None:
+    there = {"openshift": {"spec": "tests.yaml"}}
+    world = World(tmp_path, {"far": without(lane(HOURLY), where=there)}, keep_days=1)
+    folders = [tmp_path / "runs" / f"far-{int(NOON) + hour * 3600}-1" for hour in range(1, 40)]
+    for folder in folders:
+        # Two whose content is of other runs.
+        write_identity(folder, identity_of(folder.name if folder not in folders[2:4] else "mine"))
+    world.work(39.5, executors={"openshift": world.far})
+    world.now += 3 * 24 * 3600
+    world.once(executors={"openshift": world.far})
+    left = [folder for folder in folders if folder.exists()]
+    assert left[:2] == folders[2:4]
+    assert len(left) == 2 + 20

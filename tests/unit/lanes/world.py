@@ -24,6 +24,10 @@ class KilledError(BaseException):
     """The worker's process is gone."""
 
 
+class TwiceError(BaseException):
+    """What must not be was; no worker may take it for a failure of a lane."""
+
+
 @dataclass
 class Paper:
     """An executor on paper; what it began goes on whatever becomes of the worker."""
@@ -45,8 +49,8 @@ class Paper:
 
     def start(self, order: Order) -> str:
         self._ask()
-        assert order.id not in self.began, f"{order.id} is begun twice"
-        assert order.folder.is_dir()
+        if order.id in self.began or not order.folder.is_dir():
+            raise TwiceError(f"{order.id} is begun twice, or has no folder")
         self.began[order.id] = self.ticks()
         return order.id
 
@@ -123,6 +127,7 @@ class World:
             "stage": 1,
             "store": self.store,
             "folder": self.folder,
+            "runs": self.folder / "runs",
             "executors": {"local": self.local, "jenkins": self.far},
             "wall": lambda: self.now,
             "ticks": lambda: self.mono,

@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_run_is_recorded_with_every_result_and_set_up(path: Path, account: Account) -> None:
     record(path, identity(), account.results, account.setup_seconds())
     found = rows(path)
-    assert found["runs"] == [("2026-02-02-nightly-7", 7, 1)]
+    assert found["runs"] == [("nightly/nightly-pinned/2026-02-02-nightly-7", 7, 1)]
     assert len(found["results"]) == 11
     assert (ADD, "passed", 1.25, "spyre:0", 1) in found["results"]
     assert found["setups"] == [("test_a.py", 4.0), ("test_b.py", 2.5)]

@@ -49,6 +49,9 @@ def test_the_time_is_written_as_iso_8601_in_utc(tmp_path: Path) -> None:
 
 def test_the_key_is_run_attempt_and_readable_id() -> None:
     assert make().key == (7, 2, "r-1")
+    one, other = make(provider="jenkins", workflow="spyre/a"), make(provider="jenkins", workflow="spyre/b")
+    assert one.key == (7, 2, "spyre/a/r-1")
+    assert other.key != one.key != make(provider="jenkins", workflow="spyre/a", lane="nightly").key
 
 
 @pytest.mark.parametrize(

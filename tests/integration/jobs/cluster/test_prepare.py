@@ -67,6 +67,8 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
         (["evaluation.yaml", "--plan", "some"], "--plan is some, and kind evaluation has none"),
         (["evaluation.yaml", "--collect"], "journals are of tests, and this is kind evaluation"),
         (["tests.yaml", "--run", "../other"], "--run is '../other'"),
+        (["evaluation.yaml", "--run", "../other"], "--run is '../other'"),
+        (["evaluation.yaml", "--run", ""], "--run is ''"),
         (["tests.yaml", "--gather"], "the journals will be in the volume results"),
         (["tests.yaml", "--plan", "gone"], "there is no run 'gone'"),
         (["gone.yaml"], "there is no such job spec"),

@@ -371,7 +371,7 @@ def test_results_that_are_no_archive_are_told(make: Make, order: Order, reposito
     only(repository).update(status="completed", conclusion="success")
     hand_on(repository, 1, "results", b"no zip")
     seen = executor.look(order, reference)
-    assert (seen.standing, seen.exit_code) == (Standing.PASSED, 0)
+    assert (seen.standing, seen.exit_code) == (Standing.INCOMPLETE, 3)
     assert "results of results cannot be used: is no archive that can be read" in seen.said
 
 
