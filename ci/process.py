@@ -17,6 +17,9 @@ from typing import IO
 from ci.errors import CommandError
 
 LAST_LINES = 20
+# How often somebody who may say that it is enough is asked, and how long a command has to end then.
+SLICE_S = 0.5
+STOP_S = 5.0
 
 
 def run_command(
@@ -75,6 +78,7 @@ def finish_command(
     timeout_s: float,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Ended:
     """Run a command to its end, whatever code it ends with: for those whose codes say what they found.
 
@@ -83,6 +87,7 @@ def finish_command(
         timeout_s: seconds after which the whole process group is killed.
         cwd: working folder.
         env: the whole environment; None hands on this process's.
+        stop: says that it is enough; the command is then told to end, and soon killed.
 
     Raises:
         CommandError: it is not installed, cannot be started, or took too long.
@@ -90,7 +95,7 @@ def finish_command(
     words = [str(word) for word in argv]
     process = start_command(words, cwd=cwd, env=env)
     try:
-        return _finish(process, timeout_s)
+        return _finish(process, timeout_s, stop)
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"took longer than {timeout_s:g} s: {words[0]}") from error
 
@@ -182,14 +187,38 @@ def start_command(
         raise CommandError(f"{words[0]!r} {why}", remedy=remedy or f"install {words[0]}") from error
 
 
-def _finish(process: subprocess.Popen[bytes], timeout_s: float) -> Ended:
+def _finish(
+    process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool] | None = None
+) -> Ended:
     """Wait for a command's end; whatever becomes of it, nothing of its group is left."""
     with process:  # closes its pipes, also those of one that was ended
         try:
-            stdout, stderr = process.communicate(timeout=timeout_s)
+            if stop is None:
+                stdout, stderr = process.communicate(timeout=timeout_s)
+            else:
+                stdout, stderr = _until(process, timeout_s, stop)
         finally:
             kill_group(process.pid)
     return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
+
+
+def _until(
+    process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool]
+) -> tuple[bytes, bytes]:
+    """What a command printed, by itself or told to end."""
+    end = time.monotonic() + timeout_s
+    while not stop():
+        left = end - time.monotonic()
+        try:
+            return process.communicate(timeout=max(min(left, SLICE_S), 0))
+        except subprocess.TimeoutExpired:
+            if left <= SLICE_S:
+                raise
+    kill_group(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.communicate(timeout=STOP_S)
+    kill_group(process.pid)
+    return process.communicate(timeout=STOP_S)
 
 
 def _text(data: bytes) -> str:

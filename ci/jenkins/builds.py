@@ -1,7 +1,8 @@
 """What became of a start: an item of the queue, then a build, which somebody may stop and Jenkins discards.
 
 An item stays known for five minutes after it left the queue (`Queue.LeftItem`); from then on its build is
-found by the item's number, or by the key it was started with. Which builds are kept says the job.
+found by the key it was started with. Which builds are kept says the job. Numbers begin anew with a job or a
+Jenkins that was made anew, so that whoever comes with one compares the key.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ci.jenkins.errors import JenkinsMissingError
 LATEST = 100
 MAX_FILES = 20_000
 _PARAMETERS = "actions[parameters[name,value]]"
-_BUILD = "number,url,queueId,building,result"
+_BUILD = f"number,url,building,result,{_PARAMETERS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,14 @@ class Item:
 
     Attributes:
         number: of it.
+        key: it was started with; empty where it has none.
         why: it waits, in Jenkins' words.
         cancelled: somebody took it out.
         build: that it became; None before.
     """
 
     number: int
+    key: str = ""
     why: str = ""
     cancelled: bool = False
     build: int | None = None
@@ -46,15 +49,15 @@ class Build:
 
     Attributes:
         number: of it.
+        key: it was started with; empty where it has none.
         url: its page.
         result: SUCCESS, UNSTABLE, FAILURE, ABORTED, NOT_BUILT; empty while it runs.
-        item: of the queue that it was; None where Jenkins does not say.
     """
 
     number: int
+    key: str = ""
     url: str = ""
     result: str = ""
-    item: int | None = None
 
 
 def item_in(where: str) -> int | None:
@@ -76,18 +79,11 @@ def find_start(jenkins: Jenkins, job: str, key: str) -> Item | Build | None:
     queue = jenkins.get("/queue/", f"items[id,why,task[url],{_PARAMETERS}]")
     for one in rows_of(queue, "items"):
         mine = job_path(job) in str(table_of(one.get("task")).get("url", ""))
-        if mine and _holds(one, key):
-            return Item(number=whole_of(one, "id") or 0, why=words_of(one.get("why")))
-    return next((build for build, row in _builds(jenkins, job, _PARAMETERS) if _holds(row, key)), None)
-
-
-def build_of_item(jenkins: Jenkins, job: str, item: int) -> Build | None:
-    """The build that an item became, among the job's last ones.
-
-    Raises:
-        JenkinsError: it does not say.
-    """
-    return next((build for build, _ in _builds(jenkins, job) if build.item == item), None)
+        if mine and _key(one) == key:
+            return Item(number=whole_of(one, "id") or 0, key=key, why=words_of(one.get("why")))
+    told = jenkins.get(job_path(job), f"builds[{_BUILD}]{{0,{LATEST}}}")
+    builds = (_read(row, whole_of(row, "number") or 0) for row in rows_of(told, "builds"))
+    return next((build for build in builds if build.key == key), None)
 
 
 def item_of(jenkins: Jenkins, number: int) -> Item | None:
@@ -97,14 +93,15 @@ def item_of(jenkins: Jenkins, number: int) -> Item | None:
         JenkinsError: it does not say.
     """
     try:
-        told = jenkins.get(f"/queue/item/{number}/", "id,why,cancelled,executable[number]")
+        told = jenkins.get(f"/queue/item/{number}/", f"id,why,cancelled,executable[number],{_PARAMETERS}")
     except JenkinsMissingError:
         return None
     row = table_of(told)
     build = whole_of(table_of(row.get("executable")), "number")
     return Item(
-        number=number, why=words_of(row.get("why")), cancelled=row.get("cancelled") is True, build=build
-    )
+        number=number, key=_key(row), why=words_of(row.get("why")), cancelled=row.get("cancelled") is True,
+        build=build,
+    )  # fmt: skip
 
 
 def build_of(jenkins: Jenkins, job: str, number: int) -> Build | None:
@@ -153,21 +150,15 @@ def file_path(job: str, number: int, path: str) -> str:
     return f"{job_path(job)}{number}/artifact/{quote(path)}"
 
 
-def _builds(jenkins: Jenkins, job: str, more: str = "") -> list[tuple[Build, Mapping[str, Any]]]:
-    inside = f"{_BUILD},{more}" if more else _BUILD
-    told = jenkins.get(job_path(job), f"builds[{inside}]{{0,{LATEST}}}")
-    return [(_read(row, whole_of(row, "number") or 0), row) for row in rows_of(told, "builds")]
-
-
 def _read(row: Mapping[str, Any], number: int) -> Build:
     """A build out of an answer; until it is over its result may be what its steps came to so far."""
     over = row.get("building") is False
     url = row.get("url")
     return Build(
         number=number,
+        key=_key(row),
         url=url if isinstance(url, str) and re.fullmatch(r"https?://[\x21-\x7e]{1,1000}", url) else "",
         result=words_of(row.get("result")) if over else "",
-        item=whole_of(row, "queueId"),
     )
 
 
@@ -179,9 +170,6 @@ def _change(jenkins: Jenkins, path: str) -> None:
         raise refusal(answer, path.partition("?")[0])
 
 
-def _holds(row: Mapping[str, Any], key: str) -> bool:
-    return any(
-        (one.get("name"), one.get("value")) == (KEY, key)
-        for action in rows_of(row, "actions")
-        for one in rows_of(action, "parameters")
-    )
+def _key(row: Mapping[str, Any]) -> str:
+    given = (one for action in rows_of(row, "actions") for one in rows_of(action, "parameters"))
+    return next((str(one.get("value", "")) for one in given if one.get("name") == KEY), "")

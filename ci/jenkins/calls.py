@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,13 +89,16 @@ class Caller:
                 status=response.status_code, headers=_told(response), text=_text(response, deadline)
             )
 
-    def download(self, path: str, into: Path, *, most_bytes: int) -> Answer:
+    def download(
+        self, path: str, into: Path, *, most_bytes: int, stop: Callable[[], bool] = lambda: False
+    ) -> Answer:
         """Write what is at a path into a file, whole or not at all; the answer of any other status than 200.
 
         Args:
             path: below the address.
             into: the file.
             most_bytes: it may have.
+            stop: says that it is enough for now.
 
         Raises:
             JenkinsAwayError: it did not come, or not whole.
@@ -108,6 +111,8 @@ class Caller:
                 return Answer(status=response.status_code, headers=_told(response), text=text)
             with atomic_writer(into) as file:
                 for chunk in _pieces(response, began + FILE_S, most_bytes):
+                    if stop():
+                        raise HTTPError("it is left for another time")
                     if file.tell() + len(chunk) > most_bytes:
                         raise JenkinsRefusedError(
                             f"{path} has more than {most_bytes:,} bytes", remedy="nothing of it is used"
@@ -152,7 +157,7 @@ def _pieces(response: requests.Response, deadline: float, most_bytes: int) -> It
     """An answer as it comes, until a little beyond `most_bytes`.
 
     Raises:
-        OSError: it takes too long, or breaks off.
+        HTTPError: it takes too long, or breaks off; no OSError, which would be taken for one of the file.
     """
     # A time-out of requests is between two bytes; only read1 gives what has come so far.
     size = 0
@@ -163,9 +168,9 @@ def _pieces(response: requests.Response, deadline: float, most_bytes: int) -> It
         size += len(chunk)
         yield chunk
         if time.monotonic() > deadline:
-            raise TimeoutError("the answer takes too long")
+            raise HTTPError("the answer takes too long")
     promised = response.headers.get("Content-Length", "")
     # What is packed is longer or shorter than what was promised.
     whole = promised.isdecimal() and "Content-Encoding" not in response.headers
     if whole and size < min(int(promised), most_bytes):
-        raise ConnectionError(f"the answer breaks off after {size} bytes")
+        raise HTTPError(f"the answer breaks off after {size} bytes")

@@ -7,7 +7,7 @@ and binds to the session; a user's API token does without, a password does not.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -61,13 +61,16 @@ class Jenkins:
             answer = self._caller.call("POST", path, form=form, headers=self._crumbs())
         return answer
 
-    def download(self, path: str, into: Path, *, most_bytes: int) -> None:
+    def download(
+        self, path: str, into: Path, *, most_bytes: int, stop: Callable[[], bool] = lambda: False
+    ) -> None:
         """Write what is at a path into a file, whole or not at all.
 
         Raises:
-            JenkinsError: it is not there, is bigger than `most_bytes`, or did not come whole.
+            JenkinsError: it is not there, is bigger than `most_bytes`, or did not come whole, as where
+                `stop` said that it is enough.
         """
-        answer = self._caller.download(path, into, most_bytes=most_bytes)
+        answer = self._caller.download(path, into, most_bytes=most_bytes, stop=stop)
         if answer.status != 200:  # noqa: PLR2004  # HTTP's
             raise refusal(answer, path)
 

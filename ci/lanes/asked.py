@@ -1,19 +1,41 @@
-"""When a start was asked for, noted before it is: whoever comes back after a lost answer knows that."""
+"""When and where a start was asked for, noted before it is: who comes back after a lost answer knows that."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ci.errors import MissingInputError
-from ci.lanes.remote_errors import UnsettledError
+from ci.lanes.remote_errors import MovedError, UnsettledError
 from test_selection.files import read_json, write_json
 
 KIND, FILE = "lane-asked", "asked.json"
 
 
-def note_asked(folder: Path, now: float) -> None:
-    """Note that a start is asked for now; seconds since the epoch."""
-    write_json(folder / FILE, KIND, {"at": now})
+def note_asked(folder: Path, now: float, place: str) -> None:
+    """Note that a start is asked for now, in seconds since the epoch, and where."""
+    write_json(folder / FILE, KIND, {"at": now, "place": place})
+
+
+def check_place(folder: Path, place: str) -> None:
+    """Refuse to ask for a run where it was not started: another one may have its number there.
+
+    Args:
+        folder: of the attempt.
+        place: where the settings have it now.
+
+    Raises:
+        MovedError: it was started elsewhere.
+    """
+    try:
+        before = read_json(folder / FILE, KIND).get("place")
+    except MissingInputError:
+        return
+    if isinstance(before, str) and before != place:
+        raise MovedError(
+            f"it was started at {before}, and its lane is at another place now: {place}",
+            where=folder.name,
+            remedy="give the lane its old place until its run ended; it is not begun anew beside it",
+        )
 
 
 def asked_at(folder: Path) -> float | None:

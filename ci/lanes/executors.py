@@ -10,6 +10,7 @@ from ci.config.lanes_model import Lane
 from ci.config.load import Settings
 from ci.errors import SettingsError, UsageError
 from ci.extras import wanted
+from ci.lanes.budget import never
 from ci.lanes.order import Executor, Order, Seen
 from ci.lanes.remote import Far, Remote
 
@@ -48,7 +49,11 @@ class ByLane:
 
 
 def executors(
-    settings: Settings, environ: Callable[[str], Mapping[str, str]], *, clock: Callable[[], float]
+    settings: Settings,
+    environ: Callable[[str], Mapping[str, str]],
+    *,
+    clock: Callable[[], float],
+    stop: Callable[[], bool] = never,
 ) -> Mapping[str, Executor]:
     """The executors of lanes that run far away, by kind; nothing is read, imported or asked yet.
 
@@ -56,11 +61,12 @@ def executors(
         settings: of the lanes.
         environ: what a lane's place is reached with, by the lane's name: the environment and secrets.
         clock: seconds since the epoch.
+        stop: says that an interrupt was heard; what takes long is left for another time then.
     """
 
     @cache
     def of(name: str) -> Executor:
-        return _executor(settings, name, environ(name), clock)
+        return _executor(settings, name, environ(name), clock, stop=stop)
 
     return dict.fromkeys(KINDS, ByLane(of=of))
 
@@ -86,11 +92,16 @@ def check_lanes(
     """
     for name in names:
         if settings.model.lanes[name].where.kind != "local":
-            _far(settings, settings.model.lanes[name], name, environ(name), clock)
+            _far(settings, settings.model.lanes[name], name, environ(name), clock, stop=never)
 
 
 def _executor(
-    settings: Settings, name: str, environ: Mapping[str, str], clock: Callable[[], float]
+    settings: Settings,
+    name: str,
+    environ: Mapping[str, str],
+    clock: Callable[[], float],
+    *,
+    stop: Callable[[], bool],
 ) -> Executor:
     """The executor of a lane.
 
@@ -107,7 +118,7 @@ def _executor(
             remedy="what was started of it goes on there; see its page",
         )
     return Remote(
-        far=_far(settings, lane, name, environ, clock),
+        far=_far(settings, lane, name, environ, clock, stop=stop),
         clock=clock,
         wants_results=lane.run.pytorch is not None,
         history=settings.state_dir / settings.model.history.path,
@@ -115,7 +126,13 @@ def _executor(
 
 
 def _far(
-    settings: Settings, lane: Lane, name: str, environ: Mapping[str, str], clock: Callable[[], float]
+    settings: Settings,
+    lane: Lane,
+    name: str,
+    environ: Mapping[str, str],
+    clock: Callable[[], float],
+    *,
+    stop: Callable[[], bool],
 ) -> Far:
     """The place where a lane runs, with what it wants of this machine found.
 
@@ -124,25 +141,31 @@ def _far(
         CommandError: an extra is not installed.
     """
     try:
-        return _place(settings, lane, name, environ, clock)
+        return _place(settings, lane, name, environ, clock, stop=stop)
     except SettingsError as error:
         remedy = f"{error.remedy}, in the environment or in the file of secrets (`lane_worker.secrets`)"
         raise SettingsError(f"lane {name}: {error.what}", where=error.where, remedy=remedy) from error
 
 
 def _place(
-    settings: Settings, lane: Lane, name: str, environ: Mapping[str, str], clock: Callable[[], float]
+    settings: Settings,
+    lane: Lane,
+    name: str,
+    environ: Mapping[str, str],
+    clock: Callable[[], float],
+    *,
+    stop: Callable[[], bool],
 ) -> Far:
     where = lane.where
     if where.jenkins is not None:
         from ci.lanes.jenkins import JenkinsFar  # noqa: PLC0415  # each brings a client of its own
 
-        return JenkinsFar(where.jenkins, environ)
+        return JenkinsFar(where.jenkins, environ, stop=stop)
     if where.github is not None:
         with wanted(f"the lane {name} wants", extra="github"):
             from ci.lanes.github import GitHubFar  # noqa: PLC0415  # with PyGithub
 
-        return GitHubFar(where.github, environ, clock=clock)
+        return GitHubFar(where.github, environ, clock=clock, stop=stop)
     from ci.lanes.openshift import OpenShiftFar  # noqa: PLC0415  # its client takes a second
 
     assert where.openshift is not None  # noqa: S101  # one of the three
@@ -153,4 +176,5 @@ def _place(
         base=settings.base,
         runs=settings.resolve(model.runs),
         settings=settings.path,
+        stop=stop,
     )

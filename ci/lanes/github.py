@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ci.addresses import without_secrets
 from ci.config.lanes_model import GitHubWorkflow
 from ci.config.recipient import check_recipient
 from ci.errors import BadFileError
@@ -19,6 +21,7 @@ from ci.github.access import find_token
 from ci.github.client import Client, in_repository
 from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError, GitHubRefusedError
 from ci.lanes.asked import asked_at
+from ci.lanes.budget import Budget, never
 from ci.lanes.ends import ended, of_github
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
@@ -32,7 +35,7 @@ PATIENCE_S = 20.0
 MAX_LISTED = 300
 # A run that was made is listed within seconds; under load GitHub took minutes.
 LISTED_S = 600.0
-# No limit of GitHub's is longer; a clock that was set back must not close it for ever.
+# No limit of GitHub's is longer.
 LIMIT_S = 3600.0
 Given = ParamSpec("Given")
 Told = TypeVar("Told")
@@ -46,13 +49,15 @@ def _within_limits(
 
     @wraps(asks)
     def asked(far: GitHubFar, /, *args: Given.args, **kwargs: Given.kwargs) -> Told:
-        if far.closed is not None and far.clock() < far.closed_until:
+        # By the distance, so that a clock that was set back does not close it for ever.
+        if far.closed is not None and abs(far.clock() - far.closed_at) < far.closed_s:
             raise far.closed
         try:
             return asks(far, *args, **kwargs)
         except GitHubAwayError as error:
             if error.retry_s is not None:
-                far.closed, far.closed_until = error, far.clock() + min(error.retry_s, LIMIT_S)
+                far.closed, far.closed_at = error, far.clock()
+                far.closed_s = min(error.retry_s, LIMIT_S)
             raise
 
     return asked
@@ -68,12 +73,13 @@ class GitHubFar:
         environ: holds the token.
         clock: seconds since the epoch.
         open_client: makes the client.
+        stop: says that an interrupt was heard.
 
     Raises:
         SettingsError: there is no token, or none is to be sent there.
     """
 
-    settle_s = 60.0
+    settle_s = LISTED_S
 
     def __init__(
         self,
@@ -82,10 +88,13 @@ class GitHubFar:
         *,
         clock: Callable[[], float],
         open_client: Callable[[Mapping[str, str], str], Client] | None = None,
+        stop: Callable[[], bool] = never,
     ) -> None:
         self._to, self.clock = to, clock
+        self._stop = stop
+        self.place = f"{without_secrets(to.api)} {to.repository}"
         self.closed: GitHubAwayError | None = None
-        self.closed_until = 0.0
+        self.closed_at = self.closed_s = 0.0
         self._client = (open_client or connect)(environ, to.api)
 
     @_within_limits
@@ -173,14 +182,23 @@ class GitHubFar:
         if run is None:
             return Brought()
         there = {one.group: one for one in artifacts_of(self._client, self._to.repository, run, ARTIFACTS)}
+        budget = Budget(self._stop)
 
         def take(name: str, into: Path) -> bool:
+            budget.count(there[name].size)
+            if into.is_dir():  # it came the last time
+                return True
+            if budget.over():
+                raise GitHubAwayError(f"the results {name:.80} are left for another time")
+            part = into.with_name(f"{into.name}.part")
+            rmtree(part, ignore_errors=True)
             try:
-                fetch(self._client, self._to.repository, there[name], into, WANTED, beside=SUMMARY_FILE)
+                fetch(self._client, self._to.repository, there[name], part, WANTED, beside=SUMMARY_FILE)
             except BadFileError as error:
                 if f"holds no {SUMMARY_FILE}" in error.what:  # something else under such a name
                     return False
                 raise
+            part.rename(into)
             return True
 
         return brought_of(order.folder, list(there), take)
@@ -188,9 +206,11 @@ class GitHubFar:
     def _row(self, order: Order, reference: str) -> Mapping[str, Any] | Seen:
         """The run as GitHub tells it; without one, where that leaves the order."""
         number = self._number(order, reference)
+        began = asked_at(order.folder)
+        # A run that was made just now may be neither listed nor readable.
+        fresh = began is not None and abs(self.clock() - began) < LISTED_S
         if number is None:
-            began = asked_at(order.folder)
-            if began is not None and abs(self.clock() - began) < LISTED_S:
+            if fresh:
                 return Seen(standing=Standing.STARTING, said="GitHub does not list its run yet")
             return ended(Standing.GONE, "GitHub took the start and lists no run of it")
         try:
@@ -198,6 +218,8 @@ class GitHubFar:
         except GitHubMissingError:
             # Who may not see the workflow either knows nothing of the run.
             self._client.get(self._path("actions", "workflows", self._to.workflow))
+            if fresh:
+                return Seen(standing=Standing.STARTING, said=f"GitHub does not show run {number} yet")
             return ended(Standing.GONE, f"run {number} was deleted")
         if not isinstance(told, dict) or number_at(told, "id") != number:
             raise GitHubAwayError(f"the answer is no run {number}", remedy="check the API's address")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ci.addresses import without_secrets
 from ci.config.lanes_model import JenkinsJob
 from ci.errors import MissingInputError, SpyreCiError
 from ci.jenkins.access import connect
@@ -13,7 +14,6 @@ from ci.jenkins.builds import (
     Build,
     Item,
     build_of,
-    build_of_item,
     file_path,
     files_of,
     find_start,
@@ -24,6 +24,7 @@ from ci.jenkins.builds import (
 )
 from ci.jenkins.client import KEY, Jenkins
 from ci.jenkins.errors import JenkinsAwayError
+from ci.lanes.budget import Budget, never
 from ci.lanes.ends import ended, of_jenkins
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
@@ -44,13 +45,15 @@ class JenkinsFar:
         to: the job.
         environ: holds user and token.
         open_jenkins: makes the client.
+        stop: says that an interrupt was heard.
 
     Raises:
         SettingsError: there is no user or token, or none is to be sent there.
         MissingInputError: a file with one is not there.
     """
 
-    settle_s = 15.0
+    # Longer than any answer is waited for, and a queue that is full.
+    settle_s = 120.0
 
     def __init__(
         self,
@@ -58,8 +61,11 @@ class JenkinsFar:
         environ: Mapping[str, str],
         *,
         open_jenkins: Callable[[Mapping[str, str], str], Jenkins] = connect,
+        stop: Callable[[], bool] = never,
     ) -> None:
         self._to, self._jenkins = to, open_jenkins(environ, to.url)
+        self._stop = stop
+        self.place = f"{without_secrets(to.url)} job {to.job}"
 
     def check(self, order: Order) -> None:  # noqa: ARG002  # for this place all are alike
         """Refuse a job that drops what it is started with: Jenkins does so without a word.
@@ -106,45 +112,45 @@ class JenkinsFar:
 
     def look(self, order: Order, reference: str) -> Seen:
         """Where it stands; see `Far`."""
-        number = self._build(order, reference)
-        if isinstance(number, Seen):
-            return number
-        build = build_of(self._jenkins, self._to.job, number)
-        if build is None:
-            return ended(Standing.GONE, f"build {number} was deleted, or discarded by the job")
-        return of_jenkins(build.result, build.url)
+        build = self._build(order, reference)
+        return build if isinstance(build, Seen) else of_jenkins(build.result, build.url)
 
     def cancel(self, order: Order, reference: str) -> None:
         """Take it out of the queue, or stop its build; see `Far`."""
         for _ in range(2):
-            number = self._build(order, reference)
-            if isinstance(number, int):
-                stop(self._jenkins, self._to.job, number)
+            build = self._build(order, reference)
+            if isinstance(build, Build):
+                stop(self._jenkins, self._to.job, build.number)
                 return
             item = _number(reference, "item")
-            if number.standing.ended or item is None:
+            if build.standing.ended or item is None:
                 return
             # It may become a build meanwhile.
             leave(self._jenkins, item)
 
     def bring(self, order: Order, reference: str) -> Brought:
         """Bring back what runs of tests the build archived; see `Far`."""
-        number = self._build(order, reference)
-        if isinstance(number, Seen):
+        build = self._build(order, reference)
+        if isinstance(build, Seen):
             return Brought()
-        files = files_of(self._jenkins, self._to.job, number)
+        files, budget = files_of(self._jenkins, self._to.job, build.number), Budget(self._stop)
 
         def fetch(root: str, into: Path) -> bool:
             for file in (one for one in files if one.startswith(root)):
-                if (limit := limit_of(file[len(root) :])) is not None:
-                    path = file_path(self._to.job, number, file)
-                    self._jenkins.download(path, into / file[len(root) :], most_bytes=limit)
+                limit, here = limit_of(file[len(root) :]), into / file[len(root) :]
+                if limit is None:
+                    continue
+                budget.count(0)  # what is too much already grows no more
+                if not here.is_file():  # it may have come the last time
+                    path = file_path(self._to.job, build.number, file)
+                    self._jenkins.download(path, here, most_bytes=limit, stop=budget.over)
+                budget.count(here.stat().st_size)
             return True
 
         return brought_of(order.folder, roots_of(files), fetch)
 
-    def _build(self, order: Order, reference: str) -> int | Seen:
-        """The number of an order's build; before and without one, where it stands."""
+    def _build(self, order: Order, reference: str) -> Build | Seen:
+        """An order's build, and nobody else's; before and without one, where it stands."""
         number = _number(reference, "build") or _noted(order.folder)
         if number is None:
             found = self._item_or_build(order, reference)
@@ -152,15 +158,19 @@ class JenkinsFar:
                 return found
             number = found
             write_json(order.folder / FILE, KIND, {"build": number})
-        return number
+        build = build_of(self._jenkins, self._to.job, number)
+        if build is None:
+            return ended(Standing.GONE, f"build {number} was deleted, or discarded by the job")
+        if build.key != order.id:
+            return ended(Standing.GONE, f"build {number} is of another start: the job was made anew")
+        return build
 
     def _item_or_build(self, order: Order, reference: str) -> int | Seen:
         number = _number(reference, "item")
         item = None if number is None else item_of(self._jenkins, number)
-        if item is None:
+        if item is None or item.key != order.id:
             # Forgotten five minutes after it left, or a Jenkins that was set up anew.
-            found = None if number is None else build_of_item(self._jenkins, self._to.job, number)
-            by_key = found or find_start(self._jenkins, self._to.job, order.id)
+            by_key = find_start(self._jenkins, self._to.job, order.id)
             if isinstance(by_key, Build):
                 return by_key.number
             if by_key is None:

@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ci.config.lanes_model import OpenShiftJob
-from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, CommandError, MissingInputError
+from ci.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPTED,
+    EXIT_TEST_FAILED,
+    EXIT_USAGE,
+    CommandError,
+    MissingInputError,
+    UsageError,
+)
 from ci.findings import escaped
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel
@@ -21,8 +29,10 @@ from ci.jobs.fate import Phase
 from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
 from ci.jobs.record import JobRecord, read_record
+from ci.jobs.spec import read_spec
 from ci.jobs.standing import standing_of
 from ci.jobs.watch import ending_of
+from ci.lanes.budget import never
 from ci.lanes.ends import ended, of_code
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
@@ -46,12 +56,13 @@ class OpenShiftFar:
         environ: says which cluster is meant, and is handed to what submits and collects.
         base: folder of the settings; the spec's path begins there.
         runs: folder of the runs.
+        settings: file of the settings; None where there is none.
         open_there: makes the client.
+        stop: says that an interrupt was heard, which ends a submit or collect.
 
     Raises:
         CredentialsError: nothing says which cluster is meant.
         CommandError: the extra is not installed.
-        settings: file of the settings; None where there is none.
     """
 
     # A submit that comes twice makes nothing twice.
@@ -66,21 +77,32 @@ class OpenShiftFar:
         runs: Path,
         settings: Path | None,
         open_there: Callable[..., Cluster] = open_cluster,
+        stop: Callable[[], bool] = never,
     ) -> None:
-        self._to, self._environ = to, environ
+        self._to, self._environ, self._stop = to, environ, stop
         self._base, self._runs, self._settings = base, runs, settings
         self._cluster = open_there(environ, namespace=to.namespace, context=to.context, patience_s=PATIENCE_S)
+        self.place = f"context {to.context or 'of the kubeconfig'}, namespace {self._cluster.namespace}"
 
     def check(self, order: Order) -> None:  # noqa: ARG002  # for this place all are alike
-        """Refuse a spec that is not there.
+        """Refuse a spec that is not there, or whose results nobody here could see.
 
         Raises:
-            MissingInputError: it is not.
+            MissingInputError: it is not there.
+            SettingsError: it is none.
+            UsageError: its results are in a volume, and nobody says where that is seen.
         """
         if not self._spec.is_file():
             raise MissingInputError(
                 "there is no spec of a job", where=self._spec, remedy="check `where.openshift.spec`"
             )
+        spec = read_spec(self._spec)
+        volume = None if spec.kind != "tests" or spec.store is None else spec.store.volume
+        if volume is not None and self._to.store is None:
+            raise UsageError(
+                f"its results will be in the volume {volume}, and nobody says where that is seen from here",
+                where=self._spec, remedy="name the folder where it is mounted: `where.openshift.store`",
+            )  # fmt: skip
 
     def find(self, order: Order) -> str | None:
         """The job's name, where it was made; see `Far`."""
@@ -149,8 +171,13 @@ class OpenShiftFar:
         store = _named("--from", self._to.store)
         done = self._spyre_ci("collect", str(self._runs / order.id), *store, *self._context())
         if not (self._runs / order.id / SUMMARY_FILE).is_file():
+            said = f"its results were not collected: {_last(done)}"
+            # Wrong settings stay wrong, and nothing more comes of what is gone.
+            gone = done.code == EXIT_INCOMPLETE and self.find(order) is None
+            if done.code in {EXIT_TEST_FAILED, EXIT_USAGE} or gone:
+                return Brought(codes=[EXIT_INCOMPLETE], notes=[said])  # they may have held what is red
             raise SubmitAwayError(
-                f"its results were not collected: {_last(done)}", where=self._runs / order.id,
+                said, where=self._runs / order.id,
                 remedy="`spyre-ci job collect` does it by hand",
             )  # fmt: skip
         return Brought(codes=[done.code])
@@ -182,7 +209,9 @@ class OpenShiftFar:
         """
         argv = [sys.executable, "-m", "ci.cli", *_named("--config", self._settings), "job", *words]
         try:
-            return finish_command(argv, timeout_s=timeout_s, cwd=self._base, env=self._environ)
+            return finish_command(
+                argv, timeout_s=timeout_s, cwd=self._base, env=self._environ, stop=self._stop
+            )
         except CommandError as error:
             raise SubmitAwayError(
                 f"spyre-ci job {words[0]}: {error.what}", where=self._spec, remedy="it is tried again"

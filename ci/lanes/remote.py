@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from ci.errors import SpyreCiError
-from ci.lanes.asked import check_settled, note_asked
+from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.lanes.asked import asked_at, check_place, check_settled, note_asked
 from ci.lanes.ends import settled
 from ci.lanes.order import Order, Seen, Standing
+from ci.lanes.remote_errors import UnsettledError
 from ci.report.history_runs import import_run
 from test_selection.files import read_json, write_json
 
@@ -39,6 +40,7 @@ class Far(Protocol):
     """A place far away; errors as `ci.lanes.order.Executor` has them."""
 
     settle_s: float  # seconds after which what was started is found
+    place: str  # address and name, without secrets; another one has other runs
 
     def check(self, order: Order) -> None:
         """Refuse what could not be found again once it was started, or cannot be started at all."""
@@ -76,25 +78,46 @@ class Remote:
     history: Path
 
     def find(self, order: Order) -> str | None:
-        """The reference of an order that was started before; see `Executor`."""
-        return self.far.find(order)
+        """The reference of an order that was started before; see `Executor`.
+
+        Raises:
+            MovedError: it was asked for elsewhere.
+            UnsettledError: it was asked for, and the place refuses to say what became of it.
+            SpyreCiError: as the place has it.
+        """
+        check_place(order.folder, self.far.place)
+        try:
+            return self.far.find(order)
+        except SpyreCiError as error:
+            if error.exit_code == EXIT_INCOMPLETE or asked_at(order.folder) is None:
+                raise
+            raise UnsettledError(
+                f"a start was asked for, and what became of it is not told: {error.what}",
+                where=error.where, remedy=error.remedy,
+            ) from error  # fmt: skip
 
     def start(self, order: Order) -> str:
         """Start it, if nothing of it is there; see `Executor`.
 
         Raises:
+            MovedError: an earlier start was asked for elsewhere.
             UnsettledError: an earlier start may still come to light.
             SpyreCiError: as the place has it.
         """
-        if (found := self.far.find(order)) is not None:
+        if (found := self.find(order)) is not None:
             return found
         check_settled(order.folder, self.clock(), self.far.settle_s)
         self.far.check(order)
-        note_asked(order.folder, self.clock())
-        return self.far.start(order)
+        note_asked(order.folder, self.clock(), self.far.place)
+        try:
+            return self.far.start(order)
+        finally:
+            # An answer takes its time, and it may have been taken in the last moment.
+            note_asked(order.folder, self.clock(), self.far.place)
 
     def look(self, order: Order, reference: str) -> Seen:
         """Where it stands; an end as its results have it, once they came back; see `Executor`."""
+        check_place(order.folder, self.far.place)
         seen = self.far.look(order, reference)
         if not seen.standing.ended or seen.standing is Standing.GONE:
             return seen
@@ -107,10 +130,12 @@ class Remote:
 
     def cancel(self, order: Order, reference: str) -> None:
         """Ask for its end; see `Executor`."""
+        check_place(order.folder, self.far.place)
         self.far.cancel(order, reference)
 
     def fetch(self, order: Order, reference: str) -> None:
         """Bring back what it left, once; see `Executor`."""
+        check_place(order.folder, self.far.place)
         self._brought(order, reference)
 
     def _brought(self, order: Order, reference: str) -> tuple[list[int], list[str]]:

@@ -15,6 +15,12 @@ class UnsettledError(SpyreCiError):
     exit_code = EXIT_INCOMPLETE
 
 
+class MovedError(SpyreCiError):
+    """A run was started at another place than its lane has now; its old place may come back."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
 class NotSubmittedError(SpyreCiError):
     """A job was not submitted, and another time will not help."""
 

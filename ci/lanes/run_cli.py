@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -83,7 +83,7 @@ def run(
                 store=store,
                 folder=folder,
                 runs=settings.resolve(settings.model.runs),
-                executors=executors(settings, secrets),
+                executors=executors(settings, secrets, heard),
                 wall=time.time,
                 ticks=time.monotonic,
                 sleep=time.sleep,
@@ -106,10 +106,10 @@ def lanes_folder(settings: Settings) -> Path:
     return settings.state_dir / FOLDER
 
 
-def executors(settings: Settings, secrets: Secrets) -> Mapping[str, Executor]:
-    """Who carries orders out, by kind."""
+def executors(settings: Settings, secrets: Secrets, heard: Sequence[int]) -> Mapping[str, Executor]:
+    """Who carries orders out, by kind; with an interrupt heard, what takes long is left for another time."""
     return {
-        **far_executors(settings, secrets.whole, clock=time.time),
+        **far_executors(settings, secrets.whole, clock=time.time, stop=lambda: bool(heard)),
         LOCAL: local_executor(settings, secrets),
     }
 

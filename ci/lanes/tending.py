@@ -48,7 +48,9 @@ class Tender:
             StateAwayError: the state cannot be used.
         """
         try:
-            seen = self._seen(attempt, fresh=fresh)
+            if attempt.reference is None:
+                attempt = self._start(attempt, fresh=fresh)
+            seen = self._seen(attempt)
         except Exception as error:  # noqa: BLE001  # a lane's failures are its own, whatever they are
             told = file_system_error(error) if isinstance(error, OSError) else error
             if isinstance(told, SpyreCiError):
@@ -78,11 +80,9 @@ class Tender:
         if away is not None:
             raise away
 
-    def _seen(self, attempt: Attempt, *, fresh: bool) -> Seen | None:
+    def _seen(self, attempt: Attempt) -> Seen | None:
         """Where it stands; None where that is to be looked at again."""
         executor, order = self._executor(attempt), self._hands.order(attempt)
-        if attempt.reference is None:
-            attempt = self._start(executor, attempt, fresh=fresh)
         assert attempt.reference is not None  # noqa: S101  # it was started
         self.running[attempt.key] = attempt
         seen = executor.look(order, attempt.reference)
@@ -98,14 +98,14 @@ class Tender:
             # What came back may say more than was seen without it.
             seen = executor.look(order, attempt.reference)
         except SpyreCiError as error:
-            if error.exit_code == EXIT_INCOMPLETE and self._late_s(attempt) < PATIENCE_S:
+            if self._late_s(attempt) < PATIENCE_S:
                 raise
             said = f"what it left cannot be brought back: {error.what}"
             seen = replace(seen, said=f"{seen.said}; {said}" if seen.said else said)
         return seen
 
-    def _start(self, executor: Executor, attempt: Attempt, *, fresh: bool) -> Attempt:
-        order = self._hands.order(attempt)
+    def _start(self, attempt: Attempt, *, fresh: bool) -> Attempt:
+        executor, order = self._executor(attempt), self._hands.order(attempt)
         order.folder.mkdir(parents=True, exist_ok=True)
         reference = None if fresh else executor.find(order)
         if reference is not None:
@@ -125,10 +125,16 @@ class Tender:
         return started
 
     def _seen_in_vain(self, attempt: Attempt, error: SpyreCiError) -> Seen | None:
-        """What an error makes of an attempt: another time may do, for as long as there is patience."""
+        """What an error makes of an attempt: another time may do, for as long as there is patience.
+
+        Of what runs elsewhere a refusal (a token that ended) says nothing: another try would run beside it.
+        """
         named = self._hands.named(attempt)
         where = f"{error.where}: " if error.where else ""
-        if error.exit_code != EXIT_INCOMPLETE:
+        runs_on = (
+            attempt.reference is not None and attempt.kind != LOCAL and attempt.lane in self._hands.lanes
+        )
+        if error.exit_code != EXIT_INCOMPLETE and not runs_on:
             return Seen(standing=Standing.INCOMPLETE, said=f"{where}{error.what}")
         self._voice.once(attempt.lane, f"{named} is asked for again: {where}{error.what}")
         if attempt.kind == LOCAL or self._late_s(attempt) < PATIENCE_S:

@@ -101,6 +101,28 @@ def test_a_code_that_says_something_is_no_failure() -> None:
     assert (ended.code, ended.stdout.strip()) == (4, "é".encode())
 
 
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_command_ends_soon_once_it_is_enough(monkeypatch: pytest.MonkeyPatch, *, deaf: bool) -> None:
+    monkeypatch.setattr("ci.process.STOP_S", 1.0)
+    script = "import signal, time\n"
+    script += "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" if deaf else ""
+    script += "print('here', flush=True)\ntime.sleep(60)"
+    began = time.monotonic()
+    ended = finish_command(
+        [sys.executable, "-c", script], timeout_s=50, stop=lambda: time.monotonic() > began + 2
+    )
+    assert (ended.code, ended.stdout) == (-9 if deaf else -15, b"here\n")
+    assert time.monotonic() - began < 20
+
+
+def test_a_command_that_may_be_stopped_still_has_its_time() -> None:
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(CommandError, match=r"took longer than 0.8 s"):
+        finish_command(sleeping, timeout_s=0.8, stop=lambda: False)
+    ended = finish_command([sys.executable, "-c", "print(1)"], timeout_s=30, stop=lambda: False)
+    assert (ended.code, ended.stdout) == (0, b"1\n")
+
+
 def test_lines_come_while_the_command_runs_and_both_outputs_are_one() -> None:
     seen: list[str] = []
     script = "import os; os.write(1, b'out\\n'); os.write(2, b'err\\n'); os.write(1, b'end')"

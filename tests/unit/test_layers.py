@@ -108,6 +108,7 @@ ACROSS = {
     ("ci.lanes", "ci.jobs.labels"),
     ("ci.lanes", "ci.jobs.paths"),
     ("ci.lanes", "ci.jobs.record"),
+    ("ci.lanes", "ci.jobs.spec"),
     ("ci.lanes", "ci.jobs.standing"),
     ("ci.lanes", "ci.jobs.watch"),
     # What a change touches is asked of Git as packaging asks it.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ci.errors import BadFileError, SpyreCiError
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought, Remote
-from ci.lanes.remote_errors import NotFindableError, UnsettledError
+from ci.lanes.remote_errors import MovedError, NotFindableError, UnsettledError
 from ci.lanes.workflow import check_workflow, names
 from ci.report.history_overview import overview
 from tests.pipeline_runs import T0, report_folder
@@ -22,11 +23,17 @@ class AwayError(SpyreCiError):
     exit_code = 3
 
 
+class DeniedError(SpyreCiError):
+    pass
+
+
 @dataclass
 class Place:
     """A place that does as it is told."""
 
     settle_s: float = 10.0
+    place: str = "here"
+    denied: bool = False
     started: list[str] = field(default_factory=list)
     listed: bool = True
     lost: bool = False
@@ -40,6 +47,8 @@ class Place:
             raise NotFindableError(f"no {order.id}")
 
     def find(self, order: Order) -> str | None:
+        if self.denied:
+            raise DeniedError("no such token")
         return order.id if self.listed and order.id in self.started else None
 
     def start(self, order: Order) -> str:
@@ -94,6 +103,58 @@ def test_a_start_that_nobody_took_is_made_again_whatever_the_clock_did(order: Or
     place.started.clear()
     place.lost, now[0] = False, 1000.0 + later
     assert remote(place, now).start(order) == order.id
+
+
+def test_a_start_whose_answer_took_its_time_is_not_over_before_it_is_lost(order: Order) -> None:
+    now = [1000.0]
+
+    class Late(Place):
+        """A place that is waited for, and takes it in the last moment."""
+
+        def start(self, order: Order) -> str:
+            now[0] += 30
+            return super().start(order)
+
+    place = Late(lost=True, listed=False)
+    with pytest.raises(AwayError):
+        remote(place, now).start(order)
+    now[0] += 9
+    with pytest.raises(UnsettledError, match="9 s ago"):
+        remote(place, now).start(order)
+    assert place.started == [order.id]
+
+
+def test_a_run_is_not_asked_for_where_it_was_not_started(order: Order) -> None:
+    place, elsewhere = Place(), Place(place="there")
+    remote(place, [0.0]).start(order)
+    moved = remote(elsewhere, [0.0])
+    asks: list[Callable[[], object]] = [
+        lambda: moved.find(order),
+        lambda: moved.start(order),
+        lambda: moved.look(order, order.id),
+        lambda: moved.cancel(order, order.id),
+        lambda: moved.fetch(order, order.id),
+    ]
+    for ask in asks:
+        with pytest.raises(MovedError, match="started at here, and its lane is at another place now: there"):
+            ask()
+    assert elsewhere.started == []
+    # Another time: its old place may come back.
+    assert MovedError.exit_code == 3
+    assert remote(place, [0.0]).look(order, order.id).standing is Standing.RUNNING
+
+
+def test_who_may_not_look_for_a_start_that_was_asked_for_does_not_end_it(order: Order) -> None:
+    place, now = Place(lost=True, denied=True), [1000.0]
+    with pytest.raises(DeniedError):
+        remote(place, now).start(order)
+    place.denied = False
+    with pytest.raises(AwayError):
+        remote(place, now).start(order)
+    place.denied = True
+    for ask in (remote(place, now).find, remote(place, now).start):
+        with pytest.raises(UnsettledError, match="what became of it is not told: no such token"):
+            ask(order)
 
 
 def test_what_is_refused_was_not_asked_for(order: Order) -> None:
@@ -160,21 +221,22 @@ def test_nothing_is_brought_of_what_goes_on_or_is_gone(order: Order) -> None:
         st.tuples(
             st.sampled_from(["taken", "taken, answer lost", "answer lost", "refused", "killed before"]),
             st.floats(0, 30),
+            st.floats(0, 30),
         ),
         max_size=12,
     ),
     st.floats(0, 10),
 )
 def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_twice(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float]], lag: float
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float, float]], lag: float
 ) -> None:
     order = Order(lane="nightly", due=100, attempt=1, seed=0, folder=tmp_path_factory.mktemp("order"))
     now, taken_at = [1000.0], list[float]()
 
     class Slow(Place):
-        """A place that lists what it took after a while."""
+        """A place that takes its time, and lists what it took after a while."""
 
-        how = ""
+        how, takes_s = "", 0.0
 
         def check(self, order: Order) -> None:
             if self.how == "refused":
@@ -184,6 +246,7 @@ def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_t
             return order.id if any(now[0] - at >= lag for at in taken_at) else None
 
         def start(self, order: Order) -> str:
+            now[0] += self.takes_s
             if self.how.startswith("taken"):
                 taken_at.append(now[0])
             if self.how != "taken":
@@ -191,7 +254,7 @@ def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_t
             return order.id
 
     place, references = Slow(), []
-    for place.how, seconds in steps:
+    for place.how, place.takes_s, seconds in steps:
         with contextlib.suppress(SpyreCiError):
             references.append(remote(place, now).start(order))
         now[0] += seconds

@@ -368,7 +368,7 @@ def test_what_a_far_run_left_is_fetched_until_it_came_and_then_says_how_it_ended
 def test_what_cannot_be_fetched_for_good_is_said_and_the_end_stays_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(tmp_path, {"far": elsewhere(lane(HOURLY))})
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY, time_limit_s=600))})
 
     def fetch(order: Order, reference: str) -> None:  # noqa: ARG001  # as an executor has it
         raise CommandError("they were deleted")
@@ -379,6 +379,38 @@ def test_what_cannot_be_fetched_for_good_is_said_and_the_end_stays_what_it_is(
     assert (slot.standing, attempt.said) == (
         Standing.PASSED, "what it left cannot be brought back: they were deleted",
     )  # fmt: skip
+    assert attempt.ended_at is not None
+    assert attempt.ended_at - attempt.begun_at >= 600 + 900
+
+
+def test_a_refused_question_about_a_run_under_way_is_not_its_end(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane(HOURLY, time_limit_s=3000))})
+    world.far.ends = lambda _: (1800, PASSED)
+    begin = world.far.start
+
+    def start(order: Order) -> str:
+        # The token is taken back once it runs, and given again later.
+        reference = begin(order)
+        world.far.away = CommandError("Jenkins answers 401", where="job nightly")
+        return reference
+
+    world.far.start = start  # type: ignore[method-assign]  # the same, with a refusal behind it
+    world.at[world.mono + 3600 + 2400] = lambda: setattr(world.far, "away", None)
+    world.work(1.9)
+    ((slot, (attempt,)),) = runs(world)
+    assert (slot.standing, attempt.number, len(world.far.began)) == (Standing.PASSED, 1, 1)
+    assert sum("Jenkins answers 401" in line for line in world.said) == 1
+
+
+def test_who_is_refused_for_ever_is_given_up_some_time_after_the_limit(tmp_path: Path) -> None:
+    world = World(tmp_path, {"far": elsewhere(lane("0 13 * * *", time_limit_s=1800, retries={"most": 0}))})
+    world.at[world.mono + 3700] = lambda: setattr(world.far, "away", CommandError("Jenkins answers 403"))
+    world.far.ends = lambda _: (1e9, PASSED)
+    world.work(3)
+    ((slot, (attempt,)),) = runs(world)
+    assert slot.standing is Standing.TIMED_OUT
+    assert attempt.ended_at is not None
+    assert 1800 + 900 <= attempt.ended_at - attempt.begun_at < 1800 + 930
 
 
 def test_a_cadence_that_changed_is_said_and_holds(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ci.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingEr
 from ci.lanes.github import GitHubFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
-from ci.lanes.remote_errors import NotFindableError, UnsettledError
+from ci.lanes.remote_errors import MovedError, NotFindableError, UnsettledError
 from ci.report.history import export_durations
 from tests.github_api import TOKEN, GitHubApi, Repository, artifact
 from tests.pipeline_runs import report_folder, zipped
@@ -165,7 +165,7 @@ def test_a_start_whose_answer_is_lost_is_found_and_not_repeated(
     # It is not listed yet, and somebody is in a hurry.
     repository.unlisted.add(run["id"])
     clock[0] += 2
-    with pytest.raises(UnsettledError, match="after 60 s it is started again"):
+    with pytest.raises(UnsettledError, match="after 600 s it is started again"):
         make().start(order)
     repository.unlisted.clear()
     assert make().start(order) == f"run {run['id']}"
@@ -181,10 +181,36 @@ def test_attempts_are_not_taken_for_each_other(
     assert len(repository.runs) == 2
 
 
-def test_a_run_that_was_deleted_is_gone(make: Make, order: Order, repository: Repository) -> None:
+def test_a_run_that_cannot_be_read_yet_is_not_gone(
+    make: Make, order: Order, github: GitHubApi, clock: list[float]
+) -> None:
+    executor = make()
+    reference = executor.start(order)
+    github.fail(path="/actions/runs/", status=404, message="Not Found", times=1)
+    clock[0] += 20
+    seen = executor.look(order, reference)
+    assert seen.standing is Standing.STARTING
+    assert seen.said == f"GitHub does not show {reference} yet"
+    assert executor.look(order, reference).standing is Standing.STARTING
+
+
+def test_another_repository_in_the_settings_is_another_place(
+    make: Make, order: Order, github: GitHubApi
+) -> None:
+    reference = make().start(order)
+    executor = make()
+    executor.far.place = f"{github.url} o/other"
+    with pytest.raises(MovedError, match=r"o/r, and its lane is at another place now: .* o/other"):
+        executor.look(order, reference)
+
+
+def test_a_run_that_was_deleted_is_gone(
+    make: Make, order: Order, repository: Repository, clock: list[float]
+) -> None:
     executor = make()
     reference = executor.start(order)
     repository.runs.clear()
+    clock[0] += 700
     seen = executor.look(order, reference)
     assert (seen.standing, seen.exit_code) == (Standing.GONE, 3)
     assert "was deleted" in seen.said
@@ -273,6 +299,12 @@ def test_a_github_whose_limit_is_reached_is_not_asked_before_that_is_over(
     clock[0] += 301
     assert executor.look(order, reference).standing is Standing.STARTING
     assert len(github.seen) == asked + 1
+    # A limit of before the clock was set back closes nothing.
+    github.fail("secondary", retry_after=300)
+    with pytest.raises(GitHubAwayError):
+        executor.look(order, reference)
+    clock[0] -= 86_400
+    assert executor.look(order, reference).standing is Standing.STARTING
 
 
 @pytest.mark.parametrize(
@@ -341,6 +373,25 @@ def test_results_that_are_no_archive_are_told(make: Make, order: Order, reposito
     seen = executor.look(order, reference)
     assert (seen.standing, seen.exit_code) == (Standing.INCOMPLETE, 3)
     assert "results of results cannot be used: is no archive that can be read" in seen.said
+
+
+def test_what_came_before_the_time_was_over_is_not_brought_again(
+    make: Make, order: Order, repository: Repository, github: GitHubApi, tmp_path: Path
+) -> None:
+    executor = make(wants_results=True)
+    reference = executor.start(order)
+    only(repository).update(status="completed", conclusion="failure")
+    for number in (1, 2):
+        made = report_folder(tmp_path / f"far{number}", {f"test_{number}.py::T::a": "failed"})
+        hand_on(repository, number, f"results-{number}", zipped(made))
+    stop = "_stop"
+    setattr(executor.far, stop, lambda: bool(github.asked("GET", "/zip")))
+    with pytest.raises(GitHubAwayError, match=r"the results results-\d are left for another time"):
+        executor.fetch(order, reference)
+    setattr(executor.far, stop, lambda: False)
+    executor.fetch(order, reference)
+    assert len(github.asked("GET", "/artifacts/1/zip")) == len(github.asked("GET", "/artifacts/2/zip")) == 1
+    assert executor.look(order, reference).exit_code == 1
 
 
 def test_a_token_is_not_sent_to_a_host_that_only_the_settings_name(github: GitHubApi) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,16 @@ import pytest
 
 from ci.config.lanes_model import JenkinsJob
 from ci.errors import SettingsError, SpyreCiError
+from ci.jenkins import calls
 from ci.jenkins.access import connect
 from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError, JenkinsMissingError
+from ci.lanes import budget
 from ci.lanes.jenkins import JenkinsFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
-from ci.lanes.remote_errors import NotFindableError, UnsettledError
+from ci.lanes.remote_errors import MovedError, NotFindableError, UnsettledError
 from ci.report.history import export_durations
-from tests.jenkins_api import TOKEN, USER, JenkinsApi, Job
+from tests.jenkins_api import TOKEN, USER, JenkinsApi, Job, Started
 from tests.pipeline_runs import report_folder
 from tests.stand_in import Answer
 
@@ -165,7 +168,7 @@ def test_a_start_that_was_not_taken_is_made_again_but_not_at_once(
     with pytest.raises(UnsettledError, match="5 s ago, and what became of it is not seen yet") as caught:
         make().start(order)
     assert caught.value.exit_code == 3
-    clock[0] += 15
+    clock[0] += 120
     assert make().start(order) == "item 1"
     assert job.keys() == [order.id]
 
@@ -208,6 +211,46 @@ def test_what_was_deleted_while_it_ran_or_waited_is_gone(
     seen = executor.look(order, reference)
     assert (seen.standing, seen.exit_code) == (Standing.GONE, 3)
     assert seen.said
+
+
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_somebodys_build_of_a_job_that_was_made_anew_is_not_taken_for_ours(
+    make: Make, order: Order, jenkins: JenkinsApi, tmp_path: Path, *, seen_before: bool
+) -> None:
+    executor = make()
+    reference = executor.start(order)
+    if seen_before:
+        jenkins.jobs[JOB].begin()
+        executor.look(order, reference)
+    else:
+        jenkins.forgotten.add(1)
+    # Its numbers begin anew, as those of the queue do after a set-up.
+    job = jenkins.jobs[JOB] = Job(parameters=("STAGE", "IDEMPOTENCY_KEY"))
+    other = Started({"STAGE": "1", "IDEMPOTENCY_KEY": "nightly-1-1"})
+    other.item = 1
+    job.queued.append(other)
+    jenkins.forgotten.clear()
+    job.begin()
+    executor.cancel(order, reference)
+    assert other.building
+    job.end("SUCCESS", archived(tmp_path / "far", {"test_0.py::T::a": "passed"}))
+    seen = executor.look(order, reference)
+    assert (seen.standing, seen.exit_code) == (Standing.GONE, 3)
+    said = "build 1 is of another start" if seen_before else "neither in Jenkins' queue nor among"
+    assert said in seen.said
+    executor.fetch(order, reference)
+    assert not (order.folder / "results").exists()
+
+
+def test_another_job_in_the_settings_is_another_place(
+    make: Make, order: Order, jenkins: JenkinsApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = make().start(order)
+    jenkins.jobs[JOB].begin()
+    jenkins.jobs["spyre/other"] = Job(parameters=("STAGE", "IDEMPOTENCY_KEY"))
+    monkeypatch.setattr(f"{__name__}.JOB", "spyre/other")
+    with pytest.raises(MovedError, match=r"job spyre/nightly, and its lane is .* now: .* job spyre/other"):
+        make().look(order, reference)
 
 
 def test_a_job_that_is_hidden_from_the_user_is_not_taken_for_a_deleted_build(
@@ -349,7 +392,49 @@ def test_results_that_are_broken_or_too_big_are_told_and_not_used(
     assert "results of toolkit/runs/other/ cannot be used: is not what it has to be" in seen.said
     monkeypatch.setattr("ci.lanes.jenkins.limit_of", lambda path: 10 if path == "summary.json" else None)
     (order.folder / "brought.json").unlink()
+    shutil.rmtree(order.folder / "results")
     assert "summary.json has more than 10 bytes" in executor.look(order, reference).said
+
+
+def test_what_came_before_an_interrupt_is_not_brought_again(
+    make: Make, order: Order, job: Job, jenkins: JenkinsApi, tmp_path: Path
+) -> None:
+    executor = make(wants_results=True)
+    reference = executor.start(order)
+    job.begin()
+    job.end("FAILURE", archived(tmp_path / "far", {"test_0.py::T::a": "failed"}))
+    stop = "_stop"
+    setattr(executor.far, stop, lambda: len(jenkins.asked("/artifact/")) > 1)
+    with pytest.raises(JenkinsAwayError, match="it is left for another time"):
+        executor.fetch(order, reference)
+    setattr(executor.far, stop, lambda: False)
+    executor.fetch(order, reference)
+    paths = [one.path for one in jenkins.asked("/artifact/")]
+    assert len(paths) == len(set(paths)) + 1
+    assert executor.look(order, reference).exit_code == 1
+
+
+def test_a_file_that_drips_for_too_long_is_another_time(
+    make: Make, order: Order, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = make()
+    reference = executor.start(order)
+    job.begin()
+    job.end("SUCCESS", archived(tmp_path / "far", {"test_0.py::T::a": "passed"}))
+    monkeypatch.setattr(calls, "FILE_S", -1.0)
+    with pytest.raises(JenkinsAwayError, match="the answer takes too long"):
+        executor.fetch(order, reference)
+
+
+def test_what_is_too_much_in_all_is_told_and_not_used(
+    make: Make, order: Order, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "MOST_BYTES", 100)
+    executor = make()
+    reference = executor.start(order)
+    job.begin()
+    job.end("SUCCESS", archived(tmp_path / "far", {"test_0.py::T::a": "passed"}))
+    assert "with it what the run left has more than 100 bytes" in executor.look(order, reference).said
 
 
 def test_a_green_build_with_red_results_is_red(make: Make, order: Order, job: Job, tmp_path: Path) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from ci.config.lanes_model import OpenShiftJob
-from ci.errors import MissingInputError
+from ci.errors import MissingInputError, UsageError
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError
 from ci.jobs.submit import submit
@@ -20,7 +25,7 @@ from ci.lanes.openshift import OpenShiftFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
 from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
-from ci.process import Ended
+from ci.process import Ended, finish_command
 from ci.report.history import export_durations
 from ci.report.identity import RunIdentity, write_identity
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
@@ -274,7 +279,13 @@ def test_a_cluster_that_is_away_is_another_time(
 
 @pytest.mark.heavy
 def test_results_that_were_not_collected_are_told_and_come_later(
-    api: KubernetesApi, make: Make, order: Order, project: Path, tmp_path: Path
+    api: KubernetesApi,
+    make: Make,
+    order: Order,
+    *,
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with api:
         executor = make()
@@ -285,12 +296,91 @@ def test_results_that_were_not_collected_are_told_and_come_later(
             while not executor.far.look(order, name).standing.ended:
                 pass
         plan.rename(away)
-        with pytest.raises(SubmitAwayError, match="its results were not collected"):
-            executor.fetch(order, name)
+        with monkeypatch.context() as patched:
+            ended = Ended(code=3, stdout=b"", stderr=b"the store is away")
+            patched.setattr(openshift, "finish_command", lambda *_, **__: ended)
+            with pytest.raises(SubmitAwayError, match="its results were not collected: the store is away"):
+                executor.fetch(order, name)
+        # Wrong usage stays wrong.
+        brought = executor.far.bring(order, name)
+        assert "its results were not collected" in brought.notes[0]
+        assert brought.codes == [3]
         away.rename(plan)
         seen = executor.look(order, name)
     assert (seen.standing, seen.exit_code) == (Standing.PASSED, 0)
     assert (order.folder / "brought.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("code", "gone", "final"),
+    [(1, False, True), (2, False, True), (3, True, True), (3, False, False), (-15, True, False)],
+)
+def test_what_can_never_be_collected_is_asked_for_once(
+    api: KubernetesApi,
+    make: Make,
+    order: Order,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    code: int,
+    gone: bool,
+    final: bool,
+) -> None:
+    calls: list[object] = []
+
+    def ends(argv: object, **_: object) -> Ended:
+        calls.append(argv)
+        return Ended(code=code, stdout=b"", stderr=b"no store")
+
+    monkeypatch.setattr(openshift, "finish_command", ends)
+    with api:
+        executor = make()
+        name = submitted(api, executor.far)
+        record = SimpleNamespace(name="another" if gone else name, kind="tests")
+        monkeypatch.setattr(openshift, "read_record", lambda _: record)
+        for _ in range(2):
+            with contextlib.nullcontext() if final else pytest.raises(SubmitAwayError, match="no store"):
+                executor.fetch(order, name)
+    assert len(calls) == (1 if final else 2)
+
+
+def test_a_volume_that_nobody_here_sees_is_refused_before_anything_is_submitted(
+    api: KubernetesApi, make: Make, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with api:
+        executor = make()
+        unseen = OpenShiftJob(spec=Path("tests.yaml"))
+        monkeypatch.setattr(executor.far, "_to", unseen)
+        with pytest.raises(UsageError, match="results will be in the volume results, and nobody says"):
+            executor.start(order)
+        assert api.asked("POST", "/jobs$") == []
+        # Other kinds leave logs, which come from the cluster.
+        monkeypatch.setattr(executor.far, "_to", OpenShiftJob(spec=Path("evaluation.yaml")))
+        executor.far.check(order)
+
+
+@pytest.mark.parametrize("verb", ["submit", "collect"])
+def test_an_interrupt_ends_a_submit_or_collect_soon(
+    api: KubernetesApi, make: Make, order: Order, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    began = time.monotonic()
+    heard = threading.Event()
+    monkeypatch.setattr(
+        openshift, "finish_command", lambda _, **given: finish_command(words, **{**given, "timeout_s": 50})
+    )
+    with api:
+        executor = make()
+        monkeypatch.setattr(executor.far, "_stop", heard.is_set)
+        name = submitted(api, executor.far)
+        timer = threading.Timer(0.5, heard.set)
+        timer.start()
+        record = SimpleNamespace(name=name, kind="tests")
+        if verb == "collect":
+            monkeypatch.setattr(openshift, "read_record", lambda _: record)
+        with pytest.raises(SubmitAwayError):
+            executor.far.start(order) if verb == "submit" else executor.fetch(order, name)
+        timer.join()
+    assert time.monotonic() - began < 10
 
 
 def test_an_answer_that_is_no_json_is_another_time(
