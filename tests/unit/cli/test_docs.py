@@ -31,7 +31,7 @@ def commands() -> list[list[str]]:
         code = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
         lines = [line for block in code for line in block.splitlines()]
         lines += re.findall(r"`((?:nox|spyre-ci) [^`]+)`", text)
-        found += [shlex.split(part) for line in lines for part in line.split("&&")]
+        found += [shlex.split(part, comments=True) for line in lines for part in re.split(r"&&|\|\|", line)]
     return [words for words in found if words and Path(words[0]).name in {"nox", "spyre-ci"}]
 
 
