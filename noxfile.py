@@ -25,8 +25,8 @@ nox.options.default_venv_backend = (
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
-# Tests of a group wait for each other, so one worker has all of them. Much of what they do is to wait for what they
-# started: three keep two cores busy. What takes longest is told.
+# Tests of a group wait for each other, so one worker has all of them. Much of what they do is to wait for
+# what they started: three keep two cores busy. What takes longest is told.
 WORKERS = ("-n", "3", "--dist", "loadgroup", "--durations=25", "--durations-min=5")
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
 TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
