@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from ci.jobs.slices import make_slices
 from ci.report.results import read_results, read_summary
 from test_selection.legs import Leg
 from tests.benchmarks.bench_jobs import collect
 from tests.many_pods import RUN, STORED, ManyPods, make_folder, make_plan, make_store
+from tests.s3_server import s3_server
 
 PODS, TESTS = 2048, 200_000
 MOST_MIB = 1024
@@ -64,12 +64,9 @@ def test_pods_of_a_bucket_are_collected_by_id(tmp_path: Path, monkeypatch: pytes
     folder = tmp_path / "runs" / RUN
     make_folder(folder, plan)
     made = make_store(tmp_path / "store", plan, seed=6)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
+    with s3_server() as address:
         keys = {
-            "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL_S3": address, "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing",
         }  # fmt: skip
         for variable, value in keys.items():
@@ -84,5 +81,3 @@ def test_pods_of_a_bucket_are_collected_by_id(tmp_path: Path, monkeypatch: pytes
         took = collect(tmp_path / "runs", "s3://results/some", tmp_path / "out.json")
         assert took["code"] == 3
         check(folder, made)
-    finally:
-        server.stop()

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner, Result
 
 from ci.config import load_settings
 from ci.errors import BadFileError, CommandError, MissingInputError, SettingsError, UsageError
 from ci.hud.cli import app
+from tests.s3_server import s3_server
 
 pytestmark = pytest.mark.integration
 
@@ -93,11 +93,8 @@ JUNIT = '<testsuite><testcase name="a" classname="b" time="1"/></testsuite>'
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with s3_server() as address:
+        yield address
 
 
 def test_rows_go_to_a_bucket_as_hud_reads_them(

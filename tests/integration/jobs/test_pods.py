@@ -16,6 +16,7 @@ from moto.server import ThreadedMotoServer
 from ci.jobs.earlier import CUT_OFF
 from ci.report.verdict import Verdict
 from ci.runner.journal_line import event_of, line_of
+from tests.s3_server import s3_server
 
 from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
@@ -28,11 +29,8 @@ KEYS = {name.upper(): value for name, value in CLIENT_KEYS.items()} | {"AWS_DEFA
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with s3_server() as address:
+        yield address
 
 
 @pytest.fixture(params=["volume", "bucket"])
@@ -263,8 +261,8 @@ def test_a_bucket_that_goes_away_costs_the_run_nothing_and_is_told_of(tree: Path
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
     client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
-    client.create_bucket(Bucket="results")
-    site = Site(tree, "s3://results", AWS_ENDPOINT_URL_S3=url, **KEYS)
+    client.create_bucket(Bucket="goes-away")
+    site = Site(tree, "s3://goes-away", AWS_ENDPOINT_URL_S3=url, **KEYS)
     process = site.start_pod(1, POD_FLUSH_S="3")
     wait_for(lambda: site.ran("Two", "c_waits") > 0 or process.poll() is not None)
     server.stop()

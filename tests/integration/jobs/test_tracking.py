@@ -10,10 +10,10 @@ from pathlib import Path
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from ci.jobs.tracking import Tracker
 from tests.mlflow_api import MlflowApi
+from tests.s3_server import s3_server
 from tests.tracked import SECRET, SPEC, Tracked, bounded, check_told_from_begin_to_end, job_of, told
 
 pytestmark = pytest.mark.integration
@@ -131,22 +131,17 @@ def test_an_output_that_leads_out_of_the_store_is_not_logged(tmp_path: Path, api
 def test_the_output_of_a_store_that_is_a_bucket_is_logged(
     tmp_path: Path, api: MlflowApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
+    with s3_server() as address:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "testing")
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://{host}:{port}")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", address)
         client = boto3.client("s3")
         client.create_bucket(Bucket="box")
         client.put_object(Bucket="box", Key=f"jobs/{job_of().run}/output/a/b", Body=b"scores")
         tracked = Tracked(tmp_path / "run")
         tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
         tracked.tracker.end("FINISHED", METRICS, "s3://box/jobs/")
-    finally:
-        server.stop()
     assert tracked.lines == []
     _, files = told(api.url, tmp_path / "told")
     assert files["output/a/b"] == b"scores"

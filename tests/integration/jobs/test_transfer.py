@@ -12,7 +12,6 @@ from typing import Any
 import boto3
 import pytest
 import typer
-from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner, Result
 
 from ci import buckets
@@ -28,6 +27,7 @@ from ci.jobs import transfer_pool
 from ci.jobs.transfer_cli import fetch_verb, put_verb
 from ci.jobs.transfer_names import MANIFEST, OWN
 from tests.cutting_proxy import CuttingProxy
+from tests.s3_server import s3_server
 
 pytestmark = pytest.mark.integration
 
@@ -38,11 +38,8 @@ app.command("put")(put_verb)
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with s3_server() as address:
+        yield address
 
 
 @pytest.fixture
