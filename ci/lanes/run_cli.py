@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +20,10 @@ from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiE
 from ci.findings import escaped
 from ci.interrupts import noted
 from ci.lanes.command import command
-from ci.lanes.executors import check_lanes
-from ci.lanes.executors import executors as far_executors
+from ci.lanes.executors import Places
 from ci.lanes.hands import Hands
 from ci.lanes.local import Launch, LocalExecutor
-from ci.lanes.order import Executor, Order
+from ci.lanes.order import Order
 from ci.lanes.secrets import Secrets
 from ci.lanes.store import Store
 from ci.lanes.tending import LOCAL
@@ -71,7 +71,8 @@ def run(
     stage = settings.model.stage
     wanted = [name for name in sorted(chosen) if not idle(lanes[name], stage)]
     secrets.check(wanted)
-    check_lanes(settings, secrets.whole, clock=time.time, names=wanted)
+    places = Places(settings=settings, environ=secrets.whole, clock=time.time)
+    places.check(wanted)
     folder = lanes_folder(settings)
     with working_alone(folder), closing(Store(folder / STATE)) as store, noted() as heard:
         worker = Worker(
@@ -83,7 +84,10 @@ def run(
                 store=store,
                 folder=folder,
                 runs=settings.resolve(settings.model.runs),
-                executors=executors(settings, secrets, heard),
+                executors={
+                    **replace(places, stop=lambda: bool(heard)).executors(),
+                    LOCAL: local_executor(settings, secrets),
+                },
                 wall=time.time,
                 ticks=time.monotonic,
                 sleep=time.sleep,
@@ -104,14 +108,6 @@ def secrets_of(settings: Settings) -> Secrets:
 def lanes_folder(settings: Settings) -> Path:
     """The folder of the worker's state, and of a folder for each attempt."""
     return settings.state_dir / FOLDER
-
-
-def executors(settings: Settings, secrets: Secrets, heard: Sequence[int]) -> Mapping[str, Executor]:
-    """Who carries orders out, by kind; with an interrupt heard, what takes long is left for another time."""
-    return {
-        **far_executors(settings, secrets.whole, clock=time.time, stop=lambda: bool(heard)),
-        LOCAL: local_executor(settings, secrets),
-    }
 
 
 def local_executor(settings: Settings, secrets: Secrets) -> LocalExecutor:

@@ -11,7 +11,7 @@ import yaml
 
 from ci.config.load import Settings, load_settings
 from ci.errors import CommandError, SettingsError, UsageError
-from ci.lanes.executors import check_lanes, executors
+from ci.lanes.executors import Places
 from ci.lanes.order import Order, Standing
 from tests.github_api import TOKEN as GITHUB_TOKEN
 from tests.github_api import GitHubApi
@@ -61,7 +61,7 @@ def test_each_lane_runs_at_its_own_place(
     tmp_path: Path,
 ) -> None:
     jenkins.jobs["spyre/other"] = Job()
-    found = executors(settings, secrets.__getitem__, clock=lambda: 1_772_366_400.0)
+    found = Places(settings=settings, environ=secrets.__getitem__, clock=lambda: 1_772_366_400.0).executors()
     assert sorted(found) == ["github", "jenkins", "openshift"]
     assert (jenkins.seen, github.seen) == ([], [])
     for lane, kind in (("on-jenkins", "jenkins"), ("other-job", "jenkins"), ("on-github", "github")):
@@ -77,7 +77,7 @@ def test_each_lane_runs_at_its_own_place(
 
 
 def test_a_lane_that_left_the_settings_is_told(settings: Settings, tmp_path: Path) -> None:
-    found = executors(settings, lambda _: {}, clock=lambda: 0.0)
+    found = Places(settings=settings, environ=lambda _: {}, clock=lambda: 0.0).executors()
     for lane in ("gone", "here"):
         with pytest.raises(UsageError, match=f"there is no lane {lane} far away any more"):
             found["jenkins"].look(order_of(lane, tmp_path), "item 1")
@@ -90,7 +90,7 @@ def test_only_what_the_lanes_that_begin_need_is_checked(
     jenkins: JenkinsApi,
 ) -> None:
     def check(*names: str) -> None:
-        check_lanes(settings, lambda name: secrets.get(name, {}), clock=lambda: 0.0, names=list(names))
+        Places(settings=settings, environ=lambda name: secrets.get(name, {}), clock=lambda: 0.0).check(names)
 
     check("here", "on-jenkins", "on-github")
     secrets.pop("other-job")
