@@ -50,8 +50,8 @@ def test_when_an_image_was_made_is_what_can_be(said: str | None, at: datetime | 
     assert created({"Created": said}) == at
 
 
-def listed(name: str, **more: str) -> Listed:
-    return Listed(filename=name, url=f"https://index/{name}", sha256=name[-12:], **more)  # type: ignore[arg-type]
+def listed(name: str, *, yanked: str | None = None) -> Listed:
+    return Listed(filename=name, url=f"https://index/{name}", sha256=name[-12:], yanked=yanked)
 
 
 def test_a_wheel_for_every_platform_speaks_for_a_release_then_one_for_linux_then_the_sdist() -> None:
