@@ -18,7 +18,7 @@ from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.lanes.cadence import crons
 from ci.lanes.export import Schedule, TriggersDifferError, as_yaml, schedules_of, triggers, workflows
 from ci.lanes.export_cli import export
-from tests.lane_settings import lane
+from tests.lane_settings import call, lane
 
 ROOT = Path(__file__).parent.parent.parent.parent
 GITHUB = {"github": {"repository": "o/r", "workflow": "nightly.yml"}}
@@ -57,19 +57,8 @@ def of_ci(cadence: str | dict[str, Any], where: dict[str, Any], **given: Any) ->
 
 
 def called(tmp_path: Path, *words: str, settings: str = SETTINGS) -> tuple[int, str, str]:
-    """The verb, over settings of its own: its exit code and what it said; a user's error is raised."""
-    path = tmp_path / "spyre-ci.yaml"
-    path.write_text(settings, encoding="utf-8")
-    app = typer.Typer()
-
-    @app.callback()
-    def root(ctx: typer.Context) -> None:
-        ctx.obj = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
-
-    app.command()(export)
-    done = CliRunner().invoke(app, ["export", *words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
+    """The verb's exit code and what it said."""
+    done = call(export, tmp_path, settings, *words)
     return done.exit_code, done.stdout, done.stderr
 
 

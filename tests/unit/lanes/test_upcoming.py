@@ -9,10 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from ci.config import load_settings
 from ci.config.lanes_model import Lane
 from ci.errors import UsageError
 from ci.lanes import state
@@ -20,7 +17,7 @@ from ci.lanes.next_cli import next_
 from ci.lanes.store import Store
 from ci.lanes.turn import Begin, Known, Look, OpenRun, Turn
 from ci.lanes.upcoming import Upcoming, upcoming
-from tests.lane_settings import lane
+from tests.lane_settings import call, lane
 from tests.lane_store import START
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -114,16 +111,7 @@ lanes:
 
 
 def called(tmp_path: Path, *words: str, settings: str = SETTINGS) -> str:
-    path = tmp_path / "spyre-ci.yaml"
-    path.write_text(settings, encoding="utf-8")
-    app = typer.Typer()
-
-    @app.callback()
-    def root(ctx: typer.Context) -> None:
-        ctx.obj = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
-
-    app.command("next")(next_)
-    return CliRunner().invoke(app, ["next", *words], catch_exceptions=False).stdout
+    return call(next_, tmp_path, settings, *words).stdout
 
 
 def test_the_verb_sees_from_a_time_in_the_zone_of_the_settings(tmp_path: Path) -> None:
