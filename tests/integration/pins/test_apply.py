@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ci.pins.diary import FILE, read_events
 from ci.pins.diary_lines import parse
 from ci.pins.events import Upgraded
 from ci.pins.push import PushError
-from tests.github_api import TOKEN, GitHubApi, Repository, pull
+from tests.github_api import GitHubApi, pull
 from tests.integration.pins.checkout import Checkout
 from tests.pins_desk import PIN, Desk, new_desk
 
@@ -45,16 +44,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 @pytest.fixture
 def checkout(desk: Desk) -> Checkout:
     return Checkout(desk.folder)
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubApi]:
-    with GitHubApi() as server:
-        server.repositories["o/r"] = Repository(branches={"main": "a" * 40, BRANCH: "b" * 40})
-        monkeypatch.setenv("GITHUB_API_URL", server.url)
-        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-        monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
-        yield server
 
 
 def test_the_whole_way_from_a_due_upgrade_to_a_merged_one(desk: Desk, checkout: Checkout) -> None:

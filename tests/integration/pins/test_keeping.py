@@ -16,7 +16,7 @@ from ci.errors import SpyreCiError, UsageError
 from ci.pins import record_cli
 from ci.pins.ledger import read_records
 from ci.pins.sources import Release, Seen
-from tests.github_api import TOKEN, GitHubApi, Repository
+from tests.github_api import GitHubApi
 from tests.integration.pins.checkout import Checkout
 
 pytestmark = pytest.mark.integration
@@ -56,16 +56,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     for variable in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GH_TOKEN", "SPYRE_CI_GITHUB_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     return made
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubApi]:
-    with GitHubApi() as server:
-        server.repositories["o/r"] = Repository(branches={"main": "a" * 40, BRANCH: "b" * 40})
-        monkeypatch.setenv("GITHUB_API_URL", server.url)
-        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-        monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
-        yield server
 
 
 @pytest.fixture
