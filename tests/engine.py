@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +26,28 @@ def engine_client() -> Iterator[docker.DockerClient]:
         pytest.skip(f"a container engine with a registry is not there ({', '.join(missing)})")
     with closing(docker.from_env(timeout=600)) as made:
         yield made
+
+
+def build_image(
+    client: docker.DockerClient, name: str, text: str, files: Mapping[str, str | bytes] | None = None
+) -> None:
+    """Build an image of a Containerfile and the files beside it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for path, content in {"Containerfile": text, **(files or {})}.items():
+            data = content.encode() if isinstance(content, str) else content
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(data), 0o755
+            tar.addfile(info, io.BytesIO(data))
+    stream.seek(0)
+    client.images.build(
+        fileobj=stream,
+        custom_context=True,
+        dockerfile="Containerfile",
+        tag=name,
+        network_mode="host",
+        rm=True,
+    )
 
 
 class _Quiet(SimpleHTTPRequestHandler):

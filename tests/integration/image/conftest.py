@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import subprocess
-import tarfile
 import time
 import zipfile
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ from ci.image.pantry import settings_of
 from ci.image.registry import digest_of
 from ci.image.resolve import Resolver
 from ci.image.stack import read_stack
-from tests.engine import engine_client, served
+from tests.engine import build_image, engine_client, served
 
 LOCK_S = 900
 # What stands in for PyTorch: 200 MB of wheel would tell no more of how images are built.
@@ -154,7 +152,8 @@ def world(
     made.git("init", "-q", "-b", "main")
     made.commit({"flex.txt": "one\n", "check.sh": 'cp flex.txt "$DESTDIR/../seen.txt"\n'})
     prebuilt = f"{registry}/drivers-{run}:1"
-    _prebuilt(client, base, prebuilt)
+    drivers = 'RUN ["/bin/sh", "-c", "mkdir /opt/drivers && echo d > /opt/drivers/driver.txt"]'
+    build_image(client, prebuilt, f"FROM {base}\n{drivers}\n")
     client.images.push(prebuilt)
     (folder / "stack.yaml").write_text(f"""version: 1
 name: runtime-{run}
@@ -183,23 +182,3 @@ components:
         if any(run in tag for tag in image["RepoTags"] or ()):
             with suppress(APIError):
                 client.api.remove_image(image["Id"], force=True)
-
-
-def _prebuilt(client: docker.DockerClient, base: str, name: str) -> None:
-    content = (
-        f'FROM {base}\nRUN ["/bin/sh", "-c", "mkdir /opt/drivers && echo d > /opt/drivers/driver.txt"]\n'
-    )
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        info = tarfile.TarInfo("Containerfile")
-        info.size = len(content)
-        tar.addfile(info, io.BytesIO(content.encode()))
-    stream.seek(0)
-    client.images.build(
-        fileobj=stream,
-        custom_context=True,
-        dockerfile="Containerfile",
-        tag=name,
-        network_mode="host",
-        rm=True,
-    )

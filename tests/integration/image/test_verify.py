@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +25,7 @@ from ci.image.verify.gate import Gate
 from ci.image.verify.inventory import Inventory
 from ci.image.verify.roles import Patience, check_role
 from ci.image.verify.subject import Subject
+from tests.engine import build_image
 
 from .calling import ROOT, made, spyre_ci
 from .conftest import TORCH, World, wheel
@@ -53,22 +52,8 @@ def with_roles(world: World) -> None:
 
 def derived(world: World, image: str, lines: str) -> str:
     """An image on another."""
-    content = f"FROM {image}\n{lines}\n".encode()
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        info = tarfile.TarInfo("Containerfile")
-        info.size = len(content)
-        tar.addfile(info, io.BytesIO(content))
-    stream.seek(0)
     name = f"{world.registry}/derived-{world.run}:1"
-    world.client.images.build(
-        fileobj=stream,
-        custom_context=True,
-        dockerfile="Containerfile",
-        tag=name,
-        network_mode="host",
-        rm=True,
-    )
+    build_image(world.client, name, f"FROM {image}\n{lines}\n")
     return name
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import secrets
-import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import docker
 from docker.errors import APIError
+
+from tests.engine import build_image
 
 # What stands in for Python where a test is about the container: it says what it is told to, and what it sees.
 PYTHON = """#!/bin/sh
@@ -48,7 +48,7 @@ class Repository:
     ) -> str:
         """Build an image, push it, and leave it in the registry alone; its digest."""
         name = f"{self.address}:{tag}"
-        build(self.client, name, f"FROM {base or self.base}\n{lines}\n", files or {})
+        build_image(self.client, name, f"FROM {base or self.base}\n{lines}\n", files)
         self.client.images.push(name)
         found = self.client.images.get(name).attrs["RepoDigests"][0].rpartition(":")[2]
         self.client.api.remove_image(name, force=True)
@@ -80,23 +80,3 @@ class Repository:
         for name in self.remains():
             with suppress(APIError):
                 self.client.api.remove_image(name, force=True)
-
-
-def build(client: docker.DockerClient, name: str, text: str, files: Mapping[str, str | bytes]) -> None:
-    """Build an image of a Containerfile and the files beside it."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for path, content in {"Containerfile": text, **files}.items():
-            data = content.encode() if isinstance(content, str) else content
-            info = tarfile.TarInfo(path)
-            info.size, info.mode = len(data), 0o755
-            tar.addfile(info, io.BytesIO(data))
-    stream.seek(0)
-    client.images.build(
-        fileobj=stream,
-        custom_context=True,
-        dockerfile="Containerfile",
-        tag=name,
-        network_mode="host",
-        rm=True,
-    )

@@ -12,8 +12,9 @@ import docker
 import pytest
 from docker.errors import APIError
 
+from tests.engine import build_image
 from tests.integration.pins.calling import Ledger
-from tests.integration.pins.images import Repository, build
+from tests.integration.pins.images import Repository
 from tests.packages import make_wheel
 
 # Debian's packages are fetched and unpacked, which takes most of a minute.
@@ -32,7 +33,7 @@ PIP = "/opt/venv/bin/pip install --no-index --disable-pip-version-check"
 def python(client: docker.DockerClient) -> Iterator[str]:
     """An image with Debian's Python and pip for environments."""
     name = f"pins-python-{secrets.token_hex(4)}:1"
-    build(client, name, f"FROM {os.environ['TEST_BASE_IMAGE']}\n{INSTALL}\n", {})
+    build_image(client, name, f"FROM {os.environ['TEST_BASE_IMAGE']}\n{INSTALL}\n")
     yield name
     with suppress(APIError):
         client.api.remove_image(name, force=True)
