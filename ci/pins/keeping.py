@@ -106,8 +106,9 @@ class Keeper:
         tip = tip_of(self._here, branch)
         for name in sorted(files_in(self._here, tip, name_in(self._here, folder))) if tip else ():
             path = self._here.top / name
-            found = content_at(self._here, str(tip), name) if name.endswith(".json") else None
-            if found is not None and not path.exists():
+            missing = name.endswith(".json") and not path.exists()
+            found = content_at(self._here, str(tip), name) if missing else None
+            if found is not None:
                 with atomic_writer(path) as stream:
                     stream.write(found[1])
 
