@@ -135,12 +135,14 @@ def is_final(data: bytes) -> bool:
     return told is not None and told >= _SAYS_WHAT_IS_FINAL and "requires-dist" not in dynamic
 
 
-def changes(names: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
+def changes(
+    names: Iterable[str], before: Mapping[str, str | None], after: Mapping[str, str | None]
+) -> tuple[Change, ...]:
     """What became of packages, by name; those of which nothing did are left out.
 
     Args:
         names: canonical.
-        before: versions by name.
+        before: versions by name; None as where there is none.
         after: the same, later.
     """
     return tuple(
