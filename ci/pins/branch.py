@@ -101,14 +101,20 @@ def content_at(repository: Repository, commit: str, name: str) -> tuple[str, byt
     return mode, os.fsencode(git(repository.top, "cat-file", "blob", sha))
 
 
-def tip_of(repository: Repository, branch: str) -> str | None:
+def tip_of(repository: Repository, branch: str, *, within: str = "") -> str | None:
     """The commit of a branch; None where there is none of that name.
+
+    Args:
+        repository: it is in.
+        branch: its name.
+        within: a commit that is to have all of it; empty: any branch.
 
     Raises:
         CommandError: git did not answer.
     """
     pattern = f"refs/heads/{branch}"
-    listed = git(repository.top, "for-each-ref", "--format=%(objectname) %(refname)", pattern)
+    merged = [f"--merged={within}"] if within else []
+    listed = git(repository.top, "for-each-ref", "--format=%(objectname) %(refname)", *merged, pattern)
     return next((line.split()[0] for line in listed.splitlines() if line.endswith(f" {pattern}")), None)
 
 
@@ -118,11 +124,7 @@ def is_merged(repository: Repository, branch: str) -> bool:
     Raises:
         CommandError: git did not answer.
     """
-    pattern = f"refs/heads/{branch}"
-    listed = git(
-        repository.top, "for-each-ref", "--format=%(refname)", f"--merged={repository.head}", pattern
-    )
-    return pattern in listed.splitlines() and tip_of(repository, branch) != repository.head
+    return tip_of(repository, branch, within=repository.head) not in {None, repository.head}
 
 
 def files_in(repository: Repository, commit: str, folder: str) -> set[str]:
