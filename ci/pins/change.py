@@ -160,10 +160,25 @@ def upgrade_at(repository: Repository, change: Change, commit: str) -> Upgraded 
         BadFileError: a line of its events is none.
         UsageError: its events are no file.
     """
-    path = change.folder / FILE
+    return (None, *upgrades_at(repository, change.folder, commit))[-1]
+
+
+def upgrades_at(repository: Repository, folder: Path, commit: str) -> list[Upgraded]:
+    """The upgrades that a commit has of a track, in the order they were told.
+
+    Args:
+        repository: of the ledger.
+        folder: of the track's ledger.
+        commit: or a branch.
+
+    Raises:
+        BadFileError: a line of its events is none.
+        UsageError: its events are no file, or outside of the repository.
+    """
+    path = folder / FILE
     found = content_at(repository, commit, name_in(repository, path))
     events = parse(found[1], path) if found else []
-    return next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
+    return [one for one in events if isinstance(one, Upgraded)]
 
 
 def _files(repository: Repository, change: Change) -> dict[str, tuple[str, bytes]]:
