@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.pins.events import Requested
+from ci.pins.events import MAX_TEXT, Requested
 from ci.pins.packages import changes
 from ci.pins.protocol import Decision
 from ci.pins.record import Change, Record
@@ -17,8 +17,6 @@ from ci.pins.support import Breaks, broken_calls
 from ci.pins.words import day, listed, moment, named
 from ci.report.summary import code
 from ci.report.text import counted
-
-MAX_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from ci.errors import CommandError, UsageError
 from ci.findings import escaped
 from ci.package.git import git
 
-_PLAIN, _PROGRAM = "100644", "100755"
+# Modes of files, as Git writes them.
+PLAIN, _PROGRAM = "100644", "100755"
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 # Of machines where nobody told Git who they are, such as a CI's.
 _NAME, _EMAIL = "spyre-ci", "spyre-ci@users.noreply.github.com"
@@ -92,7 +93,7 @@ def content_at(repository: Repository, commit: str, name: str) -> tuple[str, byt
     if not listed:
         return None
     mode, kind, sha = listed.partition("\t")[0].split(" ")
-    if kind != "blob" or mode not in {_PLAIN, _PROGRAM}:
+    if kind != "blob" or mode not in {PLAIN, _PROGRAM}:
         raise UsageError(
             "is committed as a link or a folder, not as a file",
             where=repository.top / name,
