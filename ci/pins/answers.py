@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.pins.events import Requested
+from ci.pins.events import MAX_TEXT, Requested
+from ci.pins.packages import changes
 from ci.pins.protocol import Decision
 from ci.pins.record import Change, Record
 from ci.pins.situation import Situation
@@ -16,8 +17,6 @@ from ci.pins.support import Breaks, broken_calls
 from ci.pins.words import day, listed, moment, named
 from ci.report.summary import code
 from ci.report.text import counted
-
-MAX_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +121,11 @@ def _packages(before: Record | None, after: Record | None, decision: Decision) -
         return Answer(question=question, said="nothing: the image is the same")
     if after is None or before is None:
         return Answer(question=question, said=_unrecorded(before, decision), known=not decision.before)
-    rows = _changes(before, after)
+    # What became a direct dependency in the meantime was there before, perhaps.
+    there = {**before.packages, **before.direct}
+    rows = changes({*before.direct, *after.direct}, there, after.direct)
     said = "" if rows else f"nothing of {listed(map(named, sorted(after.direct)))}"
     return Answer(question=question, said=said, rows=rows)
-
-
-def _changes(before: Record, after: Record) -> tuple[Change, ...]:
-    names = sorted({*before.direct, *after.direct})
-    # What became a direct dependency in the meantime was there before, perhaps.
-    pairs = (
-        (name, before.direct.get(name, before.packages.get(name)), after.direct.get(name)) for name in names
-    )
-    return tuple(Change(name=name, before=old, after=new) for name, old, new in pairs if old != new)
 
 
 def _compatible(before: Record | None, after: Record | None, decision: Decision, breaks: Breaks) -> Answer:

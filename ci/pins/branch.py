@@ -16,7 +16,8 @@ from ci.errors import CommandError, UsageError
 from ci.findings import escaped
 from ci.package.git import git
 
-_PLAIN, _PROGRAM = "100644", "100755"
+# Modes of files, as Git writes them.
+PLAIN, _PROGRAM = "100644", "100755"
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 # Of machines where nobody told Git who they are, such as a CI's.
 _NAME, _EMAIL = "spyre-ci", "spyre-ci@users.noreply.github.com"
@@ -92,7 +93,7 @@ def content_at(repository: Repository, commit: str, name: str) -> tuple[str, byt
     if not listed:
         return None
     mode, kind, sha = listed.partition("\t")[0].split(" ")
-    if kind != "blob" or mode not in {_PLAIN, _PROGRAM}:
+    if kind != "blob" or mode not in {PLAIN, _PROGRAM}:
         raise UsageError(
             "is committed as a link or a folder, not as a file",
             where=repository.top / name,
@@ -101,14 +102,20 @@ def content_at(repository: Repository, commit: str, name: str) -> tuple[str, byt
     return mode, os.fsencode(git(repository.top, "cat-file", "blob", sha))
 
 
-def tip_of(repository: Repository, branch: str) -> str | None:
+def tip_of(repository: Repository, branch: str, *, within: str = "") -> str | None:
     """The commit of a branch; None where there is none of that name.
+
+    Args:
+        repository: it is in.
+        branch: its name.
+        within: a commit that is to have all of it; empty: any branch.
 
     Raises:
         CommandError: git did not answer.
     """
     pattern = f"refs/heads/{branch}"
-    listed = git(repository.top, "for-each-ref", "--format=%(objectname) %(refname)", pattern)
+    merged = [f"--merged={within}"] if within else []
+    listed = git(repository.top, "for-each-ref", "--format=%(objectname) %(refname)", *merged, pattern)
     return next((line.split()[0] for line in listed.splitlines() if line.endswith(f" {pattern}")), None)
 
 
@@ -118,11 +125,7 @@ def is_merged(repository: Repository, branch: str) -> bool:
     Raises:
         CommandError: git did not answer.
     """
-    pattern = f"refs/heads/{branch}"
-    listed = git(
-        repository.top, "for-each-ref", "--format=%(refname)", f"--merged={repository.head}", pattern
-    )
-    return pattern in listed.splitlines() and tip_of(repository, branch) != repository.head
+    return tip_of(repository, branch, within=repository.head) not in {None, repository.head}
 
 
 def files_in(repository: Repository, commit: str, folder: str) -> set[str]:

@@ -11,7 +11,7 @@ from ci.config.context import settings_from_context
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.pins.diary import add_event, read_events
-from ci.pins.events import CampaignEnded, CampaignStarted, Event
+from ci.pins.events import MAX_NAME, CampaignEnded, CampaignStarted, Event
 from ci.pins.ledger import track_folder
 from ci.pins.open_branches import unmerged
 from ci.pins.tracks import ToldAlreadyError, chosen, clock, moment_of, say, words_of
@@ -22,7 +22,6 @@ Campaign = Annotated[str, typer.Argument(metavar="NAME", help="Of the campaign."
 Tracks = Annotated[
     list[str] | None, typer.Option("--track", help="It holds; may stand several times; none: every track.")
 ]
-MAX_NAME = 200
 HELD = "merge it before the campaign, or after it"
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from ci.config.pins_model import PinPlace
 from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError, SettingsError, SpyreCiError, UsageError
-from ci.pins.branch import Repository, content_at, make_branch, name_in, tip_of
+from ci.pins.branch import PLAIN, Repository, content_at, make_branch, name_in, tip_of
 from ci.pins.diary import FILE
 from ci.pins.diary_lines import parse, with_line
 from ci.pins.events import Upgraded
 from ci.pins.place import read_version, with_version
 from ci.pins.words import listed
 
-_PLAIN = "100644"
 # Of an event these differ from one day to the next, and say nothing of what is changed.
 _TOLD = {"at", "reasons"}
 
@@ -160,20 +159,35 @@ def upgrade_at(repository: Repository, change: Change, commit: str) -> Upgraded 
         BadFileError: a line of its events is none.
         UsageError: its events are no file.
     """
-    path = change.folder / FILE
+    return (None, *upgrades_at(repository, change.folder, commit))[-1]
+
+
+def upgrades_at(repository: Repository, folder: Path, commit: str) -> list[Upgraded]:
+    """The upgrades that a commit has of a track, in the order they were told.
+
+    Args:
+        repository: of the ledger.
+        folder: of the track's ledger.
+        commit: or a branch.
+
+    Raises:
+        BadFileError: a line of its events is none.
+        UsageError: its events are no file, or outside of the repository.
+    """
+    path = folder / FILE
     found = content_at(repository, commit, name_in(repository, path))
     events = parse(found[1], path) if found else []
-    return next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
+    return [one for one in events if isinstance(one, Upgraded)]
 
 
 def _files(repository: Repository, change: Change) -> dict[str, tuple[str, bytes]]:
     """Mode and content of what the change writes, by name."""
     records = sorted(change.folder.glob("*.json")) if change.folder.is_dir() else []
-    files = {name_in(repository, path): (_PLAIN, path.read_bytes()) for path in records}
+    files = {name_in(repository, path): (PLAIN, path.read_bytes()) for path in records}
     events = change.folder / FILE
     content = events.read_bytes() if events.is_file() else b""
     parse(content, events)
-    files[name_in(repository, events)] = (_PLAIN, with_line(content, change.event))
+    files[name_in(repository, events)] = (PLAIN, with_line(content, change.event))
     if change.pin is not None:
         mode, before = _pin_file(repository, change.pin, repository.head)
         after = with_version(change.pin.file, before, change.pin.key, change.event.version)

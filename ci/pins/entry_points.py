@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -26,6 +27,7 @@ _MOST_LOOKS = 500
 _MOST_CHARACTERS = 8 << 20
 # A module that does so may have names that do not stand in it.
 _DYNAMIC = re.compile(r"\bglobals\(\)|\bsys\.modules\[")
+_DYNAMIC_LABEL = "spyre-ci-dynamic"
 _WILDCARD = "/*"
 # Bases that take no parameters.
 _BARE = {"object", "builtins.object", "typing.Generic", "typing.Protocol", "abc.ABC"}
@@ -44,11 +46,13 @@ def signatures(entries: Iterable[str], source: Source) -> dict[str, Signature | 
         entries: `module:name`.
         source: gives the modules of the release.
     """
+    # Entry points are often of one package: each of its modules is read once.
+    read = cache(partial(_read, source))
     found: dict[str, Signature | None] = {}
     for entry in entries:
         module, _, name = entry.partition(":")
         try:
-            found[entry] = _Look(source).signature(module, name.split("."))
+            found[entry] = _Look(read).signature(module, name.split("."))
         except (_UntoldError, RecursionError):
             continue
     return found
@@ -63,10 +67,9 @@ def files_of(module: str) -> list[Path]:
 class _Look:
     """The way to one entry point."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, read: Callable[[str], griffe.Module | None]) -> None:
+        self._read = read
         self._modules: dict[str, griffe.Module | None] = {}
-        self._dynamic: set[str] = set()
         self._left = _MOST_LOOKS
 
     def signature(self, module: str, names: Sequence[str]) -> Signature | None:
@@ -155,7 +158,7 @@ class _Look:
             for key, one in owner.members.items()
             if key.endswith(_WILDCARD)
         ]
-        untold = "__getattr__" in owner.members or owner.path in self._dynamic
+        untold = "__getattr__" in owner.members or _DYNAMIC_LABEL in owner.labels
         for path in stars:
             module = self._module(path)
             if module is None:
@@ -181,11 +184,13 @@ class _Look:
             self._left -= 1
             if self._left < 0:
                 raise _UntoldError
-            read = self._source(name)
-            self._modules[name] = None if read is None else _visited(name, *read)
-            if read is not None and _DYNAMIC.search(read[1]):
-                self._dynamic.add(name)
+            self._modules[name] = self._read(name)
         return self._modules[name]
+
+
+def _read(source: Source, name: str) -> griffe.Module | None:
+    found = source(name)
+    return None if found is None else _visited(name, *found)
 
 
 def _visited(name: str, path: Path, text: str) -> griffe.Module:
@@ -206,6 +211,8 @@ def _visited(name: str, path: Path, text: str) -> griffe.Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError, AttributeError, TypeError,
             griffe.GriffeError) as error:  # fmt: skip
         raise _UntoldError from error
+    if _DYNAMIC.search(text):
+        module.labels.add(_DYNAMIC_LABEL)
     return module
 
 

@@ -17,6 +17,8 @@ KIND = "pin-events"
 # What is asked for out of the cycle. A bug and a regression need no release, and no campaign holds them.
 Reason = Literal["major", "performance", "bug", "regression"]
 URGENT: frozenset[str] = frozenset({"bug", "regression"})
+# Characters of what people say at length, and of a campaign's name.
+MAX_TEXT, MAX_NAME = 2000, 200
 # Far enough from the ends of the calendar that days can be added and taken away, in any time zone.
 _FIRST, _BEHIND = datetime(1970, 1, 1, tzinfo=UTC), datetime(9001, 1, 1, tzinfo=UTC)
 
@@ -52,7 +54,7 @@ class Requested(_Event):
     kind: Literal["requested"] = "requested"
     id: int = Field(ge=1)
     reason: Reason
-    text: str = Field(min_length=1, max_length=2000)
+    text: str = Field(min_length=1, max_length=MAX_TEXT)
     version: str | None = None
     sha: str = ""
 
@@ -108,7 +110,7 @@ class CampaignStarted(_Event):
     """
 
     kind: Literal["campaign-started"] = "campaign-started"
-    name: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=MAX_NAME)
     starts: Moment
     ends: Moment | None = None
 
@@ -141,7 +143,7 @@ class TakenBack(_Event):
     kind: Literal["taken-back"] = "taken-back"
     version: str
     sha: str
-    text: str | None = Field(max_length=2000)
+    text: str | None = Field(max_length=MAX_TEXT)
 
 
 Event = Annotated[

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci.errors import MissingInputError, SettingsError
 from ci.package.archive import damage
@@ -25,6 +25,7 @@ from ci.package.asking import Asker, IndexAwayError
 from ci.package.listing import Listed, OtherBytesError, key_of
 from ci.pins.entry_points import files_of, signatures
 from ci.pins.packages import is_final, parse_metadata
+from ci.pins.releases import parsed
 from ci.pins.signatures import Signature
 from ci.pins.sources import Release, Seen
 from ci.report.text import counted
@@ -71,7 +72,8 @@ class IndexSource:
         """
         found = self._files
         if only is not None:
-            found = {version: files for version, files in found.items() if _is_called(version, only)}
+            wanted = parsed(only)
+            found = {version: files for version, files in found.items() if version == wanted}
         if not found:
             named = self.package if only is None else f"{self.package} {only}"
             raise MissingInputError(
@@ -172,13 +174,6 @@ class IndexSource:
                 return None
 
             return signatures(self.entry_points, source)
-
-
-def _is_called(version: Version, text: str) -> bool:
-    try:
-        return version == Version(text)
-    except InvalidVersion:
-        return False
 
 
 def _release(version: Version, files: Sequence[Listed]) -> Release:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.pins.applying import hub_of
-from ci.pins.branch import content_at, files_in, make_branch, name_in, repository_at, tip_of
+from ci.pins.branch import PLAIN, content_at, files_in, make_branch, name_in, repository_at, tip_of
 from ci.pins.ledger import track_folder
 from ci.pins.push import Remote
 from ci.report.text import counted
@@ -23,8 +23,6 @@ from test_selection.files import atomic_writer
 
 if TYPE_CHECKING:
     from ci.pins.pull import Pull
-
-_PLAIN = "100644"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +104,9 @@ class Keeper:
         tip = tip_of(self._here, branch)
         for name in sorted(files_in(self._here, tip, name_in(self._here, folder))) if tip else ():
             path = self._here.top / name
-            found = content_at(self._here, str(tip), name) if name.endswith(".json") else None
-            if found is not None and not path.exists():
+            missing = name.endswith(".json") and not path.exists()
+            found = content_at(self._here, str(tip), name) if missing else None
+            if found is not None:
                 with atomic_writer(path) as stream:
                     stream.write(found[1])
 
@@ -145,7 +144,7 @@ class Keeper:
         tip = tip_of(here, kept.branch)
         new = sorted({*kept.names} - (files_in(here, tip, inside) if tip else set()))
         if new:
-            added = {name: (_PLAIN, files[name].read_bytes()) for name in new}
+            added = {name: (PLAIN, files[name].read_bytes()) for name in new}
             listed = "".join(f"{name}\n" for name in new)
             message = f"{track}: {counted(len(new), 'release')} recorded\n\n{listed}"
             tip = make_branch(here, kept.branch, added, message, now=now, on=tip or "")

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
 from ci.config.load import Settings
 from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
 from ci.pins.record import KIND, Record, file_name
+from ci.pins.releases import parsed
 from test_selection.files import read_json, write_json
 
 # When a release was read says nothing of it.
@@ -60,8 +60,12 @@ def read_records(folder: Path) -> list[Record]:
 
 
 def in_order(record: Record) -> tuple[Any, ...]:
-    """A key by which records are sorted: by time, then by version, as versions are (1.10 after 1.9)."""
-    return (record.at, *_as_version(record.version), record.sha)
+    """A key by which records are sorted: by time, then by version, as versions are (1.10 after 1.9).
+
+    Versions come before the tags that are none.
+    """
+    version = parsed(record.version)
+    return (record.at, version is None, version or record.version, record.sha)
 
 
 def write_record(folder: Path, record: Record) -> Path:
@@ -125,11 +129,3 @@ def _content(record: Record) -> dict[str, Any]:
     for key in ("packages", "origins", "direct", "signatures"):
         content[key] = dict(sorted(content[key].items()))
     return content
-
-
-def _as_version(text: str) -> tuple[bool, Version | str]:
-    """Versions before the tags that are none."""
-    try:
-        return (False, Version(text))
-    except InvalidVersion:
-        return (True, text)

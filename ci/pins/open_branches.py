@@ -5,10 +5,8 @@ from __future__ import annotations
 from ci.config.load import Settings
 from ci.errors import SpyreCiError
 from ci.package.git import git
-from ci.pins.branch import Repository, content_at, name_in, repository_at
-from ci.pins.diary import FILE
-from ci.pins.diary_lines import parse
-from ci.pins.events import Upgraded
+from ci.pins.branch import Repository, repository_at
+from ci.pins.change import upgrades_at
 from ci.pins.ledger import track_folder
 
 
@@ -24,10 +22,10 @@ def unmerged(settings: Settings, track: str) -> list[str]:
         return []
     try:
         here = repository_at(settings.base)
-        name = name_in(here, track_folder(settings, track) / FILE)
-        known = _upgrades(here, here.head, name)
+        folder = track_folder(settings, track)
+        known = {*upgrades_at(here, folder, here.head)}
         found = _branches(settings, here, track)
-        return [branch for branch in found if _upgrades(here, branch, name) - known]
+        return [branch for branch in found if {*upgrades_at(here, folder, branch)} - known]
     except SpyreCiError:
         return []
 
@@ -39,9 +37,3 @@ def _branches(settings: Settings, here: Repository, track: str) -> list[str]:
     longer = [f"/pins/{one}-" for one in settings.model.pins.tracks if one.startswith(f"{track}-")]
     mine = [ref for ref in listed if not any(other in ref for other in longer)]
     return [ref.removeprefix("refs/").removeprefix("heads/").removeprefix("remotes/") for ref in mine]
-
-
-def _upgrades(here: Repository, commit: str, name: str) -> set[Upgraded]:
-    found = content_at(here, commit, name)
-    events = parse(found[1], here.top / name) if found else []
-    return {one for one in events if isinstance(one, Upgraded)}

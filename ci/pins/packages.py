@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci.addresses import without_credentials
 from ci.errors import BadFileError
 from ci.pins.record import Change
+from ci.pins.releases import parsed
 
 UNKNOWN = "unknown"
 ANY = "*"
@@ -99,7 +100,7 @@ def parse_metadata(data: bytes, *, name: str, version: Version, where: str) -> P
     """
     raw, _ = parse_email(data)
     told = raw.get("name", ""), raw.get("version", "")
-    if canonicalize_name(told[0]) != name or _parsed(told[1]) != version:
+    if canonicalize_name(told[0]) != name or parsed(told[1]) != version:
         raise BadFileError(
             f"its metadata is of {told[0][:80]!r} {told[1][:80]!r}, not of {name} {version}",
             where=where,
@@ -130,17 +131,19 @@ def parse_metadata(data: bytes, *, name: str, version: Version, where: str) -> P
 def is_final(data: bytes) -> bool:
     """Whether what an sdist's PKG-INFO requires is what its wheel will require."""
     raw, _ = parse_email(data)
-    told = _parsed(raw.get("metadata_version", ""))
+    told = parsed(raw.get("metadata_version", ""))
     dynamic = {one.lower() for one in raw.get("dynamic", [])}
     return told is not None and told >= _SAYS_WHAT_IS_FINAL and "requires-dist" not in dynamic
 
 
-def changes(names: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
+def changes(
+    names: Iterable[str], before: Mapping[str, str | None], after: Mapping[str, str | None]
+) -> tuple[Change, ...]:
     """What became of packages, by name; those of which nothing did are left out.
 
     Args:
         names: canonical.
-        before: versions by name.
+        before: versions by name; None as where there is none.
         after: the same, later.
     """
     return tuple(
@@ -148,10 +151,3 @@ def changes(names: Iterable[str], before: Mapping[str, str], after: Mapping[str,
         for name in sorted(set(names))
         if before.get(name) != after.get(name)
     )
-
-
-def _parsed(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None

@@ -13,14 +13,12 @@ from ci.config.context import settings_from_context
 from ci.errors import UsageError
 from ci.pins.diary import add_event
 from ci.pins.diary_lines import next_id
-from ci.pins.events import Event, Reason, Requested, Scheduled, Upgraded, Withdrawn
+from ci.pins.events import MAX_TEXT, Event, Reason, Requested, Scheduled, Upgraded, Withdrawn
 from ci.pins.ledger import track_folder
 from ci.pins.place import VERSION
 from ci.pins.releases import Releases
 from ci.pins.situation import situation
 from ci.pins.tracks import Name, ToldAlreadyError, clock, followed, moment_of, say, words_of
-
-MAX_TEXT = 2000
 
 
 def request(  # noqa: PLR0917  # typer makes options of them

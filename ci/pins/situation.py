@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from ci.errors import BadFileError
 from ci.pins.events import (
@@ -134,7 +134,9 @@ def situation(records: Iterable[Record], events: Sequence[Event], *, now: dateti
         BadFileError: two requests have one id.
     """
     now = now.astimezone(UTC)
-    pins = [Pinned(version=one.version, sha=one.sha, since=one.at) for one in events if _is_upgrade(one)]
+    pins = [
+        Pinned(version=one.version, sha=one.sha, since=one.at) for one in events if isinstance(one, Upgraded)
+    ]
     releases = Releases.of(as_told(records, events))
     campaigns = _campaigns(events)
     on = tuple(one for one in campaigns if one.on(now))
@@ -187,10 +189,6 @@ def _deprecated(events: Sequence[Event]) -> tuple[str, ...]:
             found = tuple(dict.fromkeys([*(found if anew else ()), *one.deprecated]))
             version = one.version
     return found
-
-
-def _is_upgrade(event: Event) -> TypeGuard[Upgraded]:
-    return isinstance(event, Upgraded)
 
 
 def _last_upgrade(events: Sequence[Event], now: datetime) -> datetime | None:

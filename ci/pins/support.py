@@ -11,11 +11,11 @@ from packaging.version import Version
 
 from ci.config.pins_model import Suite
 from ci.pins.packages import ANY, SEPARATOR
-from ci.pins.record import Parameter, Record, Table
+from ci.pins.record import Record, Table
 from ci.pins.releases import parsed
+from ci.pins.signatures import Signature
 from ci.pins.words import named
 
-Signature = tuple[Parameter, ...]
 # What of a call that the first takes the second does not, in words.
 Breaks = Callable[[Signature, Signature], Sequence[str]]
 # Of what breaks, characters.

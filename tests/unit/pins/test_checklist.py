@@ -11,7 +11,8 @@ from ci.pins.checklist import checklist
 from ci.pins.events import Event, Upgraded
 from ci.pins.protocol import decide
 from ci.pins.record import Parameter, Record
-from ci.pins.support import Signature, Unsupported, unsupported
+from ci.pins.signatures import Signature
+from ci.pins.support import Unsupported, unsupported
 from tests.pin_tracks import (
     BOTH,
     MEND,

@@ -168,6 +168,20 @@ def test_what_only_running_it_would_tell_is_left_out(entry: str) -> None:
     assert signatures([entry], source_of(TREE)) == {}
 
 
+def test_several_entry_points_are_told_as_each_by_itself_and_no_module_is_read_twice() -> None:
+    asked = []
+
+    def noted(module: str) -> tuple[Path, str] | None:
+        asked.append(module)
+        return source_of(TREE)(module)
+
+    entries = ["demo:run", "demo:Lazy.method", "demo.core:Child", "demo.late:anything", "demo.late:there",
+               "demo:deep", "demo:gone", "gone:run"]  # fmt: skip
+    alone = [signatures([one], source_of(TREE)) for one in entries]
+    assert signatures(entries, noted) == {name: seen for one in alone for name, seen in one.items()}
+    assert len(asked) == len(set(asked))
+
+
 def test_source_without_end_is_given_up() -> None:
     asked = []
 

@@ -10,7 +10,8 @@ from packaging.version import Version
 
 from ci.config.pins_model import Suite
 from ci.pins.record import Parameter, Record
-from ci.pins.support import Signature, _meets, unsupported
+from ci.pins.signatures import Signature
+from ci.pins.support import _meets, unsupported
 from tests.pin_tracks import release
 
 PATH = Parameter(name="path", kind="positional or keyword")
