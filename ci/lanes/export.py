@@ -15,6 +15,8 @@ from ci.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.lanes.cadence import crons, said_after_end
 from ci.lanes.dialects import for_github, for_jenkins
 from ci.lanes.turn import off
+from ci.lanes.workflow import events_of
+from ci.pipeline.payload import at
 
 KIND = "triggers"
 UTC_NAME = "UTC"
@@ -135,9 +137,7 @@ def as_yaml(workflow: Workflow) -> str:
 
 def schedules_of(content: Any) -> list[Schedule]:
     """The schedules of a workflow's file, as YAML reads it."""
-    # YAML 1.1 takes the key `on` for a truth.
-    events = content.get("on", content.get(True)) if isinstance(content, dict) else None
-    entries = events.get("schedule") if isinstance(events, dict) else None
+    entries = at(events_of(content), "schedule")
     rows = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     return sorted(
         Schedule(cron=" ".join(str(one.get("cron", "")).split()), timezone=str(one.get("timezone", UTC_NAME)))
