@@ -28,11 +28,13 @@ class SpyreCiError(Exception):
         self.where = None if where is None else str(where)
         self.remedy = remedy
 
+    @property
+    def placed(self) -> str:
+        """Where it was found, if that is known, and what failed; without the remedy."""
+        return f"{self.where}: {self.what}" if self.where else self.what
+
     def __str__(self) -> str:
-        parts = [self.what if self.where is None else f"{self.where}: {self.what}"]
-        if self.remedy:
-            parts.append(f"  remedy: {self.remedy}")
-        return "\n".join(parts)
+        return f"{self.placed}\n  remedy: {self.remedy}" if self.remedy else self.placed
 
 
 class UsageError(SpyreCiError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ci.errors import MissingInputError
 from ci.lanes.remote_errors import MovedError, UnsettledError
@@ -26,10 +28,7 @@ def check_place(folder: Path, place: str) -> None:
     Raises:
         MovedError: it was started elsewhere.
     """
-    try:
-        before = read_json(folder / FILE, KIND).get("place")
-    except MissingInputError:
-        return
+    before = _noted(folder).get("place")
     if isinstance(before, str) and before != place:
         raise MovedError(
             f"it was started at {before}, and its lane is at another place now: {place}",
@@ -44,10 +43,7 @@ def asked_at(folder: Path) -> float | None:
     Raises:
         BadFileError: the note is none.
     """
-    try:
-        at = read_json(folder / FILE, KIND).get("at")
-    except MissingInputError:
-        return None
+    at = _noted(folder).get("at")
     return float(at) if isinstance(at, int | float) else None
 
 
@@ -70,3 +66,11 @@ def check_settled(folder: Path, now: float, settle_s: float) -> None:
             where=folder.name,
             remedy=f"after {settle_s:g} s it is started again, if nothing of it is there",
         )
+
+
+def _noted(folder: Path) -> Mapping[str, Any]:
+    """What was noted; empty where nothing was."""
+    try:
+        return read_json(folder / FILE, KIND)
+    except MissingInputError:
+        return {}

@@ -56,7 +56,7 @@ def ended(standing: Standing, said: str = "", url: str = "") -> Seen:
 
 def of_code(code: int, said: str = "", url: str = "") -> Seen:
     """An end by an exit code; one that says nothing of tests is taken for something missing."""
-    code = code if code in {EXIT_OK, *_WORST} else EXIT_INCOMPLETE
+    code = _known(code)
     return Seen(standing=_STANDINGS.get(code, Standing.INCOMPLETE), exit_code=code, said=said, url=url)
 
 
@@ -98,10 +98,14 @@ def settled(seen: Seen, codes: Iterable[int], *, wants_results: bool) -> Seen:
     """
     if seen.standing not in {Standing.PASSED, Standing.FAILED}:
         return seen  # it did not come to its end, whatever was reported until then
-    known = {code if code in {EXIT_OK, *_WORST} else EXIT_INCOMPLETE for code in codes}
+    known = {_known(code) for code in codes}
     code = next((one for one in _WORST if one in known), None)
     if code is not None:
         return of_code(code, seen.said or "its results say so", seen.url)
     if seen.standing is Standing.FAILED and wants_results and not known:
         return ended(Standing.INCOMPLETE, f"{seen.said}, and no results of it came back", seen.url)
     return seen
+
+
+def _known(code: int) -> int:
+    return code if code in {EXIT_OK, *_WORST} else EXIT_INCOMPLETE

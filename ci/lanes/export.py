@@ -14,7 +14,9 @@ from ci.config.lanes_model import Lane
 from ci.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.lanes.cadence import crons, said_after_end
 from ci.lanes.dialects import for_github, for_jenkins
-from ci.lanes.turn import idle
+from ci.lanes.turn import off
+from ci.lanes.workflow import events_of
+from ci.pipeline.payload import at
 
 KIND = "triggers"
 UTC_NAME = "UTC"
@@ -77,7 +79,7 @@ def workflows(lanes: Mapping[str, Lane], *, time_zone: str, stage: int) -> list[
         entries = [
             Schedule(cron=for_github(cron, _where(name)), timezone=time_zone) for cron in _lines(name, lane)
         ]
-        if not lane.in_stages or stage in lane.in_stages:
+        if not off(lane, stage):
             place[name] = entries
     return [
         Workflow(repository=repository, file=file, lanes=entries)
@@ -116,9 +118,8 @@ def left_out(lanes: Mapping[str, Lane], stage: int) -> dict[str, str]:
     for name, lane in lanes.items():
         if lane.enabled and lane.begun_by == "worker":
             found[name] = "is begun by the worker"
-        elif not lane.enabled or lane.where.github is not None:
-            reason = idle(lane.model_copy(update={"begun_by": "worker"}), stage)
-            found.update({name: reason} if reason else {})
+        elif (reason := off(lane, stage)) and (not lane.enabled or lane.where.github is not None):
+            found[name] = reason
     return found
 
 
@@ -136,9 +137,7 @@ def as_yaml(workflow: Workflow) -> str:
 
 def schedules_of(content: Any) -> list[Schedule]:
     """The schedules of a workflow's file, as YAML reads it."""
-    # YAML 1.1 takes the key `on` for a truth.
-    events = content.get("on", content.get(True)) if isinstance(content, dict) else None
-    entries = events.get("schedule") if isinstance(events, dict) else None
+    entries = at(events_of(content), "schedule")
     rows = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     return sorted(
         Schedule(cron=" ".join(str(one.get("cron", "")).split()), timezone=str(one.get("timezone", UTC_NAME)))

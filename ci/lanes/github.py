@@ -25,11 +25,12 @@ from ci.lanes.budget import Budget, never
 from ci.lanes.ends import ended, of_github
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
-from ci.lanes.results import SUMMARY_FILE, WANTED, brought_of
+from ci.lanes.results import WANTED, brought_of
 from ci.lanes.workflow import INPUT, check_workflow, names, text_of
 from ci.pipeline.gather import ARTIFACTS
 from ci.pipeline.payload import number_at, text_at
 from ci.pipeline.runs import artifacts_of, fetch, run_of
+from ci.report.results import SUMMARY_FILE
 
 PATIENCE_S = 20.0
 MAX_LISTED = 300

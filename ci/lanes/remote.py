@@ -6,7 +6,7 @@ What is particular to a Jenkins, GitHub or a cluster is behind `Far`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +33,7 @@ class Brought:
 
     codes: Sequence[int] = ()
     runs: Sequence[Path] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
 
 
 class Far(Protocol):

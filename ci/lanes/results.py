@@ -12,8 +12,6 @@ from ci.pipeline.told import REPORT_FILES, read_told
 from ci.pipeline.unpack import Wanted
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 
-__all__ = ["SUMMARY_FILE", "WANTED", "brought_of", "limit_of"]
-
 FOLDER = "results"
 MAX_RUNS = 20
 # What files take to set up is in the journals.

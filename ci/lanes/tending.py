@@ -130,16 +130,15 @@ class Tender:
         Of what runs elsewhere a refusal (a token that ended) says nothing: another try would run beside it.
         """
         named = self._hands.named(attempt)
-        where = f"{error.where}: " if error.where else ""
         runs_on = (
             attempt.reference is not None and attempt.kind != LOCAL and attempt.lane in self._hands.lanes
         )
         if error.exit_code != EXIT_INCOMPLETE and not runs_on:
-            return Seen(standing=Standing.INCOMPLETE, said=f"{where}{error.what}")
-        self._voice.once(attempt.lane, f"{named} is asked for again: {where}{error.what}")
+            return Seen(standing=Standing.INCOMPLETE, said=error.placed)
+        self._voice.once(attempt.lane, f"{named} is asked for again: {error.placed}")
         if attempt.kind == LOCAL or self._late_s(attempt) < PATIENCE_S:
             return None
-        return Seen(standing=Standing.TIMED_OUT, said=f"could not be asked for: {where}{error.what}")
+        return Seen(standing=Standing.TIMED_OUT, said=f"could not be asked for: {error.placed}")
 
     def _end(self, attempt: Attempt, seen: Seen) -> None:
         hands, now = self._hands, self._hands.wall()

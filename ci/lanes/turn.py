@@ -173,12 +173,17 @@ def first_of_interest(known: Known, now: float) -> int:
 
 def idle(lane: Lane, stage: int) -> str:
     """Why a worker does not begin a lane at any time; empty where it does."""
+    return off(lane, stage) or ("is begun by its CI" if lane.begun_by == "ci" else "")
+
+
+def off(lane: Lane, stage: int) -> str:
+    """Why a lane is begun at no time, whoever begins it otherwise; empty where it is."""
     if not lane.enabled:
         return "is disabled"
     if lane.in_stages and stage not in lane.in_stages:
         rows = ", ".join(map(str, lane.in_stages))
         return f"runs in stage {rows} only, and stage {stage} is in force"
-    return "is begun by its CI" if lane.begun_by == "ci" else ""
+    return ""
 
 
 def clock(at: float, zone: tzinfo) -> str:

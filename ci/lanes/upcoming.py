@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ci.config.lanes_model import Lane
 from ci.lanes.cadence import next_due, said
-from ci.lanes.turn import Begin, Known, Look, clock, idle, take_turn
+from ci.lanes.turn import Begin, Known, Look, clock, off, take_turn
 
 # What a worker that looks every few seconds is late by is not worth a word.
 _NOTEWORTHY_S = 60
@@ -59,7 +59,7 @@ def _now(begin: Begin, look: Look) -> Upcoming:
 def _later(name: str, lane: Lane, known: Known, quiet: str, look: Look) -> Upcoming:
     """A lane that does not begin at this moment; `quiet` is why, where it is not that its time is to come."""
     words, run = said(lane.cadence, look.zone), known.open
-    if idle(lane.model_copy(update={"begun_by": "worker"}), look.stage):
+    if off(lane, look.stage):
         return Upcoming(lane=name, at=None, why=words, state=quiet)
     if run is not None and run.next_try is not None:
         state = f"the run of {clock(run.due, look.zone)} is tried again then"

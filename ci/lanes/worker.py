@@ -82,7 +82,7 @@ class Worker:
             except StateAwayError as error:
                 if once:
                     raise
-                self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+                self._voice.once(WORKER, f"{error.placed}; it is tried again")
             self._sleep(self._hands.settings.poll_s, heard)
         self._leave(heard)
 
@@ -200,7 +200,7 @@ class Worker:
                     self._tender.tell_to_end(attempt, ENDING)
                     self._tender.tend(attempt)
                 except SpyreCiError as error:
-                    self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+                    self._voice.once(WORKER, f"{error.placed}; it is tried again")
                 except OSError as error:
                     self._voice.once(WORKER, f"{error}; it is tried again")
             if not left or len(heard) > 1 or hands.ticks() > until:
@@ -216,7 +216,7 @@ class Worker:
             noted = self._hands.store.on_their_way()
             return [one if one.reference else running.get(one.key, one) for one in noted]
         except StateAwayError as error:
-            self._voice.once(WORKER, f"{error.where}: {error.what}; it is tried again")
+            self._voice.once(WORKER, f"{error.placed}; it is tried again")
             return list(running.values())
 
     def _sleep(self, seconds: float, heard: Sequence[int]) -> None:

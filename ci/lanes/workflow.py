@@ -11,7 +11,7 @@ import yaml
 
 from ci.errors import BadFileError, SpyreCiError
 from ci.lanes.remote_errors import NotFindableError
-from ci.pipeline.payload import text_at
+from ci.pipeline.payload import at, text_at
 
 INPUT = "idempotency_key"
 
@@ -19,6 +19,12 @@ INPUT = "idempotency_key"
 def names(title: str, order: str) -> bool:
     """Whether a run's name has an order's id in it, and not one that only begins or ends so."""
     return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(order)}(?![A-Za-z0-9_-])", title) is not None
+
+
+def events_of(content: Any) -> Any:
+    """What begins a workflow, of its file as YAML reads it; None where nothing does."""
+    # YAML 1.1 reads a bare `on` as true.
+    return content.get("on", content.get(True)) if isinstance(content, dict) else None
 
 
 def check_workflow(text: str, where: str) -> None:
@@ -37,8 +43,7 @@ def check_workflow(text: str, where: str) -> None:
     except (yaml.YAMLError, RecursionError, ValueError):
         content = None
     table = content if isinstance(content, dict) else {}
-    # YAML 1.1 reads a bare `on` as true.
-    triggers = table.get("on", table.get(True))
+    triggers = events_of(content)
     found = triggers if isinstance(triggers, dict | list) else [triggers]
     if "workflow_dispatch" not in found:
         raise BadFileError(
@@ -46,8 +51,7 @@ def check_workflow(text: str, where: str) -> None:
             where=where,
             remedy="add `workflow_dispatch` under `on`, on the branch and on the default branch",
         )
-    how = triggers.get("workflow_dispatch") if isinstance(triggers, dict) else None
-    inputs = how.get("inputs") if isinstance(how, dict) else None
+    inputs = at(triggers, "workflow_dispatch", "inputs")
     name = str(table.get("run-name", ""))
     if not isinstance(inputs, dict) or INPUT not in inputs or f"inputs.{INPUT}" not in name:
         raise NotFindableError(

@@ -90,8 +90,7 @@ def _polling(file: Path, only: list[str] | None, *, everything: bool, dry_run: b
 def _tell(passed: Passed, wait_s: float | None) -> None:
     """Say what went wrong, and what came of a pass."""
     for name, error in passed.errors:
-        where = f"{error.where}: " if error.where else ""
-        typer.echo(escaped(f"{name}: FAILED: {where}{error.what}"), err=True)
+        typer.echo(escaped(f"{name}: FAILED: {error.placed}"), err=True)
         if error.remedy:
             typer.echo(escaped(f"  remedy: {error.remedy}"), err=True)
     waiting = f", {passed.waiting} kept for the next pass" if passed.waiting else ""

@@ -69,9 +69,8 @@ def failed(one: Compared) -> str:
     error = one.error
     if error is None:
         return ""
-    where = f"{error.where}: " if error.where else ""
     remedy = f"\n    remedy: {_safe(error.remedy)}" if error.remedy else ""
-    return f"{one.repository.name}: FAILED: {_safe(where + error.what)}{remedy}"
+    return f"{one.repository.name}: FAILED: {_safe(error.placed)}{remedy}"
 
 
 def as_json(one: Compared) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_USAGE, file_system_error
+from ci.errors import EXIT_INCOMPLETE, EXIT_USAGE, SpyreCiError, file_system_error
 
 
 def test_what_the_file_system_refuses_is_told_with_place_and_remedy(tmp_path: Path) -> None:
@@ -31,3 +31,11 @@ def test_a_full_disk_leaves_the_run_incomplete() -> None:
 
 def test_what_is_no_matter_of_files_is_a_bug_of_ours() -> None:
     assert file_system_error(OSError("x")) is None
+
+
+def test_an_error_is_told_with_its_place_where_it_has_one() -> None:
+    assert (
+        SpyreCiError("is no plan", where=Path("a.json"), remedy="plan again").placed == "a.json: is no plan"
+    )
+    assert SpyreCiError("is no plan", remedy="plan again").placed == "is no plan"
+    assert str(SpyreCiError("is no plan", remedy="plan again")) == "is no plan\n  remedy: plan again"

@@ -344,6 +344,8 @@ def test_a_worker_whose_disk_stays_full_tells_its_runs_and_goes(
     world.work(1.1)
     # One that cannot be told does not keep the others from being told.
     assert [one.partition("-")[0] for one in world.local.cancelled] == ["two"]
+    away_said = "worker: the state of lanes cannot be used: database or disk is full; it is tried again"
+    assert away_said in world.said
     assert sum(line.endswith("is left to the next worker") for line in world.said) == 2
 
 
