@@ -205,7 +205,7 @@ def main() -> None:
     task = json.load(sys.stdin)
     prepare.die_with_parent(int(task["parent"]))
     prepare.single_thread(os.environ)
-    prepare.import_machinery(task["spec"]["device"])
+    prepare.import_torch(task["spec"]["device"], machinery=task["spec"]["machinery"])
     module, _, name = str(task["body"]).partition(":")
     __import__(module)
     os._exit(_guarded(getattr(sys.modules[module], name), task["spec"]))

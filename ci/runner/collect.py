@@ -18,6 +18,7 @@ from ci.errors import CommandError, MissingInputError, SpyreCiError
 from ci.process import kill_group
 from ci.runner.child import last_lines
 from ci.runner.collect_cache import KIND, CollectCache
+from ci.runner.machinery import wants_machinery
 from ci.runner.strays import VARIABLE, end_strays
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.files import read_json
@@ -217,6 +218,7 @@ def _task(tests: Path, files: Sequence[str], options: CollectOptions, folder: Pa
         "tests": str(tests),
         "files": list(files),
         "device": options.device,
+        "machinery": wants_machinery(tests, files),
         "folder": str(folder),
         "workers": options.workers,
         "threads": options.threads,

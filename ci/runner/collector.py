@@ -41,7 +41,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
-        prepare.import_machinery(task["device"])
+        prepare.import_torch(task["device"], machinery=task["machinery"])
     for row in collect_all(task):
         print(json.dumps(row), flush=True)  # noqa: T201  # the answer to whoever started this process
 
@@ -51,7 +51,7 @@ def collect_all(task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
     Args:
         task: `tests`, `device`, `files`, `folder` (for results and logs), `workers`, `timeout_s`,
-            `method`, `threads`.
+            `method`, `threads`, `machinery` (whether files want it).
     """
     waiting = list(enumerate(task["files"]))[::-1]
     running: list[_Running] = []
@@ -76,6 +76,7 @@ def _begin(task: Mapping[str, Any], number: int, file: str) -> _Running:
     spec = {
         "tests": task["tests"],
         "device": task["device"],
+        "machinery": task["machinery"],
         "file": file,
         "out": str(out),
         "threads": task["threads"],

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ci.runner.imported import when_imported
+
 # What PyTorch passes to every instantiated test and no test is told apart by.
 _DEVICE_PARAMETERS = frozenset({"device", "devices"})
 # The names PyTorch gives the parameter that stands for the operator or module under test.
@@ -50,15 +52,22 @@ _KNOWN: dict[int, tuple[Any, str]] = {}
 
 
 def install() -> None:
-    """Patch PyTorch's two instantiation functions; to be called once, before any test file is imported."""
-    from torch.testing._internal import common_device_type, common_utils  # noqa: PLC0415  # only workers pay
+    """Patch PyTorch's two instantiation functions, now or once their modules are imported.
 
-    module: Any = common_device_type
+    To be called once, before any test file is imported.
+    """
+    when_imported("torch.testing._internal.common_utils", _watch_utils)
+    when_imported("torch.testing._internal.common_device_type", _watch_device_type)
+
+
+def _watch_utils(module: Any) -> None:
+    module.instantiate_parametrized_tests = _watch_parametrized(module.instantiate_parametrized_tests)
+
+
+def _watch_device_type(module: Any) -> None:
     module.inspect = InspectOnce("inspect")
-    base: Any = common_device_type.DeviceTypeTestBase
+    base = module.DeviceTypeTestBase
     base.instantiate_test = classmethod(_watch_device_tests(base.instantiate_test.__func__))
-    utils: Any = common_utils
-    utils.instantiate_parametrized_tests = _watch_parametrized(utils.instantiate_parametrized_tests)
 
 
 def parts_of(function: Any, cls: type | None, name: str, params: Mapping[str, Any]) -> Parts:

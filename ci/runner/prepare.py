@@ -16,9 +16,10 @@ import signal
 import sys
 from collections.abc import Iterator, MutableMapping
 
+from ci.runner import instantiation
+from ci.runner.machinery import MACHINERY
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# What nearly every test file of PyTorch imports.
-MACHINERY = ("common_utils", "common_device_type", "common_methods_invocations", "common_modules")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -28,11 +29,12 @@ def single_thread(environ: MutableMapping[str, str]) -> None:
         environ[name] = "1"
 
 
-def import_machinery(device: str) -> str:
-    """Import torch and what PyTorch's test files import, and hook the instantiation.
+def import_torch(device: str, *, machinery: bool) -> str:
+    """Import torch, hook the instantiation, and, where wanted, import what PyTorch's test files import.
 
     Args:
         device: the device under test; its own package registers it where it has one.
+        machinery: whether files want PyTorch's test machinery.
 
     Returns:
         torch's version.
@@ -41,11 +43,10 @@ def import_machinery(device: str) -> str:
         import torch  # noqa: PLC0415  # after the threads are set
 
         torch.set_num_threads(1)
-        for name in MACHINERY:
-            importlib.import_module(f"torch.testing._internal.{name}")
-        from ci.runner import instantiation  # noqa: PLC0415
-
-        instantiation.install()
+        if machinery:
+            for name in MACHINERY:
+                importlib.import_module(f"torch.testing._internal.{name}")
+    instantiation.install()
     _check_device(device)
     return str(torch.__version__)
 

@@ -34,6 +34,7 @@ class RunOptions:
         preflight_timeout_s: after which a card has failed its check; 0: cards are not checked.
         lease_timeout_s: how long a run waits while it has no card at all.
         spawned: files whose tests must not run in a forked process.
+        machinery: whether workers import PyTorch's test machinery before they begin.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
         after: the number after which attempts at shards are counted.
     """
@@ -55,6 +56,7 @@ class RunOptions:
     preflight_timeout_s: float = 0
     lease_timeout_s: float = 0
     spawned: frozenset[str] = frozenset()
+    machinery: bool = True
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     after: int = 0
 
@@ -73,6 +75,7 @@ class RunOptions:
             "card": card,
             "tests": str(self.tests),
             "device": self.device,
+            "machinery": self.machinery,
             "threads": self.threads,
             "method": self.method,
             "test_timeout_s": self.test_timeout_s,

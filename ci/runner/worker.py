@@ -47,7 +47,7 @@ def main() -> None:
     try:
         worker = Worker(task, orders, answers)
         if task["method"] == "fork":
-            prepare.import_machinery(task["device"])
+            prepare.import_torch(task["device"], machinery=task["machinery"])
         signal.signal(signal.SIGTERM, worker.stop)
         worker.run()
     except OSError as error:
@@ -204,6 +204,7 @@ class Worker:
         spec = {
             "tests": self._task["tests"],
             "device": self._task["device"],
+            "machinery": self._task["machinery"],
             "threads": self._task["threads"],
             "journal": str(self._journal.path),
             "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
@@ -339,7 +340,7 @@ class Worker:
 
     def _check(self, why: str) -> Finding:
         """See whether the card works; where it is not to be checked it counts as well."""
-        spec = {"device": self._task["device"], "threads": self._task["threads"]}
+        spec = {"device": self._task["device"], "machinery": False, "threads": self._task["threads"]}
         limit = float(self._task["preflight_timeout_s"])
         if not limit or self._stopped:
             return Finding(ok=True, seconds=0)

@@ -234,3 +234,21 @@ def test_a_glob_that_matches_nothing_is_told(tree: Path) -> None:
         find_files(tree / "test", ["test_devices.py", "test_nowhere.py"])
     assert find_files(tree / "test", ["sub/*"]) == ["sub/test_nested.py"]
     assert len(find_files(tree / "test", [])) == 8
+
+
+def test_a_file_that_comes_by_the_machinery_in_a_roundabout_way_has_the_same_ids(tree: Path) -> None:
+    tests = tree / "test"
+    text = (tests / "test_devices.py").read_text(encoding="utf-8")
+    # What is looked for, in a module beside the test file, so that the file itself does not name it.
+    assert "torch.testing" in text
+    body = text.replace("from torch.testing._internal.", "from roundabout.")
+    (tests / "roundabout").mkdir()
+    for name in ("common_utils", "common_device_type", "common_methods_invocations"):
+        reexport = f"from torch.testing._internal.{name} import *\n"
+        (tests / "roundabout" / f"{name}.py").write_text(reexport, encoding="utf-8")
+    (tests / "roundabout" / "__init__.py").write_text("", encoding="utf-8")
+    (tests / "test_roundabout.py").write_text(body, encoding="utf-8")
+    direct = collect_files(tests, ["test_devices.py"])
+    found = collect_files(tests, ["test_roundabout.py"])
+    ids = {test.id.replace("test_devices.py", "test_roundabout.py") for test in direct.catalog.tests}
+    assert {test.id for test in found.catalog.tests} == ids
