@@ -42,14 +42,23 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs)
         return
     session.run("pytest", "tests/unit", "-n", "2")
-    session.run("pytest", "tests/integration", "-m", "not heavy", *WORKERS)
+    session.run("pytest", "tests/integration", "-m", "not heavy and not soak", *WORKERS)
 
 
 @nox.session(default=False, tags=["check"])
 def heavy(session: nox.Session) -> None:
     """What takes minutes: faults of runs, the real PyTorch tree, pipelines, README's commands in a clone."""
     install(session, "-e", TESTED, groups=("test", "heavy"))
-    session.run("pytest", *(session.posargs or ("tests/heavy", "tests/integration", "-m", "heavy", *WORKERS)))
+    which = ("tests/heavy", "tests/integration", "-m", "heavy and not soak", *WORKERS)
+    session.run("pytest", *(session.posargs or which))
+
+
+@nox.session(default=False, tags=["check"])
+def soak(session: nox.Session) -> None:
+    """What heavy tests look at in part, in full: every seed, every file of PyTorch's tree."""
+    install(session, "-e", TESTED, groups=("test", "heavy"))
+    which = ("tests/heavy", "tests/integration", "-m", "soak", *WORKERS)
+    session.run("pytest", *(session.posargs or which))
 
 
 @nox.session(tags=["check"])
@@ -68,6 +77,14 @@ def lint(session: nox.Session) -> None:
         session.run("zizmor", "--offline", "--persona=auditor", "--no-progress", "--quiet", ".")
         session.run("mypy")
         session.run("python", "scripts/check_repository.py")
+
+
+@nox.session(default=False, venv_backend="none")
+def environment(session: nox.Session) -> None:
+    """Put what every check wants into the environment that nox is in; then `nox --no-venv -s tests`."""
+    project = nox.project.load_toml("pyproject.toml")
+    wanted = nox.project.dependency_groups(project, "lint", "test", "heavy", "fuzz")
+    session.run(sys.executable, "-m", "pip", "install", "--quiet", "-e", TESTED, *wanted)
 
 
 @nox.session(default=False, tags=["check"])

@@ -77,6 +77,31 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests one worker of xdist has to itself: two that share what is made once would make it twice.
+
+    Tests that wait for each other's engine are begun first: they take longest, and only one worker can.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and (group := _group(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_begins_late)
+
+
+def _group(item: pytest.Item) -> str:
+    if "alone" in getattr(item, "fixturenames", ()):
+        return "engine"
+    fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    shares = any(one.scope == "module" for found in fixtures.values() for one in found)
+    return item.path.relative_to(TESTS).as_posix() if shares else ""
+
+
+def _begins_late(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("xdist_group")
+    return mark is None or mark.args != ("engine",)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,  # noqa: ARG001  # the hook's own signature

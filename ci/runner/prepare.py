@@ -14,7 +14,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 
 from ci.runner import instantiation
 from ci.runner.machinery import MACHINERY
@@ -43,12 +43,16 @@ def import_torch(device: str, *, machinery: bool) -> str:
         import torch  # noqa: PLC0415  # after the threads are set
 
         torch.set_num_threads(1)
-        if machinery:
-            for name in MACHINERY:
-                importlib.import_module(f"torch.testing._internal.{name}")
+        for name in MACHINERY if machinery else _registering(os.environ):
+            importlib.import_module(f"torch.testing._internal.{name}")
     instantiation.install()
     _check_device(device)
     return str(torch.__version__)
+
+
+def _registering(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What of the machinery registers the device: it runs the file that TORCH_TEST_DEVICES names."""
+    return ("common_device_type",) if environ.get("TORCH_TEST_DEVICES") else ()
 
 
 @contextlib.contextmanager

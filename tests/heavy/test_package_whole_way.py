@@ -61,14 +61,26 @@ def _autoload() -> None:
     from demo_spyre import _C
 
     torch.demo_spyre_twice = _C.twice
+    torch.demo_spyre_name = _C.name
 ''',
     "demo_spyre/version.py": '__version__ = "0.0.1"\n',
     "demo_spyre/csrc/ops.cpp": """\
-#include <torch/extension.h>
+#include <Python.h>
+#include <c10/core/Device.h>
 
-at::Tensor twice(const at::Tensor& one) { return one + one; }
+// Linked against torch's own library; all of torch/extension.h takes half a minute to compile.
+static PyObject* name(PyObject*, PyObject*) {
+  return PyUnicode_FromString(c10::Device(c10::DeviceType::PrivateUse1).str().c_str());
+}
 
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("twice", &twice); }
+static PyObject* twice(PyObject*, PyObject* one) { return PyNumber_Add(one, one); }
+
+static PyMethodDef methods[] = {
+    {"name", name, METH_NOARGS, nullptr}, {"twice", twice, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, methods};
+
+PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 """,
     "tests/smoke/test_back_end.py": """\
 import torch
@@ -76,6 +88,7 @@ import torch
 
 def test_torch_loads_it_by_itself():
     assert torch.demo_spyre_twice(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert torch.demo_spyre_name() == "privateuseone"
 """,
     "README.md": "# A device back end's shape\n",
     "LICENSE": "Apache-2.0\n",

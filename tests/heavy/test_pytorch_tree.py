@@ -33,10 +33,11 @@ def test_five_per_cent_of_what_collects_runs_and_the_rest_is_told(
     assert summary["verdicts"]["passed"] > 0.9 * summary["planned"]
     verdicts = summary["verdicts"]
     assert verdicts["hardware"] == verdicts["infrastructure"] == verdicts["not_run"] == 0
-    code, _, _ = spyre_ci(*words, "--allow-collect-errors")
+    code, _, _ = spyre_ci("report", str(run), "--allow-collect-errors")
     assert code == (1 if summary["verdicts"]["failed"] else 0)
 
 
+@pytest.mark.soak
 def test_the_whole_tree_is_collected_and_every_file_is_in_the_catalog(
     spyre_ci: Call, pytorch_tree: Path, tmp_path: Path
 ) -> None:

@@ -30,7 +30,9 @@ ROOT = Path(__file__).parent.parent.parent
 FAULTS = ROOT / "tests" / "integration" / "runner" / "faults"
 FILE = "test_random_faults.py"
 PREFIX = f"{FILE}::TestRandom::test_"
-SEEDS = range(50)
+# The first ones every time; all of them in `nox -s soak`.
+FEW = 8
+SEEDS = [pytest.param(seed, marks=[pytest.mark.soak] if seed >= FEW else []) for seed in range(50)]
 TIMEOUT_S = 240
 # What becomes of a test where nobody disturbs it; all others pass.
 ENDS = {
