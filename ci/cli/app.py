@@ -12,48 +12,19 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
-from ci.cli import (
-    config,
-    history,
-    job_collect,
-    job_forecast,
-    job_here,
-    job_pod,
-    job_preflight,
-    job_submit,
-    quarantine,
-    scope,
-    select,
-    simulate,
-    steps,
-    suite,
-)
-from ci.cli.flakes import flakes
-from ci.cli.matrix import matrix
+from ci.cli.lazily import Root
 from ci.cli.options import Config
-from ci.cli.package_device import device
-from ci.cli.pipeline_legs import legs as pipeline_legs
-from ci.cli.pipeline_plan import plan as pipeline_plan
-from ci.cli.pipeline_reuse import reuse as pipeline_reuse
-from ci.cli.pytorch import pytorch
-from ci.cli.replay import replay
 from ci.config import load_settings
 from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
-from ci.hud.cli import app as hud_app
-from ci.image.cli import app as image_app
-from ci.jobs.cli import app as job_app
-from ci.lanes.cli import app as lanes_app
 from ci.live.github import defused
-from ci.package.cli import app as package_app
-from ci.pins.cli import app as pins_app
-from ci.pipeline.cli import app as pipeline_app
 from ci.report.text import plain
-from ci.webhooks.cli import app as webhooks_app
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
 
+# Its verbs stand in ci/cli/verbs.py.
 app = typer.Typer(
+    cls=Root,
     help="Run a staged share of PyTorch's tests on IBM Spyre cards and lose none of them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -77,44 +48,6 @@ def root(
 ) -> None:
     """Resolve the settings before any verb."""
     ctx.obj = load_settings(path=config_file, environ=os.environ, flags={}, cwd=Path.cwd())
-
-
-app.command()(pytorch)
-app.command()(steps.collect)
-app.add_typer(select.app, name="select")
-app.command()(steps.plan)
-app.command()(matrix)
-app.command()(simulate.simulate)
-app.command()(simulate.forecast)
-app.command()(steps.run)
-app.command()(steps.report)
-app.command()(replay)
-app.add_typer(scope.app, name="scope")
-app.add_typer(hud_app, name="hud")
-app.add_typer(image_app, name="image")
-package_app.command()(device)
-app.add_typer(package_app, name="package")
-pipeline_app.command("legs")(pipeline_legs)
-pipeline_app.command("plan")(pipeline_plan)
-pipeline_app.command("reuse")(pipeline_reuse)
-app.add_typer(pipeline_app, name="pipeline")
-app.add_typer(webhooks_app, name="webhooks")
-job_app.command("render")(job_submit.render)
-job_app.command("submit")(job_submit.submit)
-job_app.command("local")(job_here.local)
-job_app.command("debug")(job_here.debug)
-job_app.command("collect")(job_collect.collect)
-job_app.command("pod")(job_pod.pod)
-job_app.command("forecast")(job_forecast.forecast)
-job_app.command("preflight")(job_preflight.preflight)
-app.add_typer(job_app, name="job")
-app.add_typer(lanes_app, name="lanes")
-app.add_typer(pins_app, name="pins")
-app.add_typer(history.app, name="history")
-app.command()(flakes)
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(config.app, name="config")
-app.add_typer(suite.app, name="suite")
 
 
 def run(arguments: list[str]) -> int:

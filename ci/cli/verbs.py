@@ -1,0 +1,100 @@
+"""The verbs and groups there are, by name: what each is in a line, and what is imported when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb, or a group of verbs.
+
+    Attributes:
+        at: `module:name` of its function, or of a group's typer.
+        help: the first line of its help: the list of verbs is shown, and completed, without its import.
+        more: verbs of a group that stand above the group's room; `module:name` by their names.
+    """
+
+    at: str
+    help: str
+    more: Mapping[str, str] = field(default_factory=dict)
+
+
+# A new verb is a line here, in the order of `spyre-ci --help`. What else it needs, the tests of tests/verbs
+# tell: an example that is run, a schema of what --json prints, and the reference written anew.
+VERBS: Mapping[str, Verb] = {
+    "pytorch": Verb("ci.cli.pytorch:pytorch", "Run a staged share of PyTorch's tests and report it."),
+    "collect": Verb(
+        "ci.cli.steps:collect",
+        "Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.",
+    ),
+    "plan": Verb("ci.cli.steps:plan", "Split a selection over shards into `plan.json`."),
+    "matrix": Verb(
+        "ci.cli.matrix:matrix",
+        "Deal a plan's shards to legs that end at about the same time, as one line of JSON.",
+    ),
+    "simulate": Verb(
+        "ci.cli.simulate:simulate",
+        "Run a plan on paper: estimates that are off, slow, crashing and dying cards; static and stolen.",
+    ),
+    "forecast": Verb(
+        "ci.cli.simulate:forecast",
+        "Draw makespan against cards for each stage: where more cards stop paying, and what binds.",
+    ),
+    "run": Verb(
+        "ci.cli.steps:run",
+        "Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.",
+    ),
+    "report": Verb(
+        "ci.cli.steps:report",
+        "Report a run from its journals: results, JUnit, summary, page, history and HUD.",
+    ),
+    "replay": Verb(
+        "ci.cli.replay:replay", "Show a recorded run again, as it was seen while it ran. Nothing is run."
+    ),
+    "flakes": Verb(
+        "ci.cli.flakes:flakes", "Rank flaky tests over the history, and say whether fewer than 5 % are."
+    ),
+    "select": Verb("ci.cli.select:app", "Choose the tests of a stage from a catalog into `selection.json`."),
+    "scope": Verb("ci.cli.scope:app", "What is in scope, what is not, and why."),
+    "hud": Verb("ci.hud.cli:app", "HUD: report results, and serve the pages of the embedded endpoint."),
+    "image": Verb("ci.image.cli:app", "The runtime image, from its components to the registry."),
+    "package": Verb(
+        "ci.package.cli:app",
+        "Lint, test, build, verify and publish a project.",
+        {"device": "ci.cli.package_device:device"},
+    ),
+    "pipeline": Verb(
+        "ci.pipeline.cli:app",
+        "What pipelines ask: what runs, how it is split, whether it was enough.",
+        {
+            "legs": "ci.cli.pipeline_legs:legs",
+            "plan": "ci.cli.pipeline_plan:plan",
+            "reuse": "ci.cli.pipeline_reuse:reuse",
+        },
+    ),
+    "webhooks": Verb(
+        "ci.webhooks.cli:app", "Webhooks of a list of repositories, and polling where none can reach Jenkins."
+    ),
+    "job": Verb(
+        "ci.jobs.cli:app",
+        "Jobs on Kubernetes and OpenShift.",
+        {
+            "render": "ci.cli.job_submit:render",
+            "submit": "ci.cli.job_submit:submit",
+            "local": "ci.cli.job_here:local",
+            "debug": "ci.cli.job_here:debug",
+            "collect": "ci.cli.job_collect:collect",
+            "pod": "ci.cli.job_pod:pod",
+            "forecast": "ci.cli.job_forecast:forecast",
+            "preflight": "ci.cli.job_preflight:preflight",
+        },
+    ),
+    "lanes": Verb("ci.lanes.cli:app", "Recurring runs: what is next and why, and the worker."),
+    "pins": Verb("ci.pins.cli:app", "Pinned versions: their ledger, and when they may change."),
+    "history": Verb("ci.cli.history:app", "History: what past runs took, for planning."),
+    "quarantine": Verb("ci.cli.quarantine:app", "Tests whose failures do not turn a run red, until a day."),
+    "config": Verb("ci.cli.config:app", "The settings of this checkout."),
+    "suite": Verb("ci.cli.suite:app", "torch-spyre's suite files."),
+}
