@@ -84,7 +84,7 @@ def environment(session: nox.Session) -> None:
     """Put what every check wants into the environment that nox is in; then `nox --no-venv -s tests`."""
     project = nox.project.load_toml("pyproject.toml")
     wanted = nox.project.dependency_groups(project, "lint", "test", "heavy", "fuzz")
-    session.run(sys.executable, "-m", "pip", "install", "--quiet", "-e", TESTED, *wanted)
+    session.run(sys.executable, "-m", "pip", "install", "-e", TESTED, *wanted, silent=True)
 
 
 @nox.session(default=False, tags=["check"])
