@@ -340,7 +340,7 @@ class Worker:
 
     def _check(self, why: str) -> Finding:
         """See whether the card works; where it is not to be checked it counts as well."""
-        spec = {"device": self._task["device"], "machinery": False, "threads": self._task["threads"]}
+        spec = {"device": self._task["device"], "threads": self._task["threads"]}
         limit = float(self._task["preflight_timeout_s"])
         if not limit or self._stopped:
             return Finding(ok=True, seconds=0)
