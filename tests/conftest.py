@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.groups import group_of
+
 # A busy machine is slow, not wrong: no property fails for the time it took.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -77,29 +79,18 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests one worker of xdist has to itself: two that share what is made once would make it twice.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under `--dist loadscope`, deal tests by their groups, the largest first."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  # only where xdist is
 
-    Tests that wait for each other's engine are begun first: they take longest, and only one worker can.
-    """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None and (group := _group(item)):
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_begins_late)
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
 
-
-def _group(item: pytest.Item) -> str:
-    if "alone" in getattr(item, "fixturenames", ()):
-        return "engine"
-    fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-    shares = any(one.scope == "module" for found in fixtures.values() for one in found)
-    return item.path.relative_to(TESTS).as_posix() if shares else ""
-
-
-def _begins_late(item: pytest.Item) -> bool:
-    mark = item.get_closest_marker("xdist_group")
-    return mark is None or mark.args != ("engine",)
+    return ByGroup(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

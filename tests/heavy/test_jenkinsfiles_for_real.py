@@ -16,8 +16,6 @@ from tests.github_api import GitHubApi, Repository
 from tests.jenkins_dsl import CREDENTIALS, ROOT, URL, Recorded, Scenario, run_scenarios
 from tests.jenkins_world import World, make_world
 
-pytestmark = pytest.mark.xdist_group("jenkins")
-
 TREE = ROOT / "tests" / "integration" / "tree"
 # Everything but images is nox's own: those want an engine and minutes.
 NOX = """#!/bin/bash

@@ -11,8 +11,6 @@ import pytest
 
 from ci.report.results import read_results
 
-pytestmark = pytest.mark.xdist_group("engine")
-
 Call = Callable[..., tuple[int, str, str]]
 RUN = "small"
 SHARDS = 2

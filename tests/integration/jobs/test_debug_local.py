@@ -19,7 +19,6 @@ from ci.jobs.job import Fetch
 
 from .conftest import MakeJob
 
-pytestmark = pytest.mark.xdist_group("engine")
 PIPED = Look(index=1, terminal=False)
 TOKEN = "t0ps3cr3t"
 

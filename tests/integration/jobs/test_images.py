@@ -20,8 +20,6 @@ from ci.image.build import BuildStepError
 from ci.jobs.images import COMMIT_LABEL, Builder
 from ci.jobs.parts import Image
 
-pytestmark = pytest.mark.xdist_group("engine")
-
 
 class Site:
     """A repository, a folder and a name in the test registry of this test's own."""

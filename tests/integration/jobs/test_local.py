@@ -28,7 +28,6 @@ from ci.jobs.spec import Kind
 
 from .conftest import USER, MakeJob
 
-pytestmark = pytest.mark.xdist_group("engine")
 STORE = {"store": {"volume": "results"}}
 TOKEN = "t0ps3cr3t"
 

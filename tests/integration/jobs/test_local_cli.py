@@ -12,11 +12,9 @@ import time
 from pathlib import Path
 
 import docker
-import pytest
 
 from ci.image.container import LABEL
 
-pytestmark = pytest.mark.xdist_group("engine")
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
