@@ -25,8 +25,12 @@ nox.options.default_venv_backend = (
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
-# Tests of a group (tests/groups.py) are one worker's. What takes longest is told.
-WORKERS = ("-n", "2", "--dist", "loadscope", "--durations=25", "--durations-min=5")
+# Tests of a group (tests/groups.py) are one worker's. What takes longest is told. Real processes may fail
+# once on a busy machine: such a test is run again, and how it failed is told all the same.
+WORKERS = (
+    *("-n", "2", "--dist", "loadscope", "--durations=25", "--durations-min=5"),
+    *("--reruns", "1", "--rerun-show-tracebacks"),
+)
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
 TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
