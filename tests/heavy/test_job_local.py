@@ -31,7 +31,13 @@ def planned(spyre_ci: Call, tmp_path: Path) -> Path:
     return tmp_path / "runs" / RUN
 
 
-@pytest.mark.parametrize("cards", [2, 1], ids=["one pod of two cards", "two pods of one card"])
+@pytest.mark.parametrize(
+    "cards",
+    [
+        pytest.param(2, id="one pod of two cards", marks=pytest.mark.soak),
+        pytest.param(1, id="two pods of one card"),
+    ],
+)
 def test_a_job_here_comes_to_the_verdicts_of_the_plain_run(
     spyre_ci: Call, planned: Path, op_suite_image: str, tmp_path: Path, cards: int
 ) -> None:

@@ -14,7 +14,7 @@ Call = Callable[..., tuple[int, str, str]]
 FILES = "test_view_ops.py,test_indexing.py,test_unary_ufuncs.py,test_torch.py"
 
 
-@pytest.mark.parametrize("device", ["cpu", "spyre"])
+@pytest.mark.parametrize("device", [pytest.param("cpu", marks=pytest.mark.soak), "spyre"])
 def test_five_per_cent_of_what_collects_runs_and_the_rest_is_told(
     spyre_ci: Call, pytorch_tree: Path, tmp_path: Path, device: str
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_commit_is_built_once_and_the_next_with_its_cache(pytorch: World) -> N
     assert labels(pytorch, third)[COMMIT_LABEL] == later
 
 
+@pytest.mark.soak
 def test_without_a_registry_the_engine_keeps_what_was_built(pytorch: World) -> None:
     nowhere = {"SPYRE_CI__IMAGE__REPOSITORY": ""}
     stack = pytorch.folder / "stack.yaml"
@@ -144,6 +145,7 @@ def test_without_a_registry_the_engine_keeps_what_was_built(pytorch: World) -> N
     assert "is on the engine: PyTorch is not built" in fourth.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("steps", "code", "said"),
     [
@@ -169,6 +171,7 @@ def test_a_pytorch_that_cannot_be_built_is_said_and_nothing_is_pushed(
     assert find_digest(pytorch.client, f"{repository}:{shown['tag']}") is None
 
 
+@pytest.mark.soak
 def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Path) -> None:
     commit = pytorch.git("rev-parse", "HEAD")
     image = made(build(pytorch, "--push"))["image"]
@@ -207,6 +210,7 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.soak
 def test_an_image_that_does_not_say_its_pytorch_has_no_tree(world: World, tmp_path: Path) -> None:
     drivers = f"{world.registry}/drivers-{world.run}:1"
     result = spyre_ci(world, "image", "tree", drivers, str(tmp_path / "tree"))

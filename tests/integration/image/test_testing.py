@@ -117,6 +117,7 @@ def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World
     }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
@@ -146,6 +147,7 @@ def test_what_results_and_ends_do_not_say_is_said(world: World, lines: list[str]
     assert note(world)["good"] is False
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["cut", "other"])
 def test_a_damaged_result_is_kept_apart_and_replaced(world: World, name: str) -> None:
     give(world, test=[f'mkdir "$JUNIT_DIR/a"; cp {name}.xml "$JUNIT_DIR/a/unit.xml"', WRITES_GOOD])
@@ -165,6 +167,7 @@ def test_a_damaged_result_is_kept_apart_and_replaced(world: World, name: str) ->
     assert note(world)["passed"] == (2 if name == "cut" else 1)
 
 
+@pytest.mark.soak
 def test_tests_that_take_too_long_are_ended_and_what_they_wrote_comes_out(world: World) -> None:
     give(world, test=[WRITES_GOOD, f"echo waiting {world.run}; sleep 600"], test_minutes=0.05)
     began = time.monotonic()
@@ -176,6 +179,7 @@ def test_tests_that_take_too_long_are_ended_and_what_they_wrote_comes_out(world:
     assert (world.folder / "out" / "flex" / "build" / "junit" / "unit.xml").read_text() == GOOD
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", ["kill", "remove"])
 def test_a_container_killed_from_outside_is_told(world: World, how: str) -> None:
     give(world, test=[WRITES_GOOD, f"echo waiting {world.run}; sleep 600"])
@@ -208,6 +212,7 @@ def end_container(world: World, how: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.soak
 def test_tests_without_memory_are_told(world: World) -> None:
     script = "import time; print('growing', flush=True); x = bytearray(600 * 2**20); time.sleep(1)"
     give(world, test=[WRITES_GOOD, f'python3 -c "{script}"'], test_memory_gib=0.05)
@@ -218,6 +223,7 @@ def test_tests_without_memory_are_told(world: World) -> None:
     assert note(world)["passed"] == 1
 
 
+@pytest.mark.soak
 def test_a_first_failure_does_not_hide_what_comes_after(world: World) -> None:
     give(world, test=["exit 7", 'cp bad.xml "$JUNIT_DIR/unit.xml"; exit 1'])
     result = run_tests(world)
@@ -226,6 +232,7 @@ def test_a_first_failure_does_not_hide_what_comes_after(world: World) -> None:
     assert note(world)["failed"] == 1
 
 
+@pytest.mark.soak
 def test_lines_that_promise_no_junit_are_told_by_ours(world: World) -> None:
     give(world, test=["echo fine"])
     result = run_tests(world)
@@ -236,6 +243,7 @@ def test_lines_that_promise_no_junit_are_told_by_ours(world: World) -> None:
     assert untagged(world)
 
 
+@pytest.mark.soak
 def test_results_take_the_place_of_those_before_and_of_nothing_else(world: World) -> None:
     give(world, test=['cp good.xml "$JUNIT_DIR/old.xml"'])
     assert run_tests(world).exit_code == 0
@@ -277,6 +285,7 @@ def test_an_interrupted_run_leaves_no_container_and_says_so(world: World) -> Non
     assert of_this_test(world) == []
 
 
+@pytest.mark.soak
 def test_tests_on_the_runtime_image_have_what_they_want_beside_it(world: World) -> None:
     check = (
         'python -c "import senlib, torch; assert senlib.answer == 42"; id -u; echo x > new.txt; mkdir made'
@@ -288,6 +297,7 @@ def test_tests_on_the_runtime_image_have_what_they_want_beside_it(world: World) 
     assert note(world, "runtime")["passed"] == 1
 
 
+@pytest.mark.soak
 def test_an_image_without_tests_says_so_and_moves_no_tag(world: World) -> None:
     give(world, test=["exit 1"])
     shown = made(spyre_ci(world, "image", "render", "--json"))
@@ -303,6 +313,7 @@ def test_an_image_without_tests_says_so_and_moves_no_tag(world: World) -> None:
         assert "gets no tag that moves and no version" in refused.output
 
 
+@pytest.mark.soak
 def test_one_component_is_asked_for_and_one_that_has_none_is_refused(world: World) -> None:
     give(world, test=["echo fine"])
     assert run_tests(world, "--component", "flex").exit_code == 0
@@ -338,6 +349,7 @@ def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World)
     assert note(world, "device")["passed"] == 1
 
 
+@pytest.mark.soak
 def test_without_spyre_ci_no_device_is_emulated_and_that_is_said(world: World) -> None:
     give(world, device_test=[WRITES_GOOD])
     result = run_tests(world, "--device")
@@ -346,6 +358,7 @@ def test_without_spyre_ci_no_device_is_emulated_and_that_is_said(world: World) -
     assert "No module named 'ci'" in ours(world, "device")[1]
 
 
+@pytest.mark.soak
 def test_tests_with_a_device_get_the_cards_of_the_settings(world: World) -> None:
     give(world, device_test=['test -e /dev/kmsg; test "$SPYRE_CI_TEST_DEVICE" = cards', WRITES_GOOD])
     result = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/kmsg]")
@@ -357,6 +370,7 @@ def test_tests_with_a_device_get_the_cards_of_the_settings(world: World) -> None
     assert "/dev/nowhere" in ours(world, "device")[0]
 
 
+@pytest.mark.soak
 def test_a_device_that_no_test_saw_is_no_success(world: World) -> None:
     skipped = '<testsuite><testcase name="adds"><skipped message="no card"/></testcase></testsuite>'
     world.commit({"skipped.xml": skipped})
@@ -379,6 +393,7 @@ def test_a_real_pytest_tells_of_its_failures(world: World) -> None:
     assert (note(world)["passed"], note(world)["failed"]) == (1, 1)
 
 
+@pytest.mark.soak
 def test_a_stage_that_cannot_be_built_is_told_as_tests_that_did_not_run(world: World) -> None:
     give(world, test=[WRITES_GOOD], device_test=[WRITES_GOOD], development=["nothing-of-that-name"])
     result = spyre_ci(world, "image", "build", "--push", "--results", "out")

@@ -69,6 +69,7 @@ def test_a_nightly_is_taken_exactly_told_by_its_commit_and_found_again(world: Wo
     assert world.client.images.get(second["image"]).labels[COMMIT_LABEL] == "c" * 40
 
 
+@pytest.mark.soak
 def test_a_release_of_an_index_is_taken_with_its_local_part(world: World) -> None:
     wheel(shelf(world), "torch", "2.13.0+cpu", torch("2.13.0+cpu", "d" * 40))
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
@@ -78,6 +79,7 @@ def test_a_release_of_an_index_is_taken_with_its_local_part(world: World) -> Non
     assert "2.14.0" not in shown["containerfile"]
 
 
+@pytest.mark.soak
 def test_another_file_by_the_same_name_is_another_image_and_is_never_taken_for_it(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, nightly(world))
@@ -86,6 +88,7 @@ def test_another_file_by_the_same_name_is_another_image_and_is_never_taken_for_i
     assert made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))["tag"] != first["tag"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("variant", "said"),
     [
@@ -113,6 +116,7 @@ def test_a_wheel_that_is_not_to_be_had_is_said(world: World, variant: str, said:
     assert "remedy" in result.output.lower()
 
 
+@pytest.mark.soak
 def test_a_base_with_another_python_is_said(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, nightly(world), python="3.9")
@@ -121,6 +125,7 @@ def test_a_base_with_another_python_is_said(world: World) -> None:
     assert "the base has Python 3.11, and base.python_version is 3.9" in result.output
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("code", "said"),
     [
