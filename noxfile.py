@@ -86,7 +86,7 @@ def lint(session: nox.Session) -> None:
 def environment(session: nox.Session) -> None:
     """Put what every check wants into the environment that nox is in; then `nox --no-venv -s tests`."""
     project = nox.project.load_toml("pyproject.toml")
-    wanted = nox.project.dependency_groups(project, "lint", "test", "heavy", "fuzz")
+    wanted = nox.project.dependency_groups(project, "lint", "test", "heavy")
     session.run(sys.executable, "-m", "pip", "install", "-e", TESTED, *wanted, silent=True)
 
 

@@ -46,6 +46,10 @@ class Root(TyperGroup):
         self.commands = Loaded(VERBS)  # type: ignore[assignment]  # nothing adds to it
         self._naming = False
 
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # of the group's interface
+        """The verbs by their names; typer's own asks for each command."""
+        return list(self.commands)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb's command, or while they are only named, one that has its help."""
         if self._naming and cmd_name in VERBS:

@@ -21,8 +21,7 @@ class Verb:
     more: Mapping[str, str] = field(default_factory=dict)
 
 
-# A new verb is a line here, in the order of `spyre-ci --help`. What else it needs, the tests of tests/verbs
-# tell: an example that is run, a schema of what --json prints, and the reference written anew.
+# A new verb is a line here, in the order of `spyre-ci --help`.
 VERBS: Mapping[str, Verb] = {
     "pytorch": Verb("ci.cli.pytorch:pytorch", "Run a staged share of PyTorch's tests and report it."),
     "collect": Verb(
