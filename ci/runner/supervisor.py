@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ci.errors import UsageError
@@ -25,7 +24,6 @@ from ci.runner.desk import Desk
 from ci.runner.dispatch import Dispatcher, Job
 from ci.runner.journal import EXIT_UNWRITABLE
 from ci.runner.link import Link
-from ci.runner.machinery import wants_machinery
 from ci.runner.messages import Answer
 from ci.runner.neighbours import Neighbours
 from ci.runner.patience import KILL_S
@@ -105,9 +103,6 @@ def run_plan(
         whole=whole,
     )
     share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
-    # Of the whole plan: who has done its own shards helps with others.
-    files = {group.file for shard in plan.shards for group in shard.groups}
-    options = replace(options, machinery=wants_machinery(options.tests, files))
     return _Supervisor(
         plan.fingerprint, work, pool, options, file_s=file_s or {}, listen=listen, share=share, owed=owed
     ).run()

@@ -22,6 +22,7 @@ from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.journal import attempts_before
 from ci.runner.leases import Leases, shared_folder
+from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
 from ci.runner.run_lock import run_lock
@@ -192,7 +193,12 @@ def run_locked(
     within = shards if meeting is None else part.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
     options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
-    options = replace(options, doubts=doubts or {}, spawned=_spawned(part.source.tests, files))
+    options = replace(
+        options,
+        doubts=doubts or {},
+        spawned=_spawned(part.source.tests, files),
+        machinery=wants_machinery(part.source.tests, files),
+    )
     with (
         guarded(part.folder.path, context.say),
         contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,

@@ -12,6 +12,7 @@ from ci.device.environment import device_environment
 from ci.runner.cards import Card
 from ci.runner.claims.opening import Meeting
 from ci.runner.journal import read_journals
+from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
@@ -70,7 +71,9 @@ class Runner:
             "PYTHONPATH": self.path,
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
+        files = {group.file for shard in plan.shards for group in shard.groups}
         options = RunOptions(
+            machinery=wants_machinery(self.tree / "test", files),
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device=device, environ=environ,
             threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
             grace_s=5, worker_restarts=restarts, static=static, retries=retries,
