@@ -19,6 +19,9 @@ GROUPS = {
     "tests/heavy/test_image_op_suite.py": "engine",
     "tests/heavy/test_job_local.py": "engine",
     "tests/heavy/test_jenkinsfiles": "jenkins",
+    # README's first command makes an environment with torch.
+    "tests/heavy/test_first_hour.py": "clone",
+    "tests/heavy/test_readme.py": "clone",
 }
 
 
