@@ -12,7 +12,6 @@ from ci.addresses import without_credentials
 from ci.device.environment import TEST_BASE, device_environment
 from ci.progress import bar
 from ci.runner import instantiation
-from ci.runner.child import default_start_method
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache, collection_key
 from ci.runner.installed import installed_torch
@@ -21,6 +20,8 @@ from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
+from ci.system import kinds
+from ci.system.starting import AUTO, start_method
 from ci.withheld import without_job_secrets
 from test_selection.catalog import write_catalog
 from test_selection.ids import file_of
@@ -114,7 +115,8 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         workers=settings.collect.workers or context.cores,
         threads=1,
         timeout_s=settings.collect.file_timeout_s,
-        method=default_start_method(),
+        method=start_method(settings.run.start_method, system=kinds.name()),
+        may_change=settings.run.start_method == AUTO,
     )
     with bar(context.console, context.monotonic, "collecting", len(files)) as shown:
         found = collect(
