@@ -1,4 +1,4 @@
-"""Stands in for macOS on Linux: what a Python there has not, every Python with this folder on its path has not.
+"""Stands in for macOS on Linux: a Python that has this folder on its path lacks what one there lacks.
 
 It is no macOS: the kernel, the C library, torch and the file system stay Linux's. It shows that nothing which
 macOS lacks is needed: `sys.platform` is darwin, `multiprocessing` spawns, there is no /proc, no /sys, no
@@ -42,7 +42,7 @@ def _gone(path: object) -> bool:
         name = os.fsdecode(os.fspath(path))  # type: ignore[call-overload]  # numbers of descriptors are none
     except TypeError:
         return False
-    return name.startswith(GONE) and any(name == one or name.startswith(f"{one}/") for one in GONE) and not _psutil()
+    return any(name == one or name.startswith(f"{one}/") for one in GONE) and not _psutil()
 
 
 def _psutil() -> bool:

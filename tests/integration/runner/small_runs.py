@@ -48,6 +48,7 @@ class Runner:
         *,
         cards: int = 1,
         method: str | None = None,
+        may_change: bool = False,
         test_timeout_s: float = 60,
         setup_timeout_s: float = 60,
         restarts: int = 1,
@@ -76,7 +77,8 @@ class Runner:
         options = RunOptions(
             machinery=wants_machinery(self.tree / "test", files),
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device=device, environ=environ,
-            threads=threads, method=method or self.method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
+            threads=threads, method=method or self.method, may_change=may_change,
+            test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
             grace_s=5, worker_restarts=restarts, static=static, retries=retries,
             retry_budget=retry_budget,
             preflight_timeout_s=preflight_timeout_s, lease_timeout_s=lease_timeout_s,
