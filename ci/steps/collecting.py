@@ -105,8 +105,10 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         MissingInputError: a glob that matches no file.
         UsageError: what is named one by one is no canonical id.
         CommandError: the collecting process could not work.
+        SettingsError: processes are to be forked where that is not safe.
     """
     settings = context.settings.model
+    method = start_method(settings.run.start_method, system=kinds.name())
     files = find_files(source.tests, wanted_files(share))
     environ = worker_environment(context, source)
     options = CollectOptions(
@@ -115,7 +117,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         workers=settings.collect.workers or context.cores,
         threads=1,
         timeout_s=settings.collect.file_timeout_s,
-        method=start_method(settings.run.start_method, system=kinds.name()),
+        method=method,
         may_change=settings.run.start_method == AUTO,
     )
     with bar(context.console, context.monotonic, "collecting", len(files)) as shown:

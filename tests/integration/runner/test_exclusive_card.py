@@ -51,6 +51,7 @@ def test_a_worker_that_has_the_card_open_lets_go_of_it_and_spawns(runner: Runner
     assert free(card)
 
 
+@pytest.mark.heavy
 def test_who_asks_for_copies_has_them_and_no_card(runner: Runner, card: Path) -> None:
     ids = [f"{CARD}without_the_card"]
     runner.run(make_plan({"test_card.py": ids}), device="spyre", may_change=False, restarts=0)
@@ -58,6 +59,7 @@ def test_who_asks_for_copies_has_them_and_no_card(runner: Runner, card: Path) ->
     assert free(card)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("may_change", [True, False])
 def test_a_collector_that_has_the_card_open_lets_go_of_it_and_spawns_one_at_a_time(
     runner: Runner, card: Path, may_change: bool

@@ -352,7 +352,7 @@ def test_a_run_folder_that_cannot_be_written_is_told_with_the_remedy(runner: Run
         runner.run(make_plan({"test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_passes"]}))
 
 
-@by_both
+@by_both_in_time
 def test_killing_the_supervisor_leaves_nothing_behind(runner: Runner, tmp_path: Path) -> None:
     strays = tmp_path / "strays"
     ids = [f"{FAULTS}test_{name}" for name in ("s_leaves_a_daemon", "g_hang")]
@@ -394,7 +394,7 @@ def kill_worker_when(event_name: str, test: str) -> Any:
     return listen
 
 
-@by_both
+@by_both_in_time
 def test_a_worker_killed_from_outside_costs_the_running_test(runner: Runner) -> None:
     ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
     runner.run(
@@ -415,7 +415,7 @@ def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runn
     assert "worker was lost 1 time" in runner.named("not_run")[0]["message"]
 
 
-@by_both
+@by_both_in_time
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_ends_with_its_account(runner: Runner, number: signal.Signals) -> None:
     ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
