@@ -24,6 +24,7 @@ def pytorch(
     device: options.Device = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    start_method: options.StartMethod = None,
     control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
@@ -52,6 +53,7 @@ def pytorch(
         "device.name": device,
         "run.static": static,
         "run.retries": retries,
+        "run.start_method": start_method,
         "run.control": control,
     }
     context = options.make_context(

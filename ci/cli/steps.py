@@ -44,13 +44,15 @@ def collect(
     percent: options.Percent = None,
     device: options.Device = None,
     files: options.Files = None,
+    start_method: options.StartMethod = None,
     json_output: options.Json = False,
 ) -> None:
     """Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.
 
     Example: spyre-ci collect --pytorch-src ~/pytorch --files 'test_view_ops.py'
     """
-    context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
+    flags = {"device.name": device, "run.start_method": start_method}
+    context = options.make_context(ctx, flags, json_output=json_output)
     share = share_of(
         context,
         stage=stage,
@@ -136,6 +138,7 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    start_method: options.StartMethod = None,
     control: options.Control = None,
     resume: options.Resume = None,
     events: options.Events = None,
@@ -149,6 +152,7 @@ def run(
         "run.cards": cards,
         "run.static": static,
         "run.retries": retries,
+        "run.start_method": start_method,
         "run.control": control,
     }
     context = options.make_context(ctx, flags, json_output=options.to_stdout(events))

@@ -101,6 +101,12 @@ class Run(Section):
     static: bool = Field(
         default=False, description="every card runs its shard and nothing else; else idle ones help"
     )
+    start_method: Literal["auto", "fork", "spawn"] = Field(
+        default="auto",
+        description="how a file's process begins: fork, a copy of one that has torch imported; spawn, one "
+        "that imports it, which takes seconds more a file; auto: fork on Linux unless the device is open "
+        "before the copy is made, spawn elsewhere",
+    )
     retries: int = Field(
         default=1, ge=0, le=10, description="how often a failed test is run again, alone, on another card"
     )

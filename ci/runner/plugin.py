@@ -59,6 +59,7 @@ class RunPlugin:
         answers: int,
         wanted: Collection[str] | None = None,
         log: Path | None = None,
+        before_s: float = 0.0,
     ) -> None:
         """Listen for orders.
 
@@ -69,6 +70,7 @@ class RunPlugin:
             answers: the pipe answers go over.
             wanted: canonical ids besides which nothing will be asked for; None: anything may be.
             log: takes what tests print.
+            before_s: seconds that setting the file up took before.
         """
         self._file, self._log = file, log
         self._wanted = None if wanted is None else wanted_names(wanted)
@@ -82,7 +84,7 @@ class RunPlugin:
         self._last: str | None = None
         self._sick = False
         self._session: pytest.Session | None = None
-        self._started = time.perf_counter()
+        self._started = time.perf_counter() - before_s
         self._setting_up = contextlib.ExitStack()
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
@@ -314,6 +316,7 @@ def run_group(spec: Mapping[str, Any]) -> int:
         answers=int(spec["answers"]),
         wanted=spec["wanted"],
         log=Path(spec["log"]),
+        before_s=float(spec.get("imports_s", 0)),
     )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)

@@ -24,6 +24,7 @@ class RunOptions:
         environ: the whole environment of the workers.
         threads: CPU threads a worker may use.
         method: `fork` or `spawn`.
+        may_change: whether a worker that has the device open before it forks spawns after all.
         test_timeout_s: after which a test counts as hung.
         setup_timeout_s: after which setting a file up counts as hung.
         grace_s: time a process gets to end by itself.
@@ -50,6 +51,7 @@ class RunOptions:
     setup_timeout_s: float
     grace_s: float
     worker_restarts: int
+    may_change: bool = False
     static: bool = True
     retries: int = 0
     retry_budget: int = 0
@@ -78,6 +80,7 @@ class RunOptions:
             "machinery": self.machinery,
             "threads": self.threads,
             "method": self.method,
+            "may_change": self.may_change,
             "test_timeout_s": self.test_timeout_s,
             "setup_timeout_s": self.setup_timeout_s,
             "grace_s": self.grace_s,

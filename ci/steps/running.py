@@ -14,7 +14,6 @@ from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
-from ci.runner.child import default_start_method
 from ci.runner.claims.names import FILE as NAMES_FILE
 from ci.runner.forking import starts_processes
 from ci.runner.guard import guarded
@@ -37,6 +36,8 @@ from ci.steps.folder import RunFolder, read_device
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of
+from ci.system import kinds
+from ci.system.starting import AUTO, start_method
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.timeouts import test_timeouts
@@ -234,7 +235,8 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         device=context.settings.model.device.name,
         environ=worker_environment(context, source),
         threads=max(1, context.cores // max(1, workers)),
-        method=default_start_method(),
+        method=start_method(settings.start_method, system=kinds.name()),
+        may_change=settings.start_method == AUTO,
         test_timeout_s=settings.test_timeout_s,
         setup_timeout_s=settings.setup_timeout_s,
         grace_s=settings.grace_s,

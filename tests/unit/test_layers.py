@@ -13,7 +13,7 @@ LAYERS = {
     "ci.github": 1,
     "ci.interrupts": 1, "ci.jenkins": 1,
     "ci.process": 1,
-    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.tending": 1,
+    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.system": 1, "ci.tending": 1,
     "ci.withheld": 1,
     "ci.bisect": 2, "ci.compare": 2, "ci.doctor": 2, "ci.init": 2, "ci.reproduce": 2, "ci.retention": 2,
     "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.jobs": 2, "ci.lanes": 2, "ci.live": 2, "ci.package": 2,

@@ -21,6 +21,7 @@ from ci.package.verify import contents as inside
 from ci.package.verify import metadata, tags, tools
 from ci.package.verify.installed import Trial, Tried, try_artifact
 from ci.package.wiring import Bench, index_of
+from ci.system.kinds import is_linux
 
 # Of a project that names no index: what PyPI takes.
 _MAX_MIB = 100.0
@@ -180,7 +181,7 @@ def _artifact(
         return
     yield tools.check_wheel_contents(one, bench.project, environ)
     yield from tags.check_tags(one, contents)
-    if sys.platform == "linux" and any("linux" in platform for platform in one.platforms):
+    if is_linux() and any("linux" in platform for platform in one.platforms):
         yield _linux(bench, one, index, environ)
 
 
