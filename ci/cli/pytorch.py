@@ -24,6 +24,7 @@ def pytorch(
     device: options.Device = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    seed: options.Seed = None,
     control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
@@ -52,6 +53,7 @@ def pytorch(
         "device.name": device,
         "run.static": static,
         "run.retries": retries,
+        "run.seed": seed,
         "run.control": control,
     }
     context = options.make_context(
@@ -68,6 +70,7 @@ def pytorch(
             "--bucket": bucket,
             "--last-failed": last_failed,
             "--relock": relock,
+            "--seed": seed,
             "--dry-run": dry_run,
         }
         options.refuse_beside("--resume", resume, others)
