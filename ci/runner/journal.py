@@ -2,7 +2,7 @@
 
 Events, by their key `e` (`t` is seconds since the epoch):
 
-- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's); and what
+- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's), threads; and what
   the tests run in: back_end, torch, image, python, environ (variables that may matter, none of them secret)
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)

@@ -110,6 +110,7 @@ class Worker:
             fingerprint=self._task["fingerprint"],
             run=self._task["run"],
             seed=self._task["seed"],
+            threads=self._task["threads"],
             **ran_in_here(os.environ, self._task["device"]),
         )
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
