@@ -63,7 +63,7 @@ class Wanted:
 
     Attributes:
         name: the test, as people have it.
-        run: folder, id, `latest`, a CI's run, a page of a HUD; None: the newest, or none where `seed` is given.
+        run: folder, id, `latest`, a CI's run, a HUD's page; None: the newest, or none where `seed` is given.
         archive: an artifact of a run, in place of `run`.
         source: where the tests are; None: where the run's are.
         seed: the run's; None: as it noted.

@@ -1,4 +1,4 @@
-"""A test of a run is brought back by pasting the line that its reports show, into a shell of another folder."""
+"""A test of a run is brought back by pasting the line that its reports show, into a shell."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from ci.report.results import read_results
@@ -176,3 +178,74 @@ def test_the_journal_holds_the_seed_of_each_test(shop: Shop) -> None:
     starts = [one for journal in read_journals(run_of(shop)) for one in journal.events if one["e"] == "start"]
     assert starts
     assert all(one["seed"] == seed_of_test(SEED, one["id"], 1) for one in starts)
+
+
+def test_a_crash_is_brought_back(shop: Shop) -> None:
+    code, found = shop.document(line_of(shop, "::test_crash"))
+    assert (code, found["cause"]) == (1, "signal")
+    assert found["ran"]["outcome"] == "reproduced"
+    validated(found)
+
+
+@pytest.mark.heavy
+def test_a_failure_that_another_test_makes_wants_what_ran_before_it(shop: Shop) -> None:
+    line = line_of(shop, "test_b_wants")
+    code, said = shop.paste(line)
+    assert (code, "not reproduced: it did not fail (1 try)" in said) == (0, True), said
+    more = re.search(r"in its process, too: (.*)$", said, re.MULTILINE)
+    assert more is not None
+    code, said = shop.paste(more[1])
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+
+
+@pytest.mark.heavy
+def test_what_does_not_fail_again_is_tried_as_often_as_asked(shop: Shop) -> None:
+    line = line_of(shop, "::test_flaky").replace("--run", "--run --tries 2")
+    code, found = shop.document(line)
+    assert (code, found["ran"]["outcome"]) == (0, "not reproduced")
+    assert [one["verdict"] for one in found["ran"]["tries"]] == ["passed", "passed"]
+    validated(found)
+    folder = Path(found["ran"]["folder"])
+    assert json.loads((folder / "reproduce.json").read_text())["ran"][1]["verdict"] == "passed"
+    # It is a run that ended, and nobody's latest one.
+    assert (folder / "summary.json").is_file()
+    code, said = shop.paste("spyre-ci reproduce test_fine latest")
+    assert (code, run_of(shop).name in said) == (0, True), said
+
+
+@pytest.mark.heavy
+def test_a_name_that_is_a_command_stays_a_name(shop: Shop) -> None:
+    line = line_of(shop, "odd")
+    code, said = shop.paste(line)
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+    assert not list(shop.folder.glob("evil"))
+
+
+def test_names_as_people_have_them(shop: Shop) -> None:
+    whole = f"{FILE}::TestDrawn::test_flaky"
+    code, found = shop.document(f"spyre-ci reproduce Drawn::test_fl {run_of(shop).name}")
+    assert (code, found["id"], found["verdict"], found["ran"]) == (0, whole, "failed", None)
+    validated(found)
+    code, said = shop.paste(f"spyre-ci reproduce {FILE}::TestDrawn::test_flakey latest")
+    assert (code, f"near it: {whole}" in said) == (2, True), said
+
+
+def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) -> None:
+    packed = tmp_path / "results.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted(run_of(shop).rglob("*")):
+            if path.is_file():
+                archive.write(path, str(path.relative_to(run_of(shop))))
+    words = f"spyre-ci reproduce --run --from {shlex.quote(str(packed))} -- test_crash"
+    code, said = shop.paste(words)
+    assert (code, "which a stranger names" in said) == (2, True), said
+    code, said = shop.paste(words.replace("--run", f"--run --pytorch-src {shlex.quote(str(shop.tree))}"))
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+    assert [
+        one.name for one in (shop.folder / ".spyre-ci").iterdir() if one.name.startswith("reproduce-")
+    ] == []
+
+
+def validated(found: dict[str, Any]) -> None:
+    schema = json.loads((ROOT / "docs" / "schemas" / "reproduce.json").read_text())
+    jsonschema.validate(found, schema)
