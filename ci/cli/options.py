@@ -63,6 +63,12 @@ StartMethod = Annotated[
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", help="Seed of the run, from which each test's follows; default: drawn, and noted."
+    ),
+]
 Resume = Annotated[
     str | None,
     typer.Option(

@@ -25,6 +25,7 @@ def pytorch(
     static: options.Static = None,
     retries: options.Retries = None,
     start_method: options.StartMethod = None,
+    seed: options.Seed = None,
     control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
@@ -54,6 +55,7 @@ def pytorch(
         "run.static": static,
         "run.retries": retries,
         "run.start_method": start_method,
+        "run.seed": seed,
         "run.control": control,
     }
     context = options.make_context(
@@ -70,6 +72,7 @@ def pytorch(
             "--bucket": bucket,
             "--last-failed": last_failed,
             "--relock": relock,
+            "--seed": seed,
             "--dry-run": dry_run,
         }
         options.refuse_beside("--resume", resume, others)

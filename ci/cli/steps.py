@@ -89,6 +89,7 @@ def plan(
     shards: Annotated[
         int | None, typer.Option(help="Shards, 1 to 4,096; default: the cards of the stage.")
     ] = None,
+    seed: options.Seed = None,
     out: Out = None,
 ) -> None:
     """Split a selection over shards into `plan.json`.
@@ -97,7 +98,7 @@ def plan(
     """
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {"run.seed": seed})
     folder = options.run_folder(run_dir, out, selection, catalog)
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
@@ -115,6 +116,7 @@ def plan(
         durations_file=None if out else folder.durations,
         settings=context.settings.model,
         rules=scope_rules(context),
+        seed=context.run_seed(),
         say=context.say,
     )
     cards = sum(shard.cards for shard in made.shards)

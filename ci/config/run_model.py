@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ci.config.section import Seconds, Section
 from test_selection.capabilities import known_dtype
+from test_selection.seeds import MOST as MOST_SEED
 
 
 class PyTorch(Section):
@@ -83,6 +84,12 @@ class Run(Section):
 
     cards: int = Field(
         default=0, ge=0, le=4096, description="cards used on this host, a worker each; 0: one a CPU core"
+    )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_SEED,
+        description="of the random numbers; each test's own follows from it; none: drawn for each plan",
     )
     test_timeout_s: Seconds = Field(default=600, description="after which a test counts as hung")
     timeout_factor: float = Field(

@@ -16,6 +16,8 @@ from ci.report.verdict import Verdict
 MAX_ROWS = 20
 MAX_COMMANDS = 10
 MAX_NAMES = 10
+# Longer ones nobody pastes.
+LONGEST = 2000
 _OTHERS = {
     Verdict.HARDWARE: "Fault of the card",
     Verdict.INFRASTRUCTURE: "Lost to infrastructure",
@@ -129,7 +131,11 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
 
 def _commands(failed: Sequence[Row], told: Told) -> list[str]:
     """How to run what failed again on a machine of one's own, folded away."""
-    lines = [line for row in failed[:MAX_COMMANDS] if len(line := command_for(row.id, told.who)) <= 2_000]  # noqa: PLR2004  # longer ones nobody pastes
+    lines = [
+        line
+        for row in failed[:MAX_COMMANDS]
+        if len(line := command_for(row.id, told.who, row.tried)) <= LONGEST
+    ]
     if not lines:
         return []
     title = "Reproduce" + (f" (the first {MAX_COMMANDS})" if len(failed) > MAX_COMMANDS else "")

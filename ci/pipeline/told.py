@@ -13,10 +13,12 @@ import msgspec
 
 from ci.errors import BadFileError, MissingInputError
 from ci.pipeline.unpack import Wanted, bounded_lines
+from ci.report.again import Origin, ref_of, reproduce_line
+from ci.report.identity import source_in
 from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND
-from ci.report.text import shell_line
 from ci.report.verdict import Verdict
 from test_selection.files import schema_name
+from test_selection.seeds import MOST as MOST_SEED
 
 MAX_SUMMARY = 32 << 20
 MAX_PACKED = 64 << 20
@@ -48,6 +50,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     # Only whether there is a mark counts: what a stranger nests in it is not taken apart.
     quarantine: msgspec.Raw = NO_MARK
     upstream: bool = False
+    tried: int = 0
 
     @property
     def red(self) -> bool:
@@ -77,6 +80,11 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     stage: int | None = None
     lane: _Line = ""
     reproduce: Sequence[str] = ()
+    run: _Line = ""
+    run_id: int = 0
+    run_attempt: int = 1
+    provider: _Line = ""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] | None = None
 
 
 class _Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,20 +157,24 @@ def read_told(folder: Path) -> Told:
     )
 
 
-def command_for(name: str, who: Who) -> str:
+def command_for(name: str, who: Who, attempt: int = 1) -> str:
     """The command line that runs one test again, made of what can be trusted and the test's quoted name.
+
+    It is the line of the report, but for what only that run's machine has.
 
     People paste it: a word that a stranger's file brings is in it only where it can do no harm.
     """
-    # Not by a nox session: the project may have none of that name, and the verb is the same everywhere.
-    words = ["spyre-ci", "pytorch"]
-    if "--pytorch-src" in who.reproduce:
-        given = list(who.reproduce)
-        where = given[given.index("--pytorch-src") + 1 :][:1]
-        # Where the tree was on another machine says nothing here.
-        words += ["--pytorch-src", where[0] if where and _UPSTREAM.fullmatch(where[0]) else "../pytorch"]
-    device = who.device if _SAFE.fullmatch(who.device) else "spyre"
-    return shell_line([*words, "--device", device, "--id", name])
+    source = source_in(who.reproduce) if "--pytorch-src" in who.reproduce else None
+    if "--pytorch-src" in who.reproduce and not _UPSTREAM.fullmatch(source or ""):
+        source = "../pytorch"  # where the tree was on another machine says nothing here
+    origin = Origin(
+        device=who.device if _SAFE.fullmatch(who.device) else "spyre",
+        source=source,
+        sha=who.pytorch_sha,
+        seed=who.seed,
+        ref=ref_of(run=who.run, provider=who.provider, run_id=who.run_id, run_attempt=who.run_attempt),
+    )
+    return reproduce_line(name, origin, max(attempt, 1))
 
 
 def _summary(path: Path) -> _Summary:

@@ -57,6 +57,8 @@ class Try:
         again: whether it was ordered because the try before had ended badly.
         leak: processes and threads it left behind.
         job: how often the CI had run the job that tells of it, that time included.
+        seed: it was run with; None where nobody noted one.
+        unseeded: what could not be given that seed, and why; empty where all was.
     """
 
     outcome: Verdict
@@ -71,6 +73,8 @@ class Try:
     again: bool = False
     leak: str = ""
     job: int = 1
+    seed: int | None = None
+    unseeded: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +97,8 @@ class Result:
         quarantine: the entry that keeps its failure from turning the run red.
         control: what became of it on the control device, where it failed and there was one.
         leak: processes and threads that its last try to leave any left behind.
+        seed: of the try the verdict speaks of; None where nobody noted one.
+        tried: which try that was, as whoever ordered it counts; 0 where nobody knows.
     """
 
     id: str
@@ -110,6 +116,8 @@ class Result:
     quarantine: Quarantined | None = None
     control: Control | None = None
     leak: str = ""
+    seed: int | None = None
+    tried: int = 0
 
     @property
     def forgiven(self) -> bool:
@@ -251,6 +259,8 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
         shard=last.shard,
         started_at=last.started_at,
         expectation=expectation,
+        seed=told.seed,
+        tried=told.number if told.seed is not None else 0,
         leak=next((one.leak for one in reversed(tries) if one.leak), ""),
     )
 

@@ -2,13 +2,15 @@
 
 Events, by their key `e` (`t` is seconds since the epoch):
 
-- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run; and what the tests run in:
-  back_end, torch, image
+- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's), threads; and what
+  the tests run in: back_end, torch, image, python, environ (variables that may matter, none of them secret)
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `group_end`: file, seconds: what a process did after its last test
-- `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first
-- `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind
+- `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first,
+  seed (the test's)
+- `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind,
+  unseeded where a generator could not be seeded, and why
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
   with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
@@ -43,7 +45,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.runner.event_values import count_of, seconds_of, text_of
+from ci.runner.event_values import count_of, seconds_of, seed_of, text_of
 from ci.runner.excerpts import Excerpts
 from ci.runner.journal_line import Event, Lines, line_of
 from test_selection.errors import MissingInputError
@@ -65,6 +67,7 @@ __all__ = [
     "read_journals",
     "run_attempt_of",
     "seconds_of",
+    "seed_of",
     "text_of",
 ]
 

@@ -28,6 +28,7 @@ from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
 from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
+from ci.runner.seeding import Seeding, seed_all, seeding_of
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
@@ -44,6 +45,7 @@ class _Running:
     id: str
     started: float
     log_start: int = 0
+    unseeded: str = ""
     reports: list[pytest.TestReport] = field(default_factory=list)
 
 
@@ -60,6 +62,7 @@ class RunPlugin:
         wanted: Collection[str] | None = None,
         log: Path | None = None,
         before_s: float = 0.0,
+        seeding: Seeding | None = None,
     ) -> None:
         """Listen for orders.
 
@@ -71,7 +74,9 @@ class RunPlugin:
             wanted: canonical ids besides which nothing will be asked for; None: anything may be.
             log: takes what tests print.
             before_s: seconds that setting the file up took before.
+            seeding: of each test; None: nothing is seeded.
         """
+        self._seeding = seeding or Seeding()
         self._file, self._log = file, log
         self._wanted = None if wanted is None else wanted_names(wanted)
         self._journal = journal
@@ -177,7 +182,13 @@ class RunPlugin:
         """A test begins."""
         start = _trim_log()
         self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
-        self._write("start", id=self._running.id, log=start, **self._again)
+        seed = self._seeding.of(self._running.id, self._again.get("try", 1))
+        self._write(
+            "start", id=self._running.id, log=start, **self._again, **({} if seed is None else {"seed": seed})
+        )
+        # Behind the word that it began: should the device not come back from it, it is known where.
+        if seed is not None:
+            self._running.unseeded = seed_all(seed)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -226,6 +237,8 @@ class RunPlugin:
         if outcome == "failed" and self._journal.full:
             self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running, self._last = None, running.id
+        if running.unseeded:
+            more["unseeded"] = running.unseeded
         if self._leaks is not None and (leak := self._leaks.look()):
             more["leak"] = leak
         seconds = round(time.perf_counter() - running.started, 4)
@@ -317,6 +330,7 @@ def run_group(spec: Mapping[str, Any]) -> int:
         wanted=spec["wanted"],
         log=Path(spec["log"]),
         before_s=float(spec.get("imports_s", 0)),
+        seeding=seeding_of(spec),
     )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)

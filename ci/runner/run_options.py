@@ -37,6 +37,8 @@ class RunOptions:
         spawned: files whose tests must not run in a forked process.
         machinery: whether workers import PyTorch's test machinery before they begin.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
+        seed: of the run, from which each test's follows; None: nothing is seeded.
+        as_try: by id, the try whose seed a test has, where that is not the one it is.
         after: the number after which attempts at shards are counted.
     """
 
@@ -61,6 +63,8 @@ class RunOptions:
     machinery: bool = True
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     after: int = 0
+    seed: int | None = None
+    as_try: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def silence_s(self) -> float:
@@ -85,4 +89,6 @@ class RunOptions:
             "setup_timeout_s": self.setup_timeout_s,
             "grace_s": self.grace_s,
             "preflight_timeout_s": self.preflight_timeout_s,
+            "seed": self.seed,
+            "as_try": dict(self.as_try),
         }

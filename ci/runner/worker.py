@@ -121,6 +121,8 @@ class Worker:
             planned=shard["planned"],
             fingerprint=self._task["fingerprint"],
             run=self._task["run"],
+            seed=self._task["seed"],
+            threads=self._task["threads"],
             **ran_in_here(os.environ, self._task["device"]),
         )
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
@@ -218,6 +220,8 @@ class Worker:
             "device": self._task["device"],
             "machinery": self._task["machinery"],
             "threads": self._task["threads"],
+            "seed": self._task["seed"],
+            "as_try": self._task["as_try"],
             "journal": str(self._journal.path),
             "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
             "log": str(self._log),

@@ -19,6 +19,8 @@ DURATIONS_FILE = "durations.json.gz"
 PLAN_FILE = "plan.json"
 JOURNALS = "journal"
 CONTROL = "control"
+# In the folder of a test that was brought back, which is nobody's latest run.
+BROUGHT_BACK = "reproduce.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,11 @@ def find_run(runs: Path, named: str, *, holding: str) -> RunFolder:
     """
     if named == "latest":
         # By time, not by name: a folder may be called anything, and `-10` sorts before `-2`.
-        past = [path for path in runs.glob(f"*/{IDENTITY_FILE}") if (path.parent / holding).exists()]
+        past = [
+            path
+            for path in runs.glob(f"*/{IDENTITY_FILE}")
+            if (path.parent / holding).exists() and not (path.parent / BROUGHT_BACK).exists()
+        ]
         if past:
             return RunFolder(path=max(past, key=lambda path: path.stat().st_mtime_ns).parent)
         raise MissingInputError(f"there is no run with {holding} yet", where=runs, remedy="run one first")

@@ -219,6 +219,7 @@ def plan_run(
         durations_file=folder.durations,
         settings=context.settings.model,
         rules=scope_rules(context),
+        seed=context.run_seed(),
         say=context.say,
     )
     for line in selected_lines(selection):
@@ -231,7 +232,7 @@ def plan_run(
 
 
 def _reproduce(source: Source, device: str) -> tuple[str, ...]:
-    words = ["nox", "-s", "pytorch", "--"]
+    words = ["spyre-ci", "pytorch"]
     if source.where is not None:
         words += ["--pytorch-src", source.where]
     return (*words, "--device", device)

@@ -75,6 +75,7 @@ def report_step(
         plan, selection = read_plan(folder.plan), read_selection(folder.selection)
         # Collecting began the run; what share of it was wanted may have been said only when selecting.
         identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
+        identity = replace(identity, seed=plan.run_seed)
         identity = replace(identity, image=image or identity.image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Their events are many, and nobody needs them afterwards.
@@ -145,7 +146,7 @@ def report_shards(
     percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
     selection = Selection(stage=None, percent=percent, ids=part.ids)
     account = reconcile(part, journals, interrupted=interrupted, known=plan.ids)
-    identity = _identity_here(context, folder)
+    identity = replace(_identity_here(context, folder), seed=plan.run_seed)
     account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)

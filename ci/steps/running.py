@@ -193,7 +193,14 @@ def run_locked(
     # Of whose pieces some may run here.
     within = shards if meeting is None else part.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
-    options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
+    options = _options(
+        context,
+        part.source,
+        part.folder,
+        workers=min(len(cards), len(shards)),
+        seed=part.plan.run_seed,
+        as_try=part.as_try,
+    )
     options = replace(
         options,
         doubts=doubts or {},
@@ -225,7 +232,15 @@ def run_locked(
     return interrupted or control_step(context, part, options)
 
 
-def _options(context: Context, source: Source, folder: RunFolder, *, workers: int) -> RunOptions:
+def _options(
+    context: Context,
+    source: Source,
+    folder: RunFolder,
+    *,
+    workers: int,
+    seed: int,
+    as_try: Mapping[str, int] | None = None,
+) -> RunOptions:
     settings = context.settings.model.run
     checks = settings.preflight and context.settings.model.device.name != "cpu"
     return RunOptions(
@@ -247,6 +262,8 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
+        seed=seed,
+        as_try=as_try or {},
     )
 
 
@@ -286,7 +303,7 @@ def _watched(
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ, again_of(part.folder))
+    view = view_for(context.console, context.environ, again_of(part.folder, part.plan.run_seed))
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher

@@ -54,6 +54,17 @@ ACROSS = {
     ("ci.image", "ci.runner.checkout"),
     # A page shows what tests say, and calls flaky what a report calls flaky.
     ("ci.hud", "ci.report.text"),
+    # A test that is brought back is told of in a report's words, by what journals, an artifact or a HUD tell.
+    ("ci.reproduce", "ci.report.again"),
+    ("ci.reproduce", "ci.report.text"),
+    ("ci.reproduce", "ci.report.verdict"),
+    ("ci.reproduce", "ci.runner.journal"),
+    # The image of a run is opened as any image of ours.
+    ("ci.reproduce", "ci.image.shell"),
+    # How a test is brought back is said alike in a report, on a page and in a comment.
+    ("ci.hud", "ci.report.again"),
+    ("ci.pipeline", "ci.report.again"),
+    ("ci.pipeline", "ci.report.identity"),
     ("ci.hud", "ci.report.escaping"),
     ("ci.hud", "ci.report.flakes"),
     # What tests in a container wrote is read as any runner's JUnit is, and shown in a report's words.
