@@ -110,10 +110,12 @@ def check(comparison: Comparison[Test]) -> Check:
     why += [f"{counted(lost, 'test')} without an outcome here"] if lost else []
     uncollected = len(comparison.existence.uncollected_here)
     why += [f"{counted(uncollected, 'file')} not collected here"] if uncollected else []
+    if not comparison.now.rows or not comparison.base.rows:
+        why.append("a run without tests")
+    elif len(comparison.now.rows) == counts[Kind.ONLY_HERE]:
+        why.append("no test is in both runs")
     if why:
         return Check(code=EXIT_INCOMPLETE, said=f"cannot be told: {', '.join(why)}")
-    if not comparison.now.rows or not comparison.base.rows:
-        return Check(code=EXIT_INCOMPLETE, said="cannot be told: a run without tests")
     return Check(code=EXIT_OK, said="no worse: nothing newly fails or is newly flaky")
 
 

@@ -13,6 +13,7 @@ from ci.compare.verdicts import Change, Kind, Test
 from ci.compare.words import (
     LISTED,
     because,
+    came_and_went,
     counted_lines,
     finding_line,
     findings,
@@ -45,6 +46,10 @@ def render_markdown(comparison: Comparison[Test], against: str, *, limit: int = 
     for kind in LISTED:
         if found := comparison.changes[kind]:
             lines.append(f"- **{len(found):,} {kind.words}**{_tests(found, kind, limit)}")
+    for words, ids in came_and_went(comparison):
+        shown = ids[: limit or None]
+        names = "".join(f"\n  - {code(one, 300)}" for one in shown)
+        lines.append(f"- **{words}**{names}{_more(len(ids) - len(shown))}")
     lines += [f"- {code(line, 300) if _foreign(line) else line}" for line in counted_lines(comparison)]
     lines += _times(comparison, limit)
     return "\n".join(lines)

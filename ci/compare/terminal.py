@@ -14,6 +14,7 @@ from ci.compare.verdicts import Change, Kind, Test
 from ci.compare.words import (
     LISTED,
     because,
+    came_and_went,
     counted_lines,
     finding_line,
     findings,
@@ -46,6 +47,9 @@ def show(console: Console, comparison: Comparison[Test], *, limit: int) -> None:
         if found := comparison.changes[kind]:
             _say(console, f"{len(found):,} {kind.words}", f"bold {_style(kind)}")
             _listed(console, [_test_line(one) for one in found], limit)
+    for words, ids in came_and_went(comparison):
+        _say(console, words, "bold")
+        _listed(console, [one_line(one) for one in ids], limit)
     for words, rows in findings(comparison.times):
         _say(console, words, "bold")
         _listed(console, [_finding(one) for one in rows], limit)

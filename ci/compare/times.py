@@ -14,17 +14,24 @@ from ci.compare.noise import FALSE_ALARMS, LEAST, limit_of, median, spread_of
 LEAST_S = 0.5
 # Tests of a length are not taken to be steadier than this, as the logarithm of a ratio.
 _STEADIEST = 0.02
+# A fifth more is the least that counts, whatever is known of the noise.
+_LEAST_OFF = math.log(1.2)
 _LEAST_OF_A_FILE = 5
+# Enough for a limit by the tail of either side.
+_LEAST_OF_A_LENGTH = 100
 # Kinds of things that are looked at, each of which may give a false alarm: tests, files, set-ups.
 _KINDS = 3
 # A normal distribution's 95th percentile, in standard deviations.
 _P95 = 1.645
+# One in a thousand million, of what is normal in the logarithm.
+_SURE = 6
 _LEAST_OF_HISTORY = 5
 
 
 class Past(NamedTuple):
-    """Seconds of a test in past runs: their median, their 95th percentile, and how many there were."""
+    """Seconds of a test in past runs: 5th, 50th and 95th percentile, and how many runs there were."""
 
+    low_s: float
     median_s: float
     high_s: float
     runs: int
@@ -157,15 +164,17 @@ def with_history(times: Times, past: Mapping[str, Past]) -> Times:
 
 
 def _usual(one: Finding, past: Past | None) -> bool:
-    """Whether a test was as far off its own median before, as the spread of its past runs has it.
+    """Whether past runs took as long, or vary so much that noise of theirs explains it.
 
-    As far as the noise of all tests would have to be to explain it: in past standard deviations.
+    What they took is that of the earlier run's machine, so it is put on this one's.
     """
-    if past is None or past.runs < _LEAST_OF_HISTORY or past.median_s <= 0:
+    if past is None or past.runs < _LEAST_OF_HISTORY or past.median_s <= 0 or one.base_s <= 0:
         return False
-    deviation = off(past.high_s, past.median_s) / _P95
-    # Six of them are one in a thousand million, of what is normal in the logarithm.
-    return abs(off(one.now_s, one.expected_s)) < 6 * deviation
+    machine = one.expected_s / one.base_s
+    edge = past.high_s if one.more_s > 0 else past.low_s
+    within = one.now_s <= edge * machine if one.more_s > 0 else one.now_s >= edge * machine
+    deviation = abs(off(edge, past.median_s)) / _P95
+    return within or abs(off(one.now_s, one.expected_s)) < _SURE * deviation
 
 
 def _tests(
@@ -188,7 +197,7 @@ def _strata(pairs: Sequence[Pair]) -> list[list[int]]:
         found[next(number for number, end in enumerate(LENGTHS[1:]) if one.length_s < end)].append(place)
     made: list[list[int]] = []
     for places in found:
-        if made and (len(places) < 3 * LEAST or len(made[-1]) < 3 * LEAST):
+        if made and min(len(places), len(made[-1])) < _LEAST_OF_A_LENGTH:
             made[-1] += places
         else:
             made.append(places)
@@ -203,7 +212,7 @@ def _beyond(
     middle = median(values)
     unit = spread_of((one - middle for one in values), least=_STEADIEST)
     limit = limit_of([(one - middle) / unit for one in values], alarms=alarms) * unit
-    limit = max(limit, _STEADIEST * LEAST)
+    limit = max(limit, _LEAST_OFF)
     return [
         _finding(pair, wanted, limit)
         for pair, wanted, value in zip(pairs, expected, values, strict=True)
@@ -235,7 +244,7 @@ def _files(
         file: median(off(pairs[place].now_s, expected[place]) for place in places)
         for file, places in told.items()
     }
-    limit = max(limit_of(list(values.values()), alarms=alarms), _STEADIEST * LEAST)
+    limit = max(limit_of(list(values.values()), alarms=alarms), _LEAST_OFF)
     found = []
     for file, value in values.items():
         places = told[file]

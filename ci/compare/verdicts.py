@@ -53,7 +53,7 @@ _WORDS = {
     Kind.FIXED: "fixed",
     Kind.NO_LONGER_FLAKY: "no longer flaky",
     Kind.NEWLY_SKIPPED: "skipped, and not there",
-    Kind.OTHERWISE: "otherwise, and neither failing",
+    Kind.OTHERWISE: "with another end, and failing in neither",
     Kind.UNKNOWN: "without an outcome in one of the runs",
     Kind.ONLY_HERE: "planned here only",
     Kind.ONLY_THERE: "planned there only",

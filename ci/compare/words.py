@@ -52,17 +52,28 @@ def counted_lines(comparison: Comparison[Test]) -> Iterator[str]:
         yield f"{counts[Kind.UNKNOWN]:,} not compared: {words}"
     if existence.known:
         for number, words in (
-            (len(existence.appeared), "appeared: there is no such test there"),
-            (len(existence.vanished), "vanished: there is no such test here"),
             (len(existence.moved), "moved: the same test in another file or class, compared as one"),
             (existence.untold, "appeared or vanished perhaps: their files were not looked at in both runs"),
         ):
             if number:
                 yield f"{number:,} {words}"
-        for where, files in (("here", existence.uncollected_here), ("there", existence.uncollected_there)):
+        for where, other, files in (
+            ("here", "there", existence.uncollected_here),
+            ("there", "here", existence.uncollected_there),
+        ):
             if files:
-                yield f"{counted(len(files), 'file')} could not be collected {where} and could elsewhere"
+                yield f"{counted(len(files), 'file')} could not be collected {where}, and could {other}"
     yield from _not_compared(comparison)
+
+
+def came_and_went(comparison: Comparison[Test]) -> list[tuple[str, Sequence[str]]]:
+    """The tests that appeared and those that vanished, each under its title; only what there is."""
+    existence = comparison.existence
+    titled = (
+        (f"{len(existence.appeared):,} appeared: there is no such test there", existence.appeared),
+        (f"{len(existence.vanished):,} vanished: there is no such test here", existence.vanished),
+    )
+    return [(words, ids) for words, ids in titled if ids]
 
 
 def _not_compared(comparison: Comparison[Test]) -> Iterator[str]:

@@ -152,7 +152,9 @@ def _with_past(context: Context, found: Comparison[Row]) -> Comparison[Row]:
     device = found.base.facts.get("device", "")
     wanted = sorted(set(names.values()))
     past = {
-        name: Past(statistics.median(times), quantile(times, SPREAD_AT), len(times))
+        name: Past(
+            quantile(times, 1 - SPREAD_AT), statistics.median(times), quantile(times, SPREAD_AT), len(times)
+        )
         for name, times in past_seconds(
             context.history, device=device, until=min(starts), names=wanted
         ).items()
