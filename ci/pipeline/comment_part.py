@@ -5,10 +5,12 @@ Whatever comes from a run stands in code, as in a run's summary: it makes no lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.pipeline.compare import Changes, compare
+from ci.compare.comparison import compare_sides
+from ci.compare.markdown import render_markdown
+from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
 from ci.report.summary import code, fence
 from ci.report.verdict import Verdict
@@ -85,34 +87,8 @@ def _changes(part: Part) -> str:
     """What changed against main, or why nobody knows."""
     if part.told is None or part.base is None:
         return f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""
-    changes = compare(part.told.rows, part.base.rows)
-    lines = [f"#### Against {code(part.base_said, 200)}", "", *_listed(changes)]
-    there, here = part.base.who, part.told.who
-    if (there.device, there.pytorch_version) != (here.device, here.pytorch_version):
-        lines += [
-            "",
-            f"That run was on {code(there.device, 60)} with PyTorch {code(there.pytorch_version, 60)}.",
-        ]
-    return "\n".join(lines)
-
-
-def _listed(changes: Changes) -> Iterable[str]:
-    kinds = {
-        "newly failing": changes.newly_failing,
-        "failing, and not known there": changes.failing_unknown,
-        "still failing": changes.still_failing,
-        "fixed": changes.fixed,
-        "newly flaky": changes.newly_flaky,
-    }
-    said = [f"- **{len(rows):,} {name}**{_names(rows)}" for name, rows in kinds.items() if rows]
-    if changes.gone:
-        said.append(f"- {changes.gone:,} failing there, not planned here")
-    return said or ["Nothing changed: no test fails or is flaky that was not so there."]
-
-
-def _names(rows: Sequence[Row]) -> str:
-    shown = "".join(f"\n  - {code(row.id, 300)}" for row in rows[:MAX_NAMES])
-    return shown + (f"\n  - and {len(rows) - MAX_NAMES:,} more" if len(rows) > MAX_NAMES else "")
+    comparison = compare_sides(side_of(part.told), side_of(part.base))
+    return render_markdown(comparison, part.base_said, limit=MAX_NAMES)
 
 
 def _table(title: str, rows: Sequence[Row]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from ci.compare.existing import Known
 from ci.errors import BadFileError, MissingInputError
 from ci.pipeline.unpack import Wanted, bounded_lines
 from ci.report.again import Origin, ref_of, reproduce_line
@@ -35,6 +36,7 @@ _UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-
 _SAFE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _Line = Annotated[str, msgspec.Meta(max_length=20_000)]
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # thirty years
 Kind = TypeVar("Kind")
 
 
@@ -43,6 +45,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     id: _Id
     verdict: Verdict
+    seconds: _Seconds = 0.0
     card: _Line | None = None
     attempts: int = 0
     message: str = ""
@@ -55,7 +58,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def red(self) -> bool:
         """Whether it failed and nobody forgives it."""
-        return self.verdict is Verdict.FAILED and self.quarantine == NO_MARK
+        return self.verdict is Verdict.FAILED and not self.quarantined
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether an entry of the quarantine covers its failure."""
+        return self.quarantine != NO_MARK
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -70,6 +78,14 @@ class Uncollected(msgspec.Struct, frozen=True):
     error: _Line
 
 
+class RanWith(msgspec.Struct, frozen=True, kw_only=True):
+    """What some of the tests ran in."""
+
+    back_end: _Line = ""
+    torch: _Line = ""
+    image: _Line = ""
+
+
 class Who(msgspec.Struct, frozen=True, kw_only=True):
     """What is told of the run itself."""
 
@@ -79,6 +95,10 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     percent: float
     stage: int | None = None
     lane: _Line = ""
+    started_at: _Line = ""
+    back_end: _Line = ""
+    image: _Line = ""
+    restricted: _Line = ""
     reproduce: Sequence[str] = ()
     run: _Line = ""
     run_id: int = 0
@@ -94,6 +114,9 @@ class _Summary(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     reasons: list[_Line]
     identity: Who
+    in_scope: int = 0
+    cards: int = 0
+    ran_in: list[RanWith] = []
     notes: list[_Line] = []
     collect_errors: list[Uncollected] = []
 
@@ -110,6 +133,10 @@ class Told:
         reasons: why it is not 0.
         notes: what else a reader must know.
         collect_errors: files in scope that could not be collected.
+        in_scope: how many tests the share is taken of; 0 where nobody counted them.
+        cards: how many accelerators it had; 0 where nobody says.
+        ran_in: everything that tests ran in.
+        known: the tests there are; None where no catalog was read.
     """
 
     run: str
@@ -119,6 +146,10 @@ class Told:
     reasons: Sequence[str] = ()
     notes: Sequence[str] = ()
     collect_errors: Sequence[Uncollected] = ()
+    in_scope: int = 0
+    cards: int = 0
+    ran_in: Sequence[RanWith] = ()
+    known: Known | None = None
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
@@ -131,15 +162,19 @@ class Told:
         return self.exit_code == 0 and not any(row.red for row in self.rows)
 
 
-def read_told(folder: Path) -> Told:
+def read_told(folder: Path, *, most_bytes: int = MAX_UNPACKED) -> Told:
     """What a run folder tells.
+
+    Args:
+        folder: of the run.
+        most_bytes: of its results, unpacked; a run of one's own may hold more than a stranger's.
 
     Raises:
         MissingInputError: a file is not there.
         BadFileError: it is not what it has to be, or holds more than agreed.
     """
     summary = _summary(folder / SUMMARY_FILE)
-    rows = _rows(folder / RESULTS_FILE)
+    rows = _rows(folder / RESULTS_FILE, most_bytes)
     if len(rows) != summary.planned:
         raise BadFileError(
             f"holds {len(rows):,} tests, and {summary.planned:,} were planned",
@@ -154,6 +189,9 @@ def read_told(folder: Path) -> Told:
         reasons=summary.reasons,
         notes=summary.notes,
         collect_errors=summary.collect_errors,
+        in_scope=summary.in_scope,
+        cards=summary.cards,
+        ran_in=summary.ran_in,
     )
 
 
@@ -190,10 +228,10 @@ def _summary(path: Path) -> _Summary:
     return content
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path, most_bytes: int) -> list[Row]:
     if not path.is_file():
         raise MissingInputError("there are no results", where=path, remedy=_REMEDY)
-    lines = bounded_lines(path, most_bytes=MAX_UNPACKED)
+    lines = bounded_lines(path, most_bytes=most_bytes)
     header = _decoded(next(lines, b""), msgspec.json.Decoder(_Header), f"{path}:1")
     _of_schema(header.schema, RESULTS_KIND, path)
     decoder = msgspec.json.Decoder(Row)

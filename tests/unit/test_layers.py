@@ -82,6 +82,16 @@ ACROSS = {
     ("ci.package", "ci.report.ran_in"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
+    # What two runs are compared by are a report's verdicts, told in its words and drawn as its pages are.
+    ("ci.compare", "ci.report.escaping"),
+    ("ci.compare", "ci.report.summary"),
+    ("ci.compare", "ci.report.text"),
+    ("ci.compare", "ci.report.verdict"),
+    # A comment says what `spyre-ci compare` says.
+    ("ci.pipeline", "ci.compare.comparison"),
+    ("ci.pipeline", "ci.compare.existing"),
+    ("ci.pipeline", "ci.compare.markdown"),
+    ("ci.pipeline", "ci.compare.side"),
     # An image is looked at as an image's tests are run, and an index is asked as packaging asks it.
     ("ci.pins", "ci.image.container"),
     ("ci.pins", "ci.image.engine"),
