@@ -1,7 +1,8 @@
 """Pins of workflows: which side's `uses: NAME@REF # version` a merge takes; pure.
 
 Dependabot renews a pin in a checkout and an upgrade renews it in our text: to a merge of lines both have
-changed the same line. So the pin is decided by itself, and the lines around it are merged as if it had not changed.
+changed the same line. So the pin is decided by itself, and the lines around it are merged as if it had not
+changed.
 """
 
 from __future__ import annotations

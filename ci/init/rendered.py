@@ -91,7 +91,7 @@ def called(toolkit: Toolkit, workflow: str) -> str:
 
 
 def _values(checkout: Checkout) -> dict[str, object]:
-    back_end, place = checkout.back_end, checkout.place
+    back_end, place, ref = checkout.back_end, checkout.place, checkout.toolkit.ref
     project = back_end.project or back_end.package
     return {
         "project": project,
@@ -105,6 +105,8 @@ def _values(checkout: Checkout) -> dict[str, object]:
         "branch": place.branch,
         "suites": checkout.suites,
         "toolkit": checkout.toolkit,
+        # As Jenkins finds a tag; a branch has its own name there.
+        "toolkit_commit": f"refs/tags/{ref}" if re.match(r"v\d", ref) else ref,
         "uses": lambda workflow: called(checkout.toolkit, workflow),
         # Not everybody's at once; the same for a project whenever it is asked.
         "minute": hashlib.sha256(project.encode()).digest()[0] % 60,

@@ -14,7 +14,7 @@ HOME = Path(ci.__file__).parents[1]
 def module_words(name: str, *, here: Path | None = None, home: Path = HOME) -> list[str]:
     """The words that run a module.
 
-    A back end's checkout has a folder that is called as what it installs (`torch_spyre/`), and nothing in it is
+    A back end's checkout has a folder that is called as what it installs (`torch_spyre/`), where nothing is
     compiled. `python -m` takes the folder it is called in for a place of packages, and would import that.
 
     Args:

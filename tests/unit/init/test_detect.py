@@ -95,7 +95,7 @@ def test_what_a_project_registers_is_read_as_data(
     ("name", "text"), [("pyproject.toml", "[["), ("setup.cfg", "x"), ("setup.py", "def")]
 )
 def test_a_file_that_cannot_be_read_is_told_and_the_next_one_asked(name: str, text: str) -> None:
-    found = detect(sources(**{name.replace(".", "_"): text}))
+    found = detect(Sources(metadata={name: text}, python={}, cxx={}))
     assert found.notes[0] == f"{name} cannot be read, so it says nothing"
 
 

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from ci.init.pins import pins, settle
 
-TEXT = "jobs:\n  a:\n    uses: o/r/.github/workflows/a.yml@{}\n  b:\n    steps:\n      - uses: actions/checkout@{}\n"
+TEXT = """\
+jobs:
+  a:
+    uses: o/r/.github/workflows/a.yml@{}
+  b:
+    steps:
+      - uses: actions/checkout@{}
+"""
 OLD, NEW, OTHER = "1" * 40 + " # v1.0.0", "2" * 40 + " # v2.0.0", "3" * 40 + " # v1.5.0"
 
 

@@ -1,4 +1,4 @@
-"""A process of ours imports nothing from the folder that it is called in, unless our own packages are there."""
+"""A process of ours imports nothing from the folder it is called in, unless our own packages are there."""
 
 from __future__ import annotations
 
