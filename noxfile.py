@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import contextlib
+import json
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import nox
 from nox.command import CommandFailed
@@ -101,6 +104,7 @@ def bench(session: nox.Session) -> None:
 def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
     install(session, "-e", ".[torch]")
+    install_back_end(session)
     spyre_ci(session, "pytorch", *session.posargs)
 
 
@@ -108,6 +112,7 @@ def pytorch(session: nox.Session) -> None:
 def plan(session: nox.Session) -> None:
     """Collect, select and plan without a card, and deal the shards to a CI's jobs."""
     install(session, "-e", ".[torch]")
+    install_back_end(session)
     spyre_ci(session, "pipeline", "plan", *session.posargs)
 
 
@@ -122,6 +127,7 @@ def begin(session: nox.Session) -> None:
 def shards(session: nox.Session) -> None:
     """Run shards of a plan on this host: `-- --run-dir runs/ci --shard 0-3`."""
     install(session, "-e", ".[torch]")
+    install_back_end(session)
     spyre_ci(session, "run", *session.posargs)
 
 
@@ -271,6 +277,32 @@ def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ())
     session.install(*arguments, *(nox.project.dependency_groups(project, *groups) if groups else ()))
 
 
+def install_back_end(session: nox.Session) -> None:
+    """Install what `device.install` of the project's settings says; an environment that was there has it.
+
+    Words for pip, which no shell looks at; paths start from the settings' folder.
+    """
+    if session.venv_backend == "none":
+        return
+    file = Path(session.invoked_from, settings_file(session.posargs))
+    words = ["--config", str(file)] if file.is_file() else []
+    with session.chdir(file.parent if words else session.invoked_from):
+        said = keeping_code(session, "spyre-ci", *words, "config", "show", "--json", silent=True, stderr=None)
+        settings = json.loads(said) if isinstance(said, str) else {}
+        if wanted := settings.get("device.install", {}).get("value"):
+            session.install(*wanted)
+
+
+def settings_file(words: Sequence[str]) -> str:
+    """What `--config` names among a verb's arguments; else the file that is looked for."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config", default="spyre-ci.yaml")
+    try:
+        return str(parser.parse_known_args(list(words))[0].config)
+    except argparse.ArgumentError:  # it names none, which the verb itself refuses
+        return ""
+
+
 def spyre_ci(session: nox.Session, *words: str, before: str = "") -> None:
     """Call spyre-ci from where nox was called: the settings, runs and paths of that project count.
 
@@ -291,7 +323,14 @@ def spyre_ci(session: nox.Session, *words: str, before: str = "") -> None:
     if IN_IMAGE:
         environ["SPYRE_CI_EMULATE"] = os.environ.get("SPYRE_CI_EMULATE") or "0"
     with session.chdir(session.invoked_from):
-        run_keeping_code(session, *program, *words, environ=environ)
+        keeping_code(
+            session,
+            *program,
+            *words,
+            env=environ,
+            interrupt_timeout=ACCOUNT_S,
+            terminate_timeout=ACCOUNT_S,
+        )
 
 
 @contextlib.contextmanager
@@ -330,10 +369,10 @@ def tested(session: nox.Session) -> Iterator[str]:
         yield folder
 
 
-def run_keeping_code(session: nox.Session, *command: str, environ: Mapping[str, str]) -> None:
+def keeping_code(session: nox.Session, *command: str, **how: Any) -> Any:
     """Run a command and let nox end with its exit code: 3 (incomplete) is not 1 (a failed test)."""
     try:
-        session.run(*command, env=dict(environ), interrupt_timeout=ACCOUNT_S, terminate_timeout=ACCOUNT_S)
+        return session.run(*command, **how)
     except CommandFailed as error:
         # Nox before 2026 says the code in words only.
         code = getattr(error, "return_code", None) or int(str(error).rpartition(" ")[2])

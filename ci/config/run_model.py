@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from ci.config.section import Seconds, Section
 from test_selection.capabilities import known_dtype
@@ -38,6 +38,11 @@ class Device(Section):
 
     name: str = Field(
         default="spyre", pattern=r"^[a-z][a-z0-9_]*$", description="device type; `cpu` is the control"
+    )
+    install: list[Annotated[str, StringConstraints(pattern=r"^[^\r\n\x00]+$")]] = Field(
+        default_factory=list,
+        description="what pip installs, called in the settings' folder, before PyTorch's tests run in an "
+        "environment that nox made, such as [.]; an image has its back end already",
     )
     refuse_ops: list[str] = Field(
         default_factory=list,

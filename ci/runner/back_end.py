@@ -45,6 +45,16 @@ def back_end(
     return f"{PACKAGE} {found.version}" + (f" at {commit:.12}" if commit else "")
 
 
+def back_end_of(device: str, environ: Mapping[str, str]) -> str:
+    """The back end of a device: its name is all there is to say of any but `spyre`.
+
+    Args:
+        device: its name.
+        environ: may ask for the emulated device.
+    """
+    return back_end(environ) if device == EMULATED_DEVICE else device
+
+
 def refuse_silent_emulation(
     cards: Sequence[Card], environ: Mapping[str, str], *, device: str, found: str
 ) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from ci.process import kill_group
 from ci.runner import prepare
 from ci.system.parents import die_with_parent
+from ci.runner.modules import module_words
 
 # A child that fell over outside of any test; sysexits.h calls it an internal software error.
 EXIT_INTERNAL = 70
@@ -186,7 +187,7 @@ def _spawn(body: Body, spec: Mapping[str, Any], log: Path, hand_on: Sequence[int
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ci.runner.child"],
+            module_words("ci.runner.child"),
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=descriptor,

@@ -7,7 +7,6 @@ import fnmatch
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from ci.process import kill_group
 from ci.runner.child import last_lines
 from ci.runner.collect_cache import KIND, CollectCache
 from ci.runner.machinery import wants_machinery
+from ci.runner.modules import module_words
 from ci.runner.strays import VARIABLE, end_strays
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.files import read_json
@@ -188,7 +188,7 @@ def _run_collector(
     mark = f"{os.getpid()}:{folder}"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ci.runner.collector"],
+            module_words("ci.runner.collector"),
             env={**options.environ, VARIABLE: mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

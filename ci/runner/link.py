@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from ci.process import kill_group
 from ci.runner.journal import Event, bring_to_disk, journal_path, next_attempt
 from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
+from ci.runner.modules import module_words
 from ci.runner.patience import KILL_S
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import JournalTail, read_file
@@ -111,7 +111,7 @@ class Link:
         self._mark = f"{os.getpid()}:{attempt.journal}"
         with attempt.log.open("ab") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ci.runner.worker"],
+                module_words("ci.runner.worker"),
                 env={**environ, VARIABLE: self._mark},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -8,8 +8,7 @@ from typing import Any
 
 from ci.errors import DeviceError
 from ci.provider import detect
-from ci.runner.back_end import back_end
-from ci.runner.cards import EMULATED_DEVICE
+from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
 from ci.runner.recorded import recorded
 
@@ -26,7 +25,7 @@ def ran_in_here(environ: Mapping[str, str], device: str) -> dict[str, Any]:
     except DeviceError:  # the tests will say so
         torch = ""
     return {
-        "back_end": back_end(environ) if device == EMULATED_DEVICE else device,
+        "back_end": back_end_of(device, environ),
         "torch": torch,
         "image": detect(environ, epoch_s=1).image,
         "python": platform.python_version(),

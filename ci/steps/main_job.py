@@ -10,7 +10,7 @@ from ci.errors import EXIT_OK
 from ci.live.sink import Sink
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE
-from ci.runner.back_end import back_end
+from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
@@ -167,7 +167,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         url=provider.url,
         provider=provider.name,
         commit=provider.commit,
-        back_end=back_end(context.environ),
+        back_end=back_end_of(model.device.name, context.environ),
         image=provider.image,
         restricted=share.restricted,
         reproduce=_reproduce(source, model.device.name),

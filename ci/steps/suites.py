@@ -137,7 +137,7 @@ def _finding(error: SettingsError, path: Path) -> Finding:
 def _known_to_torch(context: Context) -> Known:
     """Torch's operators and modules, asked of another process; where it has none, nobody checks them."""
     try:
-        told = json.loads(run_command([sys.executable, "-c", _NAMES], timeout_s=TORCH_TIMEOUT_S))
+        told = json.loads(run_command([sys.executable, "-P", "-c", _NAMES], timeout_s=TORCH_TIMEOUT_S))
     except (CommandError, ValueError):
         context.say("torch cannot be asked for its operators, so their names are not checked")
         return Known()

@@ -80,6 +80,8 @@ ACROSS = {
     # What a gate asks of a run's verdicts is asked in a report's words.
     ("ci.package", "ci.report.verdict"),
     ("ci.package", "ci.report.ran_in"),
+    # Where a checkout stands is asked of Git as packaging asks it.
+    ("ci.init", "ci.package.git"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
     # What two runs are compared by are a report's verdicts, told in its words and drawn as its pages are.

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import copy
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -55,7 +56,10 @@ class Recorder:
     here: str = "the toolkit"
     ran: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     installed: list[tuple[str, ...]] = field(default_factory=list)
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     environ: dict[str, str] = field(default_factory=dict)
+    # What the settings say, as `spyre-ci config show --json` prints it.
+    settings: dict[str, object] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def chdir(self, folder: str | Path) -> Iterator[None]:
@@ -63,9 +67,15 @@ class Recorder:
         yield
         self.here = before
 
-    def run(self, *words: str, env: Mapping[str, str] | None = None, **_: Any) -> None:
-        self.ran.append((self.here, words))
+    def run(
+        self, *words: str, env: Mapping[str, str] | None = None, silent: bool = False, **_: Any
+    ) -> str | bool:
         self.environ.update(env or {})
+        if silent:
+            self.asked.append((self.here, words))
+            return json.dumps({key: {"value": value} for key, value in self.settings.items()})
+        self.ran.append((self.here, words))
+        return True
 
     def error(self, text: str) -> None:
         raise RuntimeError(text)
@@ -135,6 +145,44 @@ def test_the_image_is_built_unless_something_else_is_asked_for(noxfile: ModuleTy
     assert call(noxfile, "image", Recorder(str(tmp_path), ["--push"])) == [
         ("spyre-ci", "image", "build", "--push")
     ]
+
+
+@pytest.mark.parametrize("name", ["pytorch", "plan", "shards"])
+def test_what_the_settings_name_is_installed_before_the_tests_run(
+    noxfile: ModuleType, tmp_path: Path, name: str
+) -> None:
+    settings: dict[str, object] = {"device.install": ["--no-build-isolation", "."]}
+    session = Recorder(str(tmp_path), ["args"], venv_backend="virtualenv", settings=settings)
+    call(noxfile, name, session)
+    assert session.installed[1:] == [("--no-build-isolation", ".")]
+    assert session.asked == [(str(tmp_path), ("spyre-ci", "config", "show", "--json"))]
+
+
+@pytest.mark.parametrize("words", [["--config", "p/a.yaml"], ["--stage", "1", "--config=p/a.yaml"]])
+def test_settings_that_are_named_are_those_that_are_asked(
+    noxfile: ModuleType, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "p").mkdir()
+    file = tmp_path / "p" / "a.yaml"
+    file.touch()
+    session = Recorder(str(tmp_path), words, venv_backend="virtualenv")
+    call(noxfile, "pytorch", session)
+    assert session.asked == [
+        (str(file.parent), ("spyre-ci", "--config", str(file), "config", "show", "--json"))
+    ]
+
+
+def test_an_argument_that_names_no_settings_is_the_verbs_to_refuse(
+    noxfile: ModuleType, tmp_path: Path
+) -> None:
+    session = Recorder(str(tmp_path), ["--config"], venv_backend="virtualenv")
+    assert call(noxfile, "pytorch", session) == [("spyre-ci", "pytorch", "--config")]
+
+
+def test_an_environment_that_is_used_as_it_is_gets_no_back_end(noxfile: ModuleType, tmp_path: Path) -> None:
+    session = Recorder(str(tmp_path), settings={"device.install": ["."]})
+    call(noxfile, "shards", session)
+    assert (session.asked, session.installed) == ([], [])
 
 
 def checkout(folder: Path, name: str) -> Path:
