@@ -142,11 +142,11 @@ def pip_settings(world: World) -> tuple[PipSettings, str]:
         argv = [sys.executable, "-P", "-m", "pip", "config", "list"]
         ended = world.processes.finish(argv, env=world.environ, limit_s=PIP_S)
     except CommandError:
-        return of_environ(world.environ), "; pip did not say where it looks, only its variables count here"
+        return of_environ(world.environ), "; pip did not say where it looks, so only its variables count"
     if ended.code != 0:
         return of_environ(
             world.environ
-        ), "; there is no pip here that says where it looks, only its variables count"
+        ), "; there is no pip that says where it looks, so only its variables count"
     return of_listing(ended.stdout.decode("utf-8", "replace").splitlines()), ""
 
 
