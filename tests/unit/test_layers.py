@@ -150,6 +150,33 @@ ACROSS = {
     ("ci.pipeline", "ci.report.write"),
     # A change of a pin is made of what Git has, asked as packaging asks it.
     ("ci.pins", "ci.package.git"),
+    # A machine is looked at as whoever uses it would: cards by their leases, engine, cluster and endpoint by
+    # the clients that ask them, tokens where they are looked for; what is seen is plain text.
+    ("ci.doctor", "ci.device.environment"),
+    ("ci.doctor", "ci.hud.client"),
+    ("ci.doctor", "ci.hud.endpoint"),
+    ("ci.doctor", "ci.hud.oidc"),
+    ("ci.doctor", "ci.hud.opening"),
+    ("ci.doctor", "ci.hud.token"),
+    ("ci.doctor", "ci.hud.wire"),
+    ("ci.doctor", "ci.image.engine"),
+    ("ci.doctor", "ci.image.registry"),
+    ("ci.doctor", "ci.jobs.cluster"),
+    ("ci.doctor", "ci.jobs.errors"),
+    ("ci.doctor", "ci.jobs.paths"),
+    ("ci.doctor", "ci.jobs.validate.rights"),
+    ("ci.doctor", "ci.live.github"),
+    ("ci.doctor", "ci.package.credentials"),
+    ("ci.doctor", "ci.package.pump"),
+    ("ci.doctor", "ci.report.text"),
+    ("ci.doctor", "ci.runner.back_end"),
+    ("ci.doctor", "ci.runner.cards"),
+    ("ci.doctor", "ci.runner.health"),
+    ("ci.doctor", "ci.runner.inventory"),
+    ("ci.doctor", "ci.runner.leases"),
+    ("ci.doctor", "ci.runner.preflight"),
+    ("ci.doctor", "ci.runner.prepare"),
+    ("ci.doctor", "ci.runner.whereabouts"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
     ("ci.pins", "ci.report.summary"),
 }
