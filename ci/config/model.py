@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from ci.config.bisect_model import Bisect
 from ci.config.hud_model import Hud
 from ci.config.lanes_model import Lane, LaneName, LaneWorker
 from ci.config.package_model import Package
@@ -89,6 +90,7 @@ class SettingsModel(Section):
     package: Package = Field(default_factory=Package)
     pipeline: Pipeline = Field(default_factory=Pipeline)
     pins: Pins = Field(default_factory=Pins)
+    bisect: Bisect = Field(default_factory=Bisect)
 
     @model_validator(mode="after")
     def _stages_nest(self) -> SettingsModel:

@@ -50,6 +50,11 @@ ACROSS = {
     ("ci.jobs", "ci.runner.journal_line"),
     # What a checkout is at is asked of Git as packaging asks it.
     ("ci.jobs", "ci.package.git"),
+    # So are commits and what they say; with what tests say it is shown in a report's words.
+    ("ci.bisect", "ci.package.git"),
+    ("ci.bisect", "ci.report.escaping"),
+    ("ci.bisect", "ci.report.summary"),
+    ("ci.bisect", "ci.report.text"),
     # The test tree of an image is what the main job reads of PyTorch's repository.
     ("ci.image", "ci.runner.checkout"),
     # A page shows what tests say, and calls flaky what a report calls flaky.
