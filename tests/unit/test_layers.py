@@ -127,6 +127,9 @@ ACROSS = {
     ("ci.pipeline", "ci.report.write"),
     # A change of a pin is made of what Git has, asked as packaging asks it.
     ("ci.pins", "ci.package.git"),
+    # A run's folder goes while nobody can begin to work in it; what went is told in a report's words.
+    ("ci.retention", "ci.runner.run_lock"),
+    ("ci.retention", "ci.report.text"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
     ("ci.pins", "ci.report.summary"),
 }
