@@ -6,7 +6,7 @@ All of it can be made again. Each is known by the name that only we give; what h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,28 +19,41 @@ CACHES, WORKTREES = "caches", "worktrees"
 _BUCKET, _RECORD = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{64}\.json\.gz")
 _ARCHIVE, _STAGING = re.compile(r"archive-[0-9a-f]{16}"), re.compile(r"\.unpacking-[A-Za-z0-9_]+")
 _STORE, _COMMIT = re.compile(r"git-[0-9a-f]{16}"), re.compile(r"[0-9a-f]{40,64}")
+_BUILD = re.compile(r"[0-9a-f]{8,64}")
 _WHOLE = ".whole"
 
 
+# Where something of a cache is, and what each folder on the way there is called, and it itself.
+_PLACES = (
+    (("cache", "collect"), (_BUCKET, _RECORD)),
+    (("sources",), (re.compile(f"{_ARCHIVE.pattern}|{_STAGING.pattern}"),)),
+    (("bisect",), (_BUILD, _COMMIT)),
+)
+
+
 def find_caches(state: Path, look: Look) -> Found:
-    """Collected files and unpacked archives."""
+    """Collected files, unpacked archives, and what bisects built of commits."""
     things: list[Thing] = []
     foreign: list[Foreign] = []
-    for folder in _real_folders(state / "cache" / "collect"):
-        if not _BUCKET.fullmatch(folder.name):
-            foreign.append(_foreign(CACHES, folder))
-            continue
-        for path in _entries(folder):
-            if _RECORD.fullmatch(path.name):
-                things += _thing(path, CACHES, path.name.partition(".")[0], look)
-            else:
-                foreign.append(_foreign(CACHES, path))
-    for path in _entries(state / "sources"):
-        if _ARCHIVE.fullmatch(path.name) or _STAGING.fullmatch(path.name):
-            things += _thing(path, CACHES, path.name, look)
-        elif not _STORE.fullmatch(path.name):
-            foreign.append(_foreign(CACHES, path))
+    for place, patterns in _PLACES:
+        for path in _below(state.joinpath(*place), patterns, foreign):
+            name = path.name if len(patterns) == 1 else f"{path.parent.name}/{path.name}"
+            things += _thing(path, CACHES, name, look)
     return Found(things=things, foreign=foreign)
+
+
+def _below(folder: Path, patterns: Sequence[re.Pattern[str]], foreign: list[Foreign]) -> Iterator[Path]:
+    """What has the names that are given there, folder by folder; the rest is foreign."""
+    first, *rest = patterns
+    for path in _entries(folder):
+        if _STORE.fullmatch(path.name):
+            continue  # a clone, whose trees are a kind of their own
+        if not first.fullmatch(path.name) or path.is_symlink():
+            foreign.append(_foreign(CACHES, path))
+        elif rest:
+            yield from _below(path, rest, foreign)
+        else:
+            yield path
 
 
 def find_worktrees(state: Path, look: Look) -> Found:
@@ -57,6 +70,11 @@ def find_worktrees(state: Path, look: Look) -> Found:
             elif not path.name.endswith(_WHOLE):
                 foreign.append(_foreign(WORKTREES, path))
     return Found(things=things, foreign=foreign)
+
+
+def is_record(thing: Thing) -> bool:
+    """Whether it is a kept collection: a run reads it at once, and needs no longer that it is there."""
+    return _RECORD.fullmatch(Path(thing.path).name) is not None
 
 
 def mark_of(tree: Path) -> Path:

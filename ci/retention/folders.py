@@ -6,6 +6,7 @@ changes with every file that somebody puts there.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,10 @@ _DATED = (
 _TIMES = ("started_at", "completed_at", "ended", "began", "at")
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*"spyre-ci/([a-z-]+)/\d+"')
 _HEAD_BYTES = 200
+# In the year 5138: any time as late is as good as any other.
+_LAST_S = 1e11
+# How deep in a folder a worktree is looked for.
+_DEEP = ("", "*/", "*/*/")
 # No file in which one run names another is as large; plans and summaries are, and name none.
 _SMALL = 256 << 10
 
@@ -169,10 +174,22 @@ def _wanted(path: Path, kind: str, identity: Mapping[str, Any] | None, released:
         yield "a release that cannot be read may name it"
     if any(path.glob("outbox*/*.json")):
         yield "reports wait in its outbox (spyre-ci hud flush sends them)"
-    if kind == BISECTS and any(
-        (one / ".git").is_file() for one in (path, *path.glob("*"), *path.glob("*/*"))
-    ):
-        yield "a worktree of Git is in it, which the bisect itself removes"
+    if any(_is_worktree_of_another(git, path) for below in _DEEP for git in path.glob(f"{below}.git")):
+        yield "a worktree of a repository elsewhere is in it"
+
+
+def _is_worktree_of_another(git: Path, folder: Path) -> bool:
+    """Whether a `.git` is the file of a worktree whose repository notes it, and is not in this folder.
+
+    Source: gitrepository-layout(5).
+    """
+    try:
+        told = git.read_text(encoding="utf-8", errors="surrogateescape") if git.is_file() else ""
+    except OSError:
+        return True
+    if not told.startswith("gitdir:"):
+        return False
+    return not (git.parent / told.removeprefix("gitdir:").strip()).resolve().is_relative_to(folder.resolve())
 
 
 def _read(path: Path) -> Mapping[str, Any] | None:
@@ -190,7 +207,8 @@ def _table(content: Mapping[str, Any] | None, key: str) -> Mapping[str, Any] | N
 
 
 def _has_ended(mark: Mapping[str, Any] | None) -> bool:
-    return mark is not None and bool(mark.get("ended"))
+    """Whether a reproduction (`ended`) or a bisect (`result`) came to its end."""
+    return mark is not None and bool(mark.get("ended") or mark.get("result"))
 
 
 def _is_finished(path: Path, summary: Mapping[str, Any] | None) -> bool:
@@ -213,9 +231,10 @@ def _last_used(path: Path, contents: list[Mapping[str, Any] | None]) -> float | 
 def _epoch(value: Any) -> float | None:
     """A time as ISO-8601 or in seconds since the epoch."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
+        # What no calendar has is in the future all the same.
+        return None if math.isnan(value) else min(float(value), _LAST_S)
     with suppress(ValueError, TypeError, OverflowError):
-        return datetime.fromisoformat(value).timestamp()
+        return min(datetime.fromisoformat(value).timestamp(), _LAST_S)
     return None
 
 

@@ -13,18 +13,19 @@ from filelock import FileLock, Timeout
 
 from ci.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
 from ci.retention.account import Account, Failed, line
-from ci.retention.caches import CACHES, WORKTREES, find_caches, find_worktrees
+from ci.retention.caches import CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold
 from ci.retention.disk import mount_points
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders, words_in
 from ci.retention.images import IMAGES
-from ci.retention.released import Released, read_released
+from ci.retention.released import Released
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
 from ci.retention.things import DAY_S, GIB, Decision, Found, Rule, Thing
 from ci.retention.trash import NotRemovedError, empty, left_over
 from ci.steps.context import Context
 from ci.steps.pruning_images import find_on_engine, remove_image
 from ci.steps.pruning_stores import HISTORY, HUD, find_history, forget, has_hud, prune_hud
+from ci.steps.released import read_releases
 
 KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, HISTORY, HUD)
 FOLDERS = (REPRODUCTIONS, BISECTS, RUNS)
@@ -157,7 +158,7 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
         if not wish.dry_run:
             stack.enter_context(_alone(context.state(LOCK)))
             _finish_trash(context, account)
-        released = _released(context)
+        released = read_releases(context)
         account.decisions = {kind: () for kind in KINDS[:-1] if wish.wants(kind)}
         account.broken = [(str(path), why) for path, why in released.broken]
         look = Look(user=os.getuid(), mounts=mount_points(), released=released)
@@ -184,12 +185,6 @@ def _alone(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _released(context: Context) -> Released:
-    settings, model = context.settings, context.settings.model
-    places = [settings.resolve(model.package.dist), settings.resolve(model.package.records)]
-    return read_released(places, named=[settings.resolve(path) for path in model.retention.releases])
 
 
 def _finish_trash(context: Context, account: Account) -> None:
@@ -261,7 +256,7 @@ def _caches(work: _Work, folders: Sequence[Decision]) -> None:
             continue
         found = find(state, work.look)
         if reading:
-            names = {one.name for one in found.things if "/sources/" in one.path}
+            names = {one.name for one in found.things if not is_record(one)}
             held = hold(found.things, dict.fromkeys(names, "a run that has not ended may read it"))
             found = replace(found, things=held)
         work.decide(kind, found)
