@@ -16,6 +16,7 @@ from ci.report.history import prune as prune_runs
 from ci.report.history_imports import forget_imports, import_classes, import_durations
 from ci.report.history_overview import DeviceHistory, overview
 from ci.report.history_runs import import_run
+from ci.steps.released import kept_by_releases, read_releases
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import load_json
@@ -92,16 +93,19 @@ def prune(
     imported: Annotated[bool, typer.Option("--imported", help="Forget all that was imported, too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
 ) -> None:
-    """Take old runs out of the history.
+    """Take old runs out of the history; those that a release names stay.
 
     Example: spyre-ci history prune --keep-days 90 --dry-run
     """
     context = options.make_context(ctx, {})
     path = context.history
     days = keep_days if keep_days is not None else context.settings.model.history.keep_days
-    gone = prune_runs(path, days, context.clock(), dry_run=dry_run)
+    released = read_releases(context)
+    gone = prune_runs(path, days, context.clock(), dry_run=dry_run, keeps=kept_by_releases(released))
     verb = "would leave" if dry_run else "left"
     context.say(f"{gone:,} runs that began more than {days} x 24 h ago {verb} the history")
+    for broken, why in released.broken:
+        context.say(f"no run left: {broken} is of a release and cannot be read ({why}), and may name any")
     if imported:
         context.say(f"{forget_imports(path, dry_run=dry_run):,} imported names {verb} the history")
 

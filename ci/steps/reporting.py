@@ -24,6 +24,7 @@ from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from ci.steps.marking import mark_step
+from ci.steps.released import kept_by_releases, read_releases
 from ci.steps.reusing import noted
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
@@ -198,7 +199,8 @@ def _remember(context: Context, account: Account, identity: RunIdentity) -> None
     path = context.history
     try:
         record(path, identity, account.results, account.setup_seconds())
-        prune(path, context.settings.model.history.keep_days, context.clock())
+        keeps = kept_by_releases(read_releases(context))
+        prune(path, context.settings.model.history.keep_days, context.clock(), keeps=keeps)
     except (SpyreCiError, OSError) as error:
         context.say(f"history: not written: {error}")
 

@@ -182,6 +182,9 @@ ACROSS = {
     ("ci.doctor", "ci.runner.preflight"),
     ("ci.doctor", "ci.runner.prepare"),
     ("ci.doctor", "ci.runner.whereabouts"),
+    # A run's folder goes while nobody can begin to work in it; what went is told in a report's words.
+    ("ci.retention", "ci.runner.run_lock"),
+    ("ci.retention", "ci.report.text"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
     ("ci.pins", "ci.report.summary"),
 }
