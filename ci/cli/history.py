@@ -108,7 +108,10 @@ def prune(
 
 @app.command()
 def show(ctx: typer.Context) -> None:
-    """Show how many runs and tests there are by device, and how old they are."""
+    """Show how many runs and tests there are by device, and how old they are.
+
+    Example: spyre-ci history show
+    """
     context = options.make_context(ctx, {})
     rows, classes = overview(context.history)
     table = Table()

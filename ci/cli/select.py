@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from ci.steps.selecting import refuse_nothing, select_step, selected_lines
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.difference import compare, difference_json, difference_lines
+from test_selection.files import document_text
 
 app = typer.Typer(invoke_without_command=True)
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
@@ -98,4 +98,4 @@ def diff(
     for line in difference_lines(difference):
         context.say(line)
     if json_output:
-        typer.echo(json.dumps(difference_json(difference), indent=1))
+        typer.echo(document_text("select-diff", difference_json(difference)))

@@ -26,7 +26,7 @@ from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
-from test_selection.files import read_json
+from test_selection.files import document_text, read_json
 from test_selection.plan import read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
@@ -73,7 +73,7 @@ def collect(
             "tests": len(collection.catalog.tests),
             "collect_errors": errors,
         }
-        typer.echo(json.dumps(content, indent=1))
+        typer.echo(document_text("collect", content))
 
 
 def plan(

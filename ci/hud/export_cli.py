@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ci import progress
 from ci.config import Settings
+from ci.config.flags import renamed
 from ci.hud.opening import open_kept
 
 
@@ -29,12 +30,19 @@ def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings
         ctx: typer.Context,
         folder: Annotated[Path, typer.Argument(metavar="DIR", help="New, empty, or an export before.")],
         days: Annotated[int, typer.Option(min=1, max=3650, help="How far back runs may have started.")] = 30,
-        runs: Annotated[int, typer.Option(min=1, max=100_000, help="Newest runs at most.")] = 1000,
+        limit: Annotated[
+            int, typer.Option(min=1, max=100_000, help="How many are shown, the newest.")
+        ] = 1000,
+        runs: Annotated[int | None, typer.Option(min=1, max=100_000, hidden=True)] = None,
     ) -> None:
-        """Write the pages as a static site, to read without the server; also while it runs."""
+        """Write the pages as a static site, to read without the server; also while it runs.
+
+        Example: spyre-ci hud export site --days 7
+        """
         from ci.hud.server.export.site import export as export_pages  # noqa: PLC0415  # as in `open_server`
 
         settings = settings_of(ctx)
+        most = renamed("--runs", "--limit", runs, limit)
         console = Console(stderr=True)
         with (
             open_kept(settings, os.environ, warn=typer.echo, there=True) as kept,
@@ -45,7 +53,7 @@ def add_export(app: typer.Typer, settings_of: Callable[[typer.Context], Settings
                 shown.expect(known)
                 shown.advance(page)
 
-            made = export_pages(kept.store, folder, now=time.time(), days=days, runs=runs, told=told)
+            made = export_pages(kept.store, folder, now=time.time(), days=days, runs=most, told=told)
         typer.echo(
             f"HUD pages: {made.pages} of the last {days} days, with {made.runs} runs and {made.tests} tests "
             f"that had problems, in {folder / 'index.html'}"

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ci.config import Settings
+from ci.config.flags import renamed
 from ci.hud.opening import STORE_FILE, open_kept
 
 
@@ -26,17 +27,22 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
     @app.command()
     def prune(
         ctx: typer.Context,
-        older: Annotated[
-            int | None, typer.Option(min=0, max=36_500, help="Days; default: hud.keep_days.")
+        keep_days: Annotated[
+            int | None, typer.Option(min=0, max=36_500, help="Younger ones stay; default: hud.keep_days.")
         ] = None,
+        older: Annotated[int | None, typer.Option(min=0, max=36_500, hidden=True)] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     ) -> None:
-        """Take jobs last heard of so many days ago out of the store, with their tests."""
+        """Take jobs last heard of so many days ago out of the store, with their tests.
+
+        Example: spyre-ci hud prune --keep-days 90 --dry-run
+        """
         from ci.hud.server.keep import DAY_S, give_back  # noqa: PLC0415  # as in `open_server`
         from ci.hud.server.keep import prune as prune_store  # noqa: PLC0415
 
         settings = settings_of(ctx)
-        days = settings.model.hud.keep_days if older is None else older
+        named = renamed("--older", "--keep-days", older, keep_days)
+        days = settings.model.hud.keep_days if named is None else named
         with open_kept(settings, os.environ, warn=typer.echo, there=True) as kept:
             now = time.time()
             gone = prune_store(kept.store, kept.rows, before=now - days * DAY_S, at=now, dry_run=dry_run)
@@ -51,7 +57,10 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
     def backup(
         ctx: typer.Context, file: Annotated[Path, typer.Argument(help="Where the copy goes.")]
     ) -> None:
-        """Copy the store, also while a server uses it, and check the copy."""
+        """Copy the store, also while a server uses it, and check the copy.
+
+        Example: spyre-ci hud backup hud-backup.sqlite
+        """
         from ci.hud.server.backup import back_up  # noqa: PLC0415  # as in `open_server`
 
         jobs = back_up(settings_of(ctx).state_dir / STORE_FILE, file)
@@ -59,7 +68,10 @@ def add_keeping(app: typer.Typer, settings_of: Callable[[typer.Context], Setting
 
     @app.command()
     def restore(ctx: typer.Context, file: Annotated[Path, typer.Argument(help="A backup.")]) -> None:
-        """Put a backup in the store's place, while nothing uses it; the store before is kept beside it."""
+        """Put a backup in the store's place, while nothing uses it; the store before is kept beside it.
+
+        Example: spyre-ci hud restore hud-backup.sqlite
+        """
         from ci.hud.server.backup import restore as restore_store  # noqa: PLC0415  # as in `open_server`
 
         settings = settings_of(ctx)

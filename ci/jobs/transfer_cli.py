@@ -18,7 +18,10 @@ def fetch_verb(
     source: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="SOURCE")],
     folder: Annotated[Path, typer.Argument(help="that is filled; made where it is not there")],
 ) -> None:
-    """Fetch all that is below an address of a bucket into a folder; what is there is not fetched again."""
+    """Fetch all that is below an address of a bucket into a folder; what is there is not fetched again.
+
+    Example: spyre-ci job fetch s3://models/small model
+    """
     bucket = Bucket(source, where="SOURCE")
     _tell("fetched", fetch(bucket, folder, say=_say, clock=time.monotonic))
 
@@ -27,7 +30,10 @@ def put_verb(
     folder: Annotated[Path, typer.Argument(help="whose files are put")],
     to: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="TO")],
 ) -> None:
-    """Put a folder below an address of a bucket; what is there is left, and a manifest is put last."""
+    """Put a folder below an address of a bucket; what is there is left, and a manifest is put last.
+
+    Example: spyre-ci job put results s3://models/results
+    """
     bucket = Bucket(to, where="TO")
     _tell("put", put(folder, bucket, say=_say, clock=time.monotonic))
 

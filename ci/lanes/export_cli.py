@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.lanes.export import (
@@ -53,12 +54,13 @@ def export(
     repository: Annotated[
         str | None, typer.Option("--repository", help="Only workflows of this one: owner/name.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write the cadence of lanes that a CI begins as that CI's own triggers, or compare them with its files.
 
-    Example: `spyre-ci lanes export jenkins --out jenkins/resources/triggers.json`, and
-    `spyre-ci lanes export github --check .github/workflows`.
+    Example: spyre-ci lanes export jenkins --out triggers.json
+
+    Example: spyre-ci lanes export github --check .github/workflows
     """
     settings = settings_from_context(ctx)
     if target is Target.JENKINS:
