@@ -37,6 +37,7 @@ def select(
     ids: options.Ids = None,
     bucket: options.Bucket = None,
     relock: options.Relock = False,
+    json_output: options.Json = False,
 ) -> None:
     """Choose the tests of a stage from a catalog into `selection.json`.
 
@@ -45,7 +46,7 @@ def select(
     if ctx.invoked_subcommand is not None:
         options.refuse_before_verb(ctx)
         return
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {}, json_output=json_output)
     folder = options.run_folder(run_dir, out, catalog)
     share = share_of(
         context,
@@ -75,6 +76,16 @@ def select(
     context.say(f"{sum(selection.out_of_scope.values()):,} are out of scope")
     for code, count in selection.out_of_scope.items():
         context.say(f"  {count:>9,} {code}")
+    if json_output:
+        content = {
+            "selection": out or folder.selection,
+            "stage": selection.stage,
+            "percent": selection.percent,
+            "tests": len(selection.ids),
+            "out_of_scope": selection.out_of_scope,
+            "collect_errors": selection.collect_errors,
+        }
+        typer.echo(document_text("select", content))
     refuse_nothing(selection)
 
 

@@ -88,6 +88,7 @@ def plan(
         int | None, typer.Option(help="Shards, 1 to 4,096; default: the cards of the stage.")
     ] = None,
     out: Out = None,
+    json_output: options.Json = False,
 ) -> None:
     """Split a selection over shards into `plan.json`.
 
@@ -95,7 +96,7 @@ def plan(
     """
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {}, json_output=json_output)
     folder = options.run_folder(run_dir, out, selection, catalog)
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
@@ -122,6 +123,18 @@ def plan(
         f"{len(made.ids):,} tests on {len(made.shards):,} shards{held}: about {made.makespan_s:.1f} s "
         f"(bound {made.bound_s:.1f} s, bound by {made.binds})"
     )
+    if json_output:
+        content = {
+            "plan": out or folder.plan,
+            "fingerprint": made.fingerprint,
+            "tests": len(made.ids),
+            "shards": len(made.shards),
+            "cards": cards,
+            "makespan_s": made.makespan_s,
+            "bound_s": made.bound_s,
+            "binds": made.binds,
+        }
+        typer.echo(document_text("plan-made", content))
 
 
 def run(

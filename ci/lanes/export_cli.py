@@ -25,7 +25,7 @@ from ci.lanes.export import (
     triggers,
     workflows,
 )
-from test_selection.files import read_json, schema_name, write_json
+from test_selection.files import document_text, read_json, write_json
 from test_selection.yaml_lines import load_document
 
 
@@ -64,7 +64,7 @@ def export(
     """
     settings = settings_from_context(ctx)
     if target is Target.JENKINS:
-        _jenkins(settings, out, check)
+        _jenkins(settings, out, check, as_json=as_json)
     else:
         if out is not None:
             raise UsageError(
@@ -84,15 +84,15 @@ def export(
         typer.echo(f"lane {name} {why}", err=True)
 
 
-def _jenkins(settings: Settings, out: Path | None, check: Path | None) -> None:
+def _jenkins(settings: Settings, out: Path | None, check: Path | None, *, as_json: bool) -> None:
     content = triggers(settings.model.lanes, time_zone=settings.model.lane_worker.time_zone)
     if check is not None:
         there = read_json(check, KIND)
         _same({key: there.get(key) for key in content}, content, check, f"jenkins --out {check}")
     elif out is not None:
         write_json(out, KIND, content)
-    else:
-        typer.echo(json.dumps({"schema": schema_name(KIND), **content}, indent=1))
+    if as_json or (check is None and out is None):
+        typer.echo(document_text(KIND, content))
 
 
 def _github(settings: Settings, check: Path | None, repository: str | None, *, as_json: bool) -> None:
@@ -109,10 +109,9 @@ def _github(settings: Settings, check: Path | None, repository: str | None, *, a
     found = [one for one in named if repository in {None, one.repository}]
     if check is not None:
         _check_workflows(found, check)
-    elif as_json:
-        rows = [asdict(one) for one in found if one.lanes]
-        typer.echo(json.dumps({"schema": schema_name("workflows"), "workflows": rows}, indent=1))
-    elif shown := [as_yaml(one) for one in found if one.lanes]:
+    if as_json:
+        typer.echo(document_text("workflows", {"workflows": [asdict(one) for one in found if one.lanes]}))
+    elif check is None and (shown := [as_yaml(one) for one in found if one.lanes]):
         typer.echo("\n\n".join(shown))
 
 

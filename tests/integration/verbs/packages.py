@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 
 import yaml
 
@@ -13,7 +14,7 @@ from tests.integration.package.publish.releases import TOKEN, USER
 from tests.packages import make_sdist, make_wheel
 
 from . import cards
-from .world import World
+from .world import ROOT, World
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -50,7 +51,7 @@ def passed(world: World) -> None:
         for one in sorted(dist.iterdir())
     ]
     for step in (LINT, UNIT, BUILD, VERIFY):
-        details = {"version": "1.0", "files": files, "checks": []} if step == VERIFY else {}
+        details = {"version": "1.0", "files": files, "checks": []} if step in {BUILD, VERIFY} else {}
         record = Record(step=step, project="demo", commit=commit, dirty=(), passed=True, details=details)
         write_record(world.folder / ".spyre-ci" / "records", record)
 
@@ -104,3 +105,18 @@ def fragments(world: World) -> None:
     world.write("changelog.d/thing.added.md", "A thing.\n")
     world.git("add", "--all")
     world.git("commit", "--quiet", "--message", "change")
+
+
+def installed(world: World) -> None:
+    """The project, installed beside spyre-ci, with a test that wants a device."""
+    project(world)
+    world.write("tests/device/test_card.py", "def test_card() -> None:\n    import demo\n\n    assert demo\n")
+    world.git("add", "--all")
+    world.git("commit", "--quiet", "--message", "device")
+    site = world.base / "site"
+    shutil.copytree(world.folder / "demo", site / "demo")
+    about = site / "demo-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n", encoding="utf-8")
+    world.patch.syspath_prepend(site)
+    world.patch.setenv("PYTHONPATH", f"{ROOT}:{site}")

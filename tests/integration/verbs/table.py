@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import cards, clusters, hubs, images, packages, tracks
+from . import cards, clusters, hubs, packages, tracks
 from .world import World
 
 Preparation = Callable[[World], object]
@@ -24,8 +24,9 @@ class Row:
         after: what makes the things that its examples name, in order.
         code: what its examples end with.
         heavy: it takes long, or wants a container engine.
-        once: it takes long enough that its examples are only typed with `--json`, where it has that.
+        once: it takes long: its examples are typed with `--json` only, which their other test does.
         until: it goes on for ever: it is a process of its own, which is interrupted when it prints that.
+        elsewhere: the file that types its examples, where they want what only that room has.
         says: a word of what it prints.
     """
 
@@ -35,7 +36,11 @@ class Row:
     once: bool = False
     says: str = ""
     until: str = ""
+    elsewhere: str = ""
 
+
+# These want a container engine and a stack to build.
+IMAGES = "tests/integration/image/test_examples.py"
 
 ROWS: Mapping[str, Row] = {
     "pytorch": Row(once=True),
@@ -71,12 +76,12 @@ ROWS: Mapping[str, Row] = {
     "hud dispatch": Row(after=[hubs.github, hubs.dispatching]),
     "hud forward": Row(after=[hubs.handed]),
     "hud identity": Row(),
-    "image render": Row(after=[images.stack], heavy=True),
-    "image build": Row(after=[images.stack], heavy=True),
-    "image tree": Row(after=[images.pytorch_image], heavy=True),
-    "image test": Row(after=[images.stack], heavy=True),
-    "image verify": Row(after=[images.stack, images.built], heavy=True),
-    "image shell": Row(after=[images.stack, images.built, images.shell_ends], heavy=True),
+    "image render": Row(elsewhere=IMAGES),
+    "image build": Row(elsewhere=IMAGES),
+    "image tree": Row(elsewhere=IMAGES),
+    "image test": Row(elsewhere=IMAGES),
+    "image verify": Row(elsewhere=IMAGES),
+    "image shell": Row(elsewhere=IMAGES),
     "package lint": Row(after=[packages.project]),
     "package unit": Row(after=[packages.project], heavy=True, once=True),
     "package build": Row(after=[packages.project], heavy=True, once=True),
@@ -87,7 +92,7 @@ ROWS: Mapping[str, Row] = {
     "package changelog": Row(after=[packages.fragments]),
     "package publish": Row(after=[packages.on_an_index]),
     "package promote": Row(after=[packages.published]),
-    "package device": Row(after=[packages.project], heavy=True, once=True),
+    "package device": Row(after=[packages.installed], heavy=True, once=True),
     "pipeline changes": Row(after=[cards.repository]),
     "pipeline gate": Row(after=[cards.needs]),
     "pipeline comment": Row(after=[cards.ci_run, hubs.github]),
@@ -101,9 +106,7 @@ ROWS: Mapping[str, Row] = {
     "webhooks apply": Row(after=[hubs.webhooks]),
     "webhooks poll": Row(after=[hubs.polls]),
     "job render": Row(after=[clusters.specs]),
-    "job submit": Row(
-        after=[clusters.specs, clusters.planned, clusters.cluster, clusters.pods_that_run], code=1
-    ),
+    "job submit": Row(after=[clusters.specs, clusters.cluster]),
     "job watch": Row(after=[clusters.cluster, clusters.ended_job]),
     "job logs": Row(after=[clusters.cluster, clusters.ended_job]),
     "job cancel": Row(after=[clusters.cluster, clusters.ended_job]),
@@ -111,8 +114,8 @@ ROWS: Mapping[str, Row] = {
     "job validate": Row(after=[clusters.specs, clusters.cluster, clusters.card_cluster]),
     "job fetch": Row(after=[clusters.bucket]),
     "job put": Row(after=[clusters.bucket]),
-    "job local": Row(after=[clusters.specs, images.script], heavy=True),
-    "job debug": Row(after=[clusters.specs, clusters.cluster, clusters.shell_ends]),
+    "job local": Row(after=[clusters.script], heavy=True),
+    "job debug": Row(after=[clusters.specs, clusters.cluster]),
     "job collect": Row(after=[clusters.pod_journals], code=1),
     "job pod": Row(after=[clusters.inside_a_pod]),
     "job forecast": Row(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 
-
 from ci.pins.diary import append_event
 from ci.pins.events import Requested, Upgraded
 from ci.pins.ledger import write_record
