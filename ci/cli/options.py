@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 from rich.console import Console
 
-from ci.config import load_settings
+from ci.config import flags, load_settings
 from ci.config.context import settings_from_context
 from ci.errors import UsageError
 from ci.live.github import Defused
@@ -82,6 +82,7 @@ Control = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]
+Json = flags.Json
 Events = Annotated[
     str | None,
     typer.Option(
@@ -90,7 +91,6 @@ Events = Annotated[
         help="File or pipe that takes what happens, a JSON object a line; `-`: standard output.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 
 
 def make_context(

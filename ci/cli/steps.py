@@ -26,7 +26,7 @@ from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
-from test_selection.files import read_json
+from test_selection.files import document_text, read_json
 from test_selection.plan import read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
@@ -75,7 +75,7 @@ def collect(
             "tests": len(collection.catalog.tests),
             "collect_errors": errors,
         }
-        typer.echo(json.dumps(content, indent=1))
+        typer.echo(document_text("collect", content))
 
 
 def plan(
@@ -91,6 +91,7 @@ def plan(
     ] = None,
     seed: options.Seed = None,
     out: Out = None,
+    json_output: options.Json = False,
 ) -> None:
     """Split a selection over shards into `plan.json`.
 
@@ -98,7 +99,7 @@ def plan(
     """
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
-    context = options.make_context(ctx, {"run.seed": seed})
+    context = options.make_context(ctx, {"run.seed": seed}, json_output=json_output)
     folder = options.run_folder(run_dir, out, selection, catalog)
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
@@ -126,6 +127,18 @@ def plan(
         f"{len(made.ids):,} tests on {len(made.shards):,} shards{held}: about {made.makespan_s:.1f} s "
         f"(bound {made.bound_s:.1f} s, bound by {made.binds})"
     )
+    if json_output:
+        content = {
+            "plan": out or folder.plan,
+            "fingerprint": made.fingerprint,
+            "tests": len(made.ids),
+            "shards": len(made.shards),
+            "cards": cards,
+            "makespan_s": made.makespan_s,
+            "bound_s": made.bound_s,
+            "binds": made.binds,
+        }
+        typer.echo(document_text("plan-made", content))
 
 
 def run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from ci.report.results import RESULTS_FILE
 from ci.report.text import counted
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.suites import check_step, promote_step, write_patch
+from test_selection.files import document_text
 
 app = typer.Typer(help="torch-spyre's suite files.", no_args_is_help=True)
 
@@ -37,7 +37,7 @@ def check(
     findings = check_step(context, files or (), folder=folder, catalog=catalog)
     errors = sum(one.severity == "error" for one in findings)
     if json_output:
-        typer.echo(json.dumps([one.as_json() for one in findings], indent=1))
+        typer.echo(document_text("suite-check", {"findings": [one.as_json() for one in findings]}))
     else:
         for one in findings:
             context.say(str(one))
