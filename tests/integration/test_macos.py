@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ci.report.results import read_results
-from ci.runner.strays import find_strays_of_run
+from ci.runner.strays import end_strays_of_run, find_strays_of_run
 
 pytestmark = pytest.mark.integration
 
@@ -149,6 +149,8 @@ def hanging(laptop: Laptop) -> Iterator[tuple[subprocess.Popen[str], Path]]:
             yield process, next(laptop.folder.glob("runs/*/journal/*.jsonl"))
         finally:
             process.kill()
+            for run in laptop.folder.glob("runs/*"):
+                end_strays_of_run(run)
 
 
 def test_ctrl_c_ends_with_an_account_and_nothing_left(laptop: Laptop) -> None:
