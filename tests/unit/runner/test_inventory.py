@@ -13,6 +13,11 @@ PLUGIN = "PCIDEVICE_IBM_COM_AIU_PF"
 TWO = "0182:60:00.0,0183:70:00.0"
 
 
+@pytest.fixture(autouse=True)
+def _cards_are_linuxs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A host without any card."""

@@ -6,7 +6,7 @@ import pytest
 
 from ci.system import engines
 
-HOME = {"HOME": "/Users/u", "TMPDIR": "/var/folders/x"}
+HOME = {"HOME": "/of/a/user", "TMPDIR": "/its/scratch"}
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin"])
@@ -24,11 +24,11 @@ def test_the_address_that_is_named_is_taken_and_else_the_usual_one(system: str) 
 @pytest.mark.parametrize(
     "path",
     [
-        "/Users/u/.docker/run/docker.sock",
-        "/Users/u/.local/share/containers/podman/machine/podman.sock",
-        "/Users/u/.colima/default/docker.sock",
-        "/Users/u/.rd/docker.sock",
-        "/var/folders/x/podman/podman-machine-default-api.sock",
+        "/of/a/user/.docker/run/docker.sock",
+        "/of/a/user/.local/share/containers/podman/machine/podman.sock",
+        "/of/a/user/.colima/default/docker.sock",
+        "/of/a/user/.rd/docker.sock",
+        "/its/scratch/podman/podman-machine-default-api.sock",
     ],
 )
 def test_on_macos_a_socket_of_the_users_is_found_and_on_linux_it_is_nobodys(path: str) -> None:
