@@ -72,7 +72,7 @@ class Laptop:
 
     def again(self, system: str, *words: str, **more: str) -> tuple[int, dict[str, tuple[str, str]]]:
         """Run the plan of the run once more, in a folder beside it: the exit code, and what each came to."""
-        folder = self.folder / system
+        folder = self.folder / "-".join([system, *words]).replace("/", "")
         shutil.copytree(self.run, folder, ignore=shutil.ignore_patterns(*MADE_BY_A_RUN))
         code, _, err = self.call(system, "run", "--run-dir", str(folder), *words, **more)
         assert err == ""
@@ -189,3 +189,4 @@ def test_a_share_of_the_op_suite_on_the_emulated_device_comes_to_the_same_by_cop
     assert len(there) > 100
     assert (laptop.run / "report.html").is_file()
     assert laptop.again("linux", "--cards", "2") == (code, there)
+    assert laptop.again("linux", "--cards", "2", "--start-method", "spawn") == (code, there)
