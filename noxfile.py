@@ -67,6 +67,14 @@ def soak(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or which))
 
 
+@nox.session(default=False, tags=["check"])
+def macos(session: nox.Session) -> None:
+    """What needs no card and no engine, as on a laptop: unit tests, and a share of the op suite."""
+    install(session, "-e", TESTED, groups=("test",))
+    session.run("pytest", "tests/unit", "-n", "2")
+    spyre_ci(session, "pytorch", *(session.posargs or ("--percent", "1", "--cards", "2")))
+
+
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
     """Every linter, types and the repository; `-- --fix` mends what it can; `-- PROJECT` lints another."""
@@ -82,6 +90,8 @@ def lint(session: nox.Session) -> None:
         # At its strictest, which is more than other projects are asked for.
         session.run("zizmor", "--offline", "--persona=auditor", "--no-progress", "--quiet", ".")
         session.run("mypy")
+        # As it would be run there: mypy follows checks of the system.
+        session.run("mypy", "--platform", "darwin", "ci", "test_selection")
         session.run("python", "scripts/check_repository.py")
 
 

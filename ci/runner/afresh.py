@@ -26,9 +26,10 @@ def open_descriptors(folder: Path = _DESCRIPTORS) -> dict[int, str]:
     """What this process has open, by descriptor; nothing where nothing tells."""
     found = {}
     with contextlib.suppress(OSError):
-        for one in folder.iterdir():
-            with contextlib.suppress(OSError):  # that of the folder itself
-                found[int(one.name)] = str(one.readlink())
+        # The whole list first: the folder's own descriptor is closed then, and its number may be another's.
+        for name in os.listdir(folder):  # noqa: PTH208  # Path.iterdir may keep the folder open
+            with contextlib.suppress(OSError):
+                found[int(name)] = str((folder / name).readlink())
     return found
 
 

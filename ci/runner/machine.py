@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ci.system.kinds import is_linux, sysctl
+from ci.system.kinds import sysctl
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -20,9 +20,7 @@ def boot_id(path: Path = _BOOT_ID) -> str:
 
     Source: Linux's `Documentation/admin-guide/sysctl/kernel.rst`, `random/boot_id`; macOS's `sysctl -a`.
     """
-    if not is_linux():
-        return sysctl("kern.bootsessionuuid")
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return ""
+        return sysctl("kern.bootsessionuuid")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ci.report.results import read_results
-from ci.runner.strays import find_strays_of_run
+from ci.runner.strays import end_strays_of_run, find_strays_of_run
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +72,7 @@ class Laptop:
 
     def again(self, system: str, *words: str, **more: str) -> tuple[int, dict[str, tuple[str, str]]]:
         """Run the plan of the run once more, in a folder beside it: the exit code, and what each came to."""
-        folder = self.folder / system
+        folder = self.folder / "-".join([system, *words]).replace("/", "")
         shutil.copytree(self.run, folder, ignore=shutil.ignore_patterns(*MADE_BY_A_RUN))
         code, _, err = self.call(system, "run", "--run-dir", str(folder), *words, **more)
         assert err == ""
@@ -149,6 +149,8 @@ def hanging(laptop: Laptop) -> Iterator[tuple[subprocess.Popen[str], Path]]:
             yield process, next(laptop.folder.glob("runs/*/journal/*.jsonl"))
         finally:
             process.kill()
+            for run in laptop.folder.glob("runs/*"):
+                end_strays_of_run(run)
 
 
 def test_ctrl_c_ends_with_an_account_and_nothing_left(laptop: Laptop) -> None:
@@ -187,3 +189,4 @@ def test_a_share_of_the_op_suite_on_the_emulated_device_comes_to_the_same_by_cop
     assert len(there) > 100
     assert (laptop.run / "report.html").is_file()
     assert laptop.again("linux", "--cards", "2") == (code, there)
+    assert laptop.again("linux", "--cards", "2", "--start-method", "spawn") == (code, there)

@@ -17,7 +17,7 @@ def test_an_open_card_is_named(path: str) -> None:
     assert why_open(["/dev/null", path, path, "socket:[1]"], NONE) == f"{path} is open"
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/dev/vfio/vfio", "/home/dev/vfio/1", "pipe:[3]"])
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/vfio/vfio", "/mnt/dev/vfio/1", "pipe:[3]"])
 def test_what_is_no_card_is_none(path: str) -> None:
     assert why_open([path], NONE) == ""
 
