@@ -76,7 +76,7 @@ def test_the_last_that_failed_is_brought_back_unless_another_is_asked_for() -> N
     assert chosen([], 0) is None
 
 
-EVENTS = st.dictionaries(
+EVENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.sampled_from(["e", "id", "seed", "try", "as", "outcome", "cause", "message", "environ", "threads"]),
     st.sampled_from(
         ["start", "end", "crash", "shard_start", "group_start", "a", None, 3, -1, [], {}, {"A": "b"}, 2**70]

@@ -19,7 +19,7 @@ def failed(message: str, cause: str = "") -> Failure:
     [
         ("AssertionError: <object at 0x7f00aa>", "AssertionError: <object at 0x7fffbb01>"),
         ("OSError: /tmp/pytest-of-me/x1/log", "OSError: /tmp/tmpab12/log2"),
-        ("OSError: no file /home/me/src/torch/a.py", "OSError: no file /opt/venv/torch/a.py"),
+        ("OSError: no file /srv/src/torch/a.py", "OSError: no file /opt/venv/torch/a.py"),
         (
             "RuntimeError: needs 12.5 GiB of memory",
             "RuntimeError: needs 1,024 MiB of memory".replace("MiB", "GiB"),

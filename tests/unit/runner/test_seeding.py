@@ -64,7 +64,7 @@ def test_variables_that_matter_are_noted_and_secrets_are_not() -> None:
         "SPYRE_CI__RUN__SHARE": "redis://:hush@h",
         "AWS_SECRET_ACCESS_KEY": "hush",
         "PYTHONPATH": "https://me:hush@index.example/x",
-        "HOME": "/home/me",
+        "HOME": "/srv/me",
         "SSH_AUTH_SOCK": "/x",
     }
     found = recorded(environ)
