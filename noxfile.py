@@ -119,6 +119,13 @@ def pytorch(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def reproduce(session: nox.Session) -> None:
+    """Bring one test of a run back, as a report's line does: `-- --run --seed 7 -- ID RUN`."""
+    install(session, "-e", ".[torch]")
+    spyre_ci(session, "reproduce", *session.posargs)
+
+
+@nox.session(default=False)
 def plan(session: nox.Session) -> None:
     """Collect, select and plan without a card, and deal the shards to a CI's jobs."""
     install(session, "-e", ".[torch]")

@@ -58,6 +58,7 @@ class Try:
         leak: processes and threads it left behind.
         job: how often the CI had run the job that tells of it, that time included.
         seed: it was run with; None where nobody noted one.
+        seeded_as: the try whose seed that is, as a rule this one.
         unseeded: what could not be given that seed, and why; empty where all was.
     """
 
@@ -74,6 +75,7 @@ class Try:
     leak: str = ""
     job: int = 1
     seed: int | None = None
+    seeded_as: int = 1
     unseeded: str = ""
 
 
@@ -98,7 +100,7 @@ class Result:
         control: what became of it on the control device, where it failed and there was one.
         leak: processes and threads that its last try to leave any left behind.
         seed: of the try the verdict speaks of; None where nobody noted one.
-        tried: which try that was, as whoever ordered it counts; 0 where nobody knows.
+        tried: the try whose seed that is, as whoever ordered it counts; 0 where nobody knows.
     """
 
     id: str
@@ -260,7 +262,7 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
         started_at=last.started_at,
         expectation=expectation,
         seed=told.seed,
-        tried=told.number if told.seed is not None else 0,
+        tried=told.seeded_as if told.seed is not None else 0,
         leak=next((one.leak for one in reversed(tries) if one.leak), ""),
     )
 

@@ -45,7 +45,7 @@ class Tried:
     """One try of the test.
 
     Attributes:
-        number: from 1.
+        number: from 1; the try whose seed it had.
         seed: the test's; None where nobody noted one.
         end: how it ended; infrastructure where nothing tells.
         before: the tests that ran before it in the same process, and which try of each, in their order.
@@ -88,7 +88,7 @@ def _in_journal(name: str, journal: Journal) -> list[Tried]:
                 found.append(_begun(event, before, place))
                 before.append((id_, found[-1].number))
             case "start":
-                before.append((id_, count_of(event.get("try", 1))))
+                before.append((id_, count_of(event.get("as", event.get("try", 1)))))
             case "end" | "crash" | "worker_lost" if found and event.get("id") == name:
                 found[-1] = replace(found[-1], end=_end(event))
     return found
@@ -96,7 +96,7 @@ def _in_journal(name: str, journal: Journal) -> list[Tried]:
 
 def _begun(event: Mapping[str, Any], before: Sequence[tuple[str, int]], place: Place) -> Tried:
     return Tried(
-        number=count_of(event.get("try", 1)),
+        number=count_of(event.get("as", event.get("try", 1))),
         seed=seed_of(event.get("seed")),
         end=Failure(verdict=Verdict.INFRASTRUCTURE, message="no journal tells how it ended"),
         before=tuple(before),

@@ -11,7 +11,7 @@ from ci.errors import UsageError
 
 # As `ci.report.again.ref_of` writes it.
 _PROVIDER = re.compile(r"([a-z][a-z0-9]{0,30})-(\d{1,19})\.(\d{1,9})")
-_PAGE = re.compile(r"(.*)/(?:api/)?runs/(\d{1,19})(?:/.*)?")
+_PAGE = re.compile(r"(.*?)/(?:api/)?runs/(\d{1,19})(?:/.*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ _VARYING = (
     (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "…"),
     # Where something lies is another matter on another machine; what it is called is not.
-    (re.compile(r"(?:/[\w.+@~-]+)*/(?:tmp|temp|T)[\w.+@~-]*(?:/[\w.+@~-]+)*"), "(tmp)"),
+    (re.compile(r"(?:/[\w.+@~-]+)*/tmp[\w.+@~-]*(?:/[\w.+@~-]+)*"), "(tmp)"),
     (re.compile(r"(?<![\w/])/(?:[\w.+@~-]+/)+"), "…/"),
     (re.compile(r"(?i)\b(pid|process|thread|tid|port|seed)([ =:]+|\s+id\s+)\d+"), r"\1\2…"),
     (re.compile(r"(?i)\b\d[\d,.]*\s*(bytes|[kmgt]i?b|kb)\b"), r"… \1"),
@@ -77,7 +77,8 @@ def compare(before: Failure, now: Failure) -> str:
 
 def normal(message: str) -> str:
     """A message without what differs from one time to the next."""
-    text = plain(message)
+    # What is longer may be a stranger's, and patterns take their time with it.
+    text = plain(message[:LONGEST])
     for pattern, instead in _VARYING:
         text = pattern.sub(instead, text)
     return " ".join(text.split())[:LONGEST]

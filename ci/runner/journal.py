@@ -2,13 +2,13 @@
 
 Events, by their key `e` (`t` is seconds since the epoch):
 
-- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's), threads; and what
-  the tests run in: back_end, torch, image, python, environ (variables that may matter, none of them secret)
+- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's),
+  threads; and what the tests run in: back_end, torch, image, python, environ (what may matter, nothing secret)
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `group_end`: file, seconds: what a process did after its last test
 - `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first,
-  seed (the test's)
+  seed (the test's), as where that is the seed of another try than this
 - `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind,
   unseeded where a generator could not be seeded, and why
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,

@@ -182,13 +182,11 @@ class RunPlugin:
         """A test begins."""
         start = _trim_log()
         self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
-        seed = self._seeding.of(self._running.id, self._again.get("try", 1))
-        self._write(
-            "start", id=self._running.id, log=start, **self._again, **({} if seed is None else {"seed": seed})
-        )
+        seeded = self._seeding.told(self._running.id, self._again.get("try", 1))
+        self._write("start", id=self._running.id, log=start, **self._again, **seeded)
         # Behind the word that it began: should the device not come back from it, it is known where.
-        if seed is not None:
-            self._running.unseeded = seed_all(seed)
+        if seeded:
+            self._running.unseeded = seed_all(seeded["seed"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""

@@ -21,7 +21,7 @@ from ci.reproduce.ref import CiRun, ci_run
 from ci.reproduce.sameness import Failure, last_failure
 from ci.runner.journal import read_journals
 from ci.steps.context import Context
-from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
+from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run
 from ci.steps.run_note import FILE as NOTE_FILE
 from ci.steps.run_note import read_note
 from test_selection.catalog import read_catalog
@@ -143,7 +143,6 @@ def read_evidence(folder: RunFolder, named: str, *, attempt: int, own: bool, at:
             where=at,
             remedy=f"there were {len(tries) or (result.attempts if result else 0)}; leave --attempt out",
         )
-    source = _source(folder, identity, own=own)
     found = Evidence(
         id=name,
         run=identity.run,
@@ -156,7 +155,7 @@ def read_evidence(folder: RunFolder, named: str, *, attempt: int, own: bool, at:
         attempts=result.attempts if result is not None else len(tries),
         run_seed=_run_seed(plan, identity, tried),
         device=identity.device,
-        source=source,
+        source=identity.source,
         sha=identity.pytorch_sha,
         pytorch_version=(tried.place.torch if tried else "") or identity.pytorch_version,
         back_end=(tried.place.back_end if tried else "") or identity.back_end,
@@ -190,13 +189,6 @@ def _names(folder: RunFolder, plan: Plan | None, results: dict[str, Result]) -> 
             nodes = {test.id: test.node for test in read_catalog(catalog).tests}
             names = {name: nodes.get(name, "") for name in names}
     return names
-
-
-def _source(folder: RunFolder, identity: RunIdentity, *, own: bool) -> str | None:
-    if own and folder.source.is_file():
-        with contextlib.suppress(SpyreCiError):
-            return read_source(folder)[0]
-    return identity.source
 
 
 def _end(tried: Tried | None, result: Result | None) -> Failure | None:

@@ -234,8 +234,13 @@ def plan_run(
 def _reproduce(source: Source, device: str) -> tuple[str, ...]:
     words = ["spyre-ci", "pytorch"]
     if source.where is not None:
-        words += ["--pytorch-src", source.where]
+        words += ["--pytorch-src", _anywhere(source.where)]
     return (*words, "--device", device)
+
+
+def _anywhere(where: str) -> str:
+    """A source as it is found from whichever folder somebody pastes the line in."""
+    return where if where.startswith("git+") else str(Path(where).expanduser().resolve())
 
 
 def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted, SecondLook]:

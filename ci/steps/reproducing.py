@@ -29,7 +29,9 @@ from ci.reproduce.ref import hud_page
 from ci.reproduce.sameness import Failure, compare
 from ci.reproduce.words import Again, Ran
 from ci.runner.back_end import back_end
+from ci.runner.cards import EMULATED_DEVICE
 from ci.runner.installed import installed_torch
+from ci.runner.inventory import is_real
 from ci.runner.journal import Journal, read_journals
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
@@ -38,7 +40,7 @@ from ci.steps.evidence import find_folder, read_evidence, unpacked
 from ci.steps.folder import BROUGHT_BACK, JOURNALS, RunFolder, new_run_folder, write_source
 from ci.steps.main_job import plan_run
 from ci.steps.part import Part
-from ci.steps.running import run_step
+from ci.steps.running import cards_of, run_step
 from ci.steps.share import share_of
 from test_selection.durations import Durations
 from test_selection.files import write_json
@@ -268,9 +270,17 @@ def _differences(context: Context, found: Evidence, source: Source) -> list[str]
     if found.pytorch_version and found.pytorch_version != here:
         said.append(f"torch is {here}, and the run had {found.pytorch_version}")
     device = context.settings.model.device.name
-    made = back_end(context.environ) if device == "spyre" else device
+    made = back_end(context.environ) if device == EMULATED_DEVICE else device
     if found.back_end and made != found.back_end:
         said.append(f"the device is that of {made}, and the run's was of {found.back_end}")
+    card = found.tried.place.card if found.tried is not None else ""
+    if (
+        device == EMULATED_DEVICE
+        and card
+        and not card.startswith("emulated:")
+        and not is_real(cards_of(context))
+    ):
+        said.append(f"the run had the card {card}, and here is none: the emulated device is used")
     if found.image and found.image != context.provider.image:
         said.append(f"the run was in the image {found.image}; --shell opens it")
     return said
@@ -327,7 +337,7 @@ def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
         stage=None,
         percent=100,
         started_at=now,
-        back_end=back_end(context.environ) if device == "spyre" else device,
+        back_end=back_end(context.environ) if device == EMULATED_DEVICE else device,
         image=context.provider.image,
         restricted="a test brought back",
         reproduce=tuple(words),

@@ -15,6 +15,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import requests
 
 from ci.report.results import read_results
 from ci.runner.journal import read_journals
@@ -244,6 +245,35 @@ def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) ->
     assert [
         one.name for one in (shop.folder / ".spyre-ci").iterdir() if one.name.startswith("reproduce-")
     ] == []
+
+
+@pytest.mark.heavy
+def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_path: Path) -> None:
+    code, said = shop.paste("spyre-ci report latest", SPYRE_CI__REPORT__ENDPOINT="embedded")
+    assert code == 1, said
+    words = [sys.executable, "-u", "-m", "ci.cli", "hud", "serve", "--port", "0"]
+    with subprocess.Popen(
+        words, cwd=shop.folder, env=shop.environ, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            found = re.search(r"http://[\d.:]+", server.stdout.readline())
+            assert found is not None
+            page = requests.get(f"{found[0]}/runs/1", timeout=20).text
+            shown = [html.unescape(one) for one in re.findall(r"<pre[^>]*>(spyre-ci[^<]*)</pre>", page)]
+            line = next(one for one in shown if "::test_crash" in one)
+            # On the page stands what the report says, but for where the tests are on that machine.
+            kept = shlex.split(line_of(shop, "::test_crash"))
+            assert [word for word in kept if word not in {"--pytorch-src", str(shop.tree)}] == shlex.split(
+                line
+            )
+            away = tmp_path / "away"
+            away.mkdir()
+            told = f"spyre-ci reproduce --run --pytorch-src {shop.tree} -- test_crash {found[0]}/runs/1"
+            code, said = shop.paste(f"cd {shlex.quote(str(away))} && {told}")
+        finally:
+            server.terminate()
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
 
 
 def validated(found: dict[str, Any]) -> None:
