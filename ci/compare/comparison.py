@@ -82,7 +82,7 @@ def compare_sides(now: Side[Test], base: Side[Test], *, least_s: float = LEAST_S
     return Comparison(
         now=now,
         base=base,
-        unlike=unlike(now, base),
+        unlike=unlike(now, base, existence),
         changes=changes,
         existence=existence,
         times=compare_times(

@@ -50,6 +50,7 @@ def side_of(told: Told, *, run: str = "") -> Side[Row]:
         rows=told.rows,
         facts=_facts(told),
         known=told.known,
+        in_scope=told.in_scope,
         lacking=_lacking(told),
         started_at=_epoch(told.who.started_at),
     )
@@ -123,7 +124,6 @@ def _facts(told: Told) -> dict[str, str]:
         "stage": "" if who.stage is None else str(who.stage),
         "share": f"{who.percent:g} %",
         "restricted to": who.restricted,
-        "tests in scope": f"{told.in_scope:,}" if told.in_scope else "",
         "cards": f"{told.cards:,}" if told.cards else "",
     }
 

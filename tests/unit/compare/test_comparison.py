@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ci.compare.as_json import as_json
 from ci.compare.comparison import Comparison, check, compare_sides
-from ci.compare.existing import Known
+from ci.compare.existing import Existence, Known
 from ci.compare.markdown import render_markdown
 from ci.compare.page import render_page
 from ci.compare.side import Side, unlike
@@ -171,7 +171,15 @@ def test_the_check_stops_at_a_new_test_that_fails_and_at_a_file_that_is_not_coll
 
 def test_what_the_runs_do_not_have_in_common_is_said_where_one_of_them_says_it() -> None:
     now, base = side("n", [], facts={"device": "cpu", "image": ""}), side("b", [], facts={"device": "spyre"})
-    assert [tuple(one) for one in unlike(now, base)] == [("device", "cpu", "spyre")]
+    assert [tuple(one) for one in unlike(now, base, Existence())] == [("device", "cpu", "spyre")]
+
+
+def test_another_scope_is_said_where_tests_that_came_and_went_do_not_explain_it() -> None:
+    came = Existence(known=True, appeared=("a", "b"), vanished=("c",))
+    now, base = side("n", [], in_scope=101), side("b", [], in_scope=100)
+    assert unlike(now, base, came) == ()
+    assert [tuple(one) for one in unlike(now, base, Existence())] == [("tests in scope", "101", "100")]
+    assert unlike(now, side("b", []), Existence()) == ()
 
 
 def test_nothing_changed_is_said_only_where_it_is_so() -> None:
