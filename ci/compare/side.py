@@ -20,6 +20,8 @@ class Side(Generic[Test]):
         facts: by name, what it is of, such as the device; empty text where nobody says.
         known: the tests there are; None without a catalog.
         setups: by file, as ids begin with it, the median seconds of its set-ups.
+        under_test: the back end with its version and commit, and what was checked out; two runs are often
+            compared because of it, so it is no matter of being alike.
         in_scope: how many tests its share is of; 0 where nobody counted them.
         lacking: what has no outcome in it, for people; empty where all has one.
         started_at: seconds since the epoch; None where nobody says.
@@ -30,6 +32,7 @@ class Side(Generic[Test]):
     facts: Mapping[str, str] = field(default_factory=dict)
     known: Known | None = None
     setups: Mapping[str, float] = field(default_factory=dict)
+    under_test: str = ""
     in_scope: int = 0
     lacking: str = ""
     started_at: float | None = None
