@@ -124,7 +124,7 @@ _NO_OUTCOME = frozenset({Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_R
 
 
 def _worse(change: Change[Test]) -> bool:
-    """Whether a test that newly fails or is flaky did better there: one that failed and is flaky now did not."""
+    """Whether a test that newly fails or is flaky did better there: one that failed did not."""
     return change.base is None or change.base.verdict is not Verdict.FAILED
 
 
