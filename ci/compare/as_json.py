@@ -46,6 +46,7 @@ def _side(side: Side[Test]) -> dict[str, Any]:
         "run": side.run,
         "tests": len(side.rows),
         "facts": dict(side.facts),
+        "under_test": side.under_test,
         "lacking": side.lacking,
     }
 

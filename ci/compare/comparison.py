@@ -10,7 +10,7 @@ from ci.compare.existing import Existence, compare_catalogs
 from ci.compare.machines import Pair
 from ci.compare.side import Side, Unlike, unlike
 from ci.compare.times import LEAST_S, Past, Times, compare_times, with_history
-from ci.compare.verdicts import Changes, Kind, Test, compare
+from ci.compare.verdicts import Change, Changes, Kind, Test, compare
 from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
 from ci.report.text import counted
 from ci.report.verdict import Verdict
@@ -82,7 +82,7 @@ def compare_sides(now: Side[Test], base: Side[Test], *, least_s: float = LEAST_S
     return Comparison(
         now=now,
         base=base,
-        unlike=unlike(now, base),
+        unlike=unlike(now, base, existence),
         changes=changes,
         existence=existence,
         times=compare_times(
@@ -97,7 +97,8 @@ def check(comparison: Comparison[Test]) -> Check:
     A new failure that is quarantined stops nothing.
     """
     counts = comparison.changes.counts
-    stopping = [f"{counts[kind]:,} {kind.words}" for kind in STOPPING if counts[kind]]
+    stops = {kind: sum(map(_worse, comparison.changes[kind])) for kind in STOPPING}
+    stopping = [f"{number:,} {kind.words}" for kind, number in stops.items() if number]
     if stopping:
         return Check(code=EXIT_TEST_FAILED, said=f"worse: {', '.join(stopping)}")
     doubtful = [change for kind in UNANSWERED for change in comparison.changes[kind]]
@@ -120,6 +121,11 @@ def check(comparison: Comparison[Test]) -> Check:
 
 
 _NO_OUTCOME = frozenset({Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN})
+
+
+def _worse(change: Change[Test]) -> bool:
+    """Whether a test that newly fails or is flaky did better there: one that failed did not."""
+    return change.base is None or change.base.verdict is not Verdict.FAILED
 
 
 def _pairs(now: Sequence[Test], base: Sequence[Test], moved: Mapping[str, str]) -> Iterator[Pair]:

@@ -31,13 +31,30 @@ _EXPLAINED = frozenset({Kind.FAILING_UNKNOWN, Kind.FLAKY_UNKNOWN, Kind.NEWLY_SKI
 
 
 def render_markdown(comparison: Comparison[Test], against: str, *, limit: int = MAX_NAMES) -> str:
-    """What changed, as a section.
+    """What changed, whole.
 
     Args:
         comparison: of two runs.
         against: what the other run is called.
         limit: how many tests of a kind are named; 0 for all.
     """
+    return "\n\n".join(sections(comparison, against, limit=limit))
+
+
+def sections(comparison: Comparison[Test], against: str, *, limit: int = MAX_NAMES) -> list[str]:
+    """What changed: first what became of tests; then, where there is any, which tests and seconds are others.
+
+    Args:
+        comparison: of two runs.
+        against: what the other run is called.
+        limit: how many tests of a kind are named; 0 for all.
+    """
+    rest = [*_existence(comparison, limit), *_times(comparison, limit)]
+    title = f"#### Tests and seconds against {code(against, 200)}"
+    return [_verdicts(comparison, against, limit), *(["\n".join([title, "", *rest])] if rest else [])]
+
+
+def _verdicts(comparison: Comparison[Test], against: str, limit: int) -> str:
     lines = [f"#### Against {code(against, 200)}", ""]
     if comparison.unlike:
         lines += [f"Not alike: {'; '.join(code(one, 200) for one in unlike_lines(comparison))}", ""]
@@ -46,13 +63,14 @@ def render_markdown(comparison: Comparison[Test], against: str, *, limit: int = 
     for kind in LISTED:
         if found := comparison.changes[kind]:
             lines.append(f"- **{len(found):,} {kind.words}**{_tests(found, kind, limit)}")
+    return "\n".join([*lines, *(f"- {line}" for line in counted_lines(comparison))])
+
+
+def _existence(comparison: Comparison[Test], limit: int) -> Iterator[str]:
     for words, ids in came_and_went(comparison):
         shown = ids[: limit or None]
         names = "".join(f"\n  - {code(one, 300)}" for one in shown)
-        lines.append(f"- **{words}**{names}{_more(len(ids) - len(shown))}")
-    lines += [f"- {code(line, 300) if _foreign(line) else line}" for line in counted_lines(comparison)]
-    lines += _times(comparison, limit)
-    return "\n".join(lines)
+        yield f"- **{words}**{names}{_more(len(ids) - len(shown))}"
 
 
 def _times(comparison: Comparison[Test], limit: int) -> Iterator[str]:

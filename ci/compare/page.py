@@ -19,6 +19,7 @@ from ci.compare.words import (
     findings,
     judged_line,
     machine_lines,
+    tested_line,
     time_lines,
     unlike_lines,
 )
@@ -34,6 +35,7 @@ def render_page(comparison: Comparison[Test], outcome: Check) -> str:
         "now": comparison.now,
         "base": comparison.base,
         "outcome": outcome,
+        "tested": tested_line(comparison),
         "unlike": unlike_lines(comparison),
         "counts": [(kind, number) for kind, number in comparison.changes.counts.items() if number],
         "kinds": [(kind, comparison.changes[kind]) for kind in LISTED if comparison.changes[kind]],

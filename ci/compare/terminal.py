@@ -21,6 +21,7 @@ from ci.compare.words import (
     judged_line,
     machine_lines,
     nothing_line,
+    tested_line,
     time_lines,
     unlike_lines,
 )
@@ -67,6 +68,8 @@ def _head(comparison: Comparison[Test]) -> Iterator[str]:
     for side, where in ((now, "here"), (base, "there")):
         if side.lacking:
             yield f"incomplete {where}: {side.lacking}"
+    if tested := tested_line(comparison):
+        yield tested
     yield from (f"not alike: {line}" for line in unlike_lines(comparison))
 
 

@@ -39,6 +39,12 @@ def unlike_lines(comparison: Comparison[Test]) -> list[str]:
     ]
 
 
+def tested_line(comparison: Comparison[Test]) -> str:
+    """What was under test in each run; empty where it was the same, or neither says."""
+    now, base = comparison.now.under_test, comparison.base.under_test
+    return "" if now == base else f"under test: {now or 'not told'} here, {base or 'not told'} there"
+
+
 def counted_lines(comparison: Comparison[Test]) -> Iterator[str]:
     """What is counted and not listed."""
     changes, existence = comparison.changes, comparison.existence

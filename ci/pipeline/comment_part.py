@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.compare.comparison import compare_sides
-from ci.compare.markdown import render_markdown
+from ci.compare.markdown import sections
 from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
 from ci.report.summary import code, fence
@@ -72,8 +72,9 @@ def details_of(part: Part) -> list[str]:
     if told is None:
         return []
     failed = [row for row in told.rows if row.red]
-    texts = [_changes(part), *_table("Failed", failed), *_commands(failed, told)]
-    texts += _uncollected(told)
+    changed, *times = _changes(part)
+    texts = [changed, *_table("Failed", failed), *_commands(failed, told)]
+    texts += [*_uncollected(told), *times]
     texts += _table("Flaky", [row for row in told.rows if row.verdict is Verdict.FLAKY])
     for verdict, title in _OTHERS.items():
         texts += _table(title, [row for row in told.rows if row.verdict is verdict])
@@ -83,12 +84,11 @@ def details_of(part: Part) -> list[str]:
     return texts
 
 
-def _changes(part: Part) -> str:
-    """What changed against main, or why nobody knows."""
+def _changes(part: Part) -> list[str]:
+    """What changed against main, as `spyre-ci compare` says it, or why nobody knows; at least one text."""
     if part.told is None or part.base is None:
-        return f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""
-    comparison = compare_sides(side_of(part.told), side_of(part.base))
-    return render_markdown(comparison, part.base_said, limit=MAX_NAMES)
+        return [f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""]
+    return sections(compare_sides(side_of(part.told), side_of(part.base)), part.base_said, limit=MAX_NAMES)
 
 
 def _table(title: str, rows: Sequence[Row]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +21,8 @@ from test_selection.catalog import KIND as CATALOG_KIND
 from test_selection.files import schema_name
 from test_selection.ids import encode_file
 
+# What is under test differs by its version; that it is another back end altogether makes runs unlike.
+_VERSION = re.compile(r" \d")
 CATALOG_FILE = "catalog.jsonl.gz"
 MAX_TESTS = 2_000_000
 _REMEDY = "collect again with `spyre-ci collect`, or compare a folder without this file"
@@ -50,6 +53,8 @@ def side_of(told: Told, *, run: str = "") -> Side[Row]:
         rows=told.rows,
         facts=_facts(told),
         known=told.known,
+        under_test=_under_test(told),
+        in_scope=told.in_scope,
         lacking=_lacking(told),
         started_at=_epoch(told.who.started_at),
     )
@@ -118,14 +123,23 @@ def _facts(told: Told) -> dict[str, str]:
         "PyTorch": who.pytorch_version,
         "commit of PyTorch": who.pytorch_sha[:40],
         "torch in the tests": ", ".join(sorted({one.torch for one in told.ran_in if one.torch})),
-        "back end": ", ".join(sorted({one.back_end for one in told.ran_in if one.back_end})) or who.back_end,
+        "back end": _VERSION.split(_back_end(told))[0],
         "image": ", ".join(sorted({one.image for one in told.ran_in if one.image})) or who.image,
         "stage": "" if who.stage is None else str(who.stage),
         "share": f"{who.percent:g} %",
         "restricted to": who.restricted,
-        "tests in scope": f"{told.in_scope:,}" if told.in_scope else "",
         "cards": f"{told.cards:,}" if told.cards else "",
     }
+
+
+def _back_end(told: Told) -> str:
+    """As the tests' own processes said, else as it was planned."""
+    return ", ".join(sorted({one.back_end for one in told.ran_in if one.back_end})) or told.who.back_end
+
+
+def _under_test(told: Told) -> str:
+    checkout = f"checkout {told.who.commit[:12]}" if told.who.commit else ""
+    return ", ".join(one for one in (_back_end(told), checkout) if one)
 
 
 def _epoch(text: str) -> float | None:

@@ -97,6 +97,7 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     lane: _Line = ""
     started_at: _Line = ""
     back_end: _Line = ""
+    commit: _Line = ""
     image: _Line = ""
     restricted: _Line = ""
     reproduce: Sequence[str] = ()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ci.compare.as_json import as_json
 from ci.compare.comparison import Comparison, check, compare_sides
-from ci.compare.existing import Known
+from ci.compare.existing import Existence, Known
 from ci.compare.markdown import render_markdown
 from ci.compare.page import render_page
 from ci.compare.side import Side, unlike
@@ -86,6 +86,7 @@ def everything() -> Comparison[Row]:
             ),
             setups=setups | {"3.py": 9.0},
             lacking="3 tests without an outcome",
+            under_test="torch_spyre 1.2 at 0123456789ab",
         ),
         side("sunday", base, known=Known(ids=there | {"e.py::x"}, files=files | {"e.py"}), setups=setups),
     )
@@ -129,6 +130,7 @@ def test_the_json_document_is_as_its_schema_has_it(limit: int) -> None:
         ({"a": Verdict.PASSED}, {"a": Verdict.FAILED}, 0, "no worse"),
         ({"a": Verdict.FAILED}, {"a": Verdict.PASSED}, 1, "worse: 1 newly failing"),
         ({"a": Verdict.FLAKY}, {"a": Verdict.PASSED}, 1, "worse: 1 newly flaky"),
+        ({"a": Verdict.FLAKY}, {"a": Verdict.FAILED}, 0, "no worse"),
         (
             {"a": Verdict.FAILED, "b": Verdict.NOT_RUN},
             dict.fromkeys("ab", Verdict.PASSED),
@@ -171,7 +173,15 @@ def test_the_check_stops_at_a_new_test_that_fails_and_at_a_file_that_is_not_coll
 
 def test_what_the_runs_do_not_have_in_common_is_said_where_one_of_them_says_it() -> None:
     now, base = side("n", [], facts={"device": "cpu", "image": ""}), side("b", [], facts={"device": "spyre"})
-    assert [tuple(one) for one in unlike(now, base)] == [("device", "cpu", "spyre")]
+    assert [tuple(one) for one in unlike(now, base, Existence())] == [("device", "cpu", "spyre")]
+
+
+def test_another_scope_is_said_where_tests_that_came_and_went_do_not_explain_it() -> None:
+    came = Existence(known=True, appeared=("a", "b"), vanished=("c",))
+    now, base = side("n", [], in_scope=101), side("b", [], in_scope=100)
+    assert unlike(now, base, came) == ()
+    assert [tuple(one) for one in unlike(now, base, Existence())] == [("tests in scope", "101", "100")]
+    assert unlike(now, side("b", []), Existence()) == ()
 
 
 def test_nothing_changed_is_said_only_where_it_is_so() -> None:
@@ -217,7 +227,14 @@ def hostile(text: str) -> Comparison[Row]:
     setups = {f"{text}{number}": 2.0 for number in range(20)}
     known = Known(ids={f"{text}::new", text}, files={text}, broken={f"{text}2": text})
     return compare_sides(
-        side(text, now, facts={text: text, "device": text}, known=known, setups=setups | {f"{text}3": 9.0}),
+        side(
+            text,
+            now,
+            under_test=text,
+            facts={text: text, "device": text},
+            known=known,
+            setups=setups | {f"{text}3": 9.0},
+        ),
         side(
             text,
             base,
@@ -247,6 +264,7 @@ odd_texts = st.text(
 )
 
 
+@settings(max_examples=20)
 @given(text=odd_texts)
 def test_no_word_of_a_run_is_markup_a_command_or_an_end_of_a_line(text: str) -> None:
     found = hostile(text)
