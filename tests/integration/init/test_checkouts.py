@@ -109,7 +109,7 @@ def test_an_upgrade_takes_peoples_edits_and_dependabots_pins_along(spyre: Checko
     spyre.replace("spyre-ci.yaml", "# stage: 1\n", "stage: 2\n")
     spyre.replace(NIGHT, '"', "'")
     # Dependabot, to a version that is newer than the one that comes.
-    spyre.replace(COMMENT, f"@{SHA} # 0.1.0", f"@{'3' * 40} # v9.0.0")
+    spyre.replace(COMMENT, f"@{SHA} # v0.1.0", f"@{'3' * 40} # v9.0.0")
     base = json.loads(spyre.read(".spyre-ci-init.json"))
     older = older_text(spyre.read(".spyre-ci-init.json"), "# retries: 1", "# retries: 0")
     spyre.write(".spyre-ci-init.json", older)
