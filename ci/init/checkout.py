@@ -10,6 +10,7 @@ from pathlib import Path
 
 # A back end has some hundreds of files; a tree of PyTorch beside it would have tens of thousands.
 MOST_FILES = 4000
+MOST_FOLDERS = 20_000
 MOST_BYTES = 1 << 20
 _PYTHON, _CXX = {".py"}, {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"}
 _NOT_ITS_OWN = {
@@ -51,13 +52,13 @@ def read_sources(folder: Path, *, show: Callable[[int], None] = lambda _: None) 
     for name in _METADATA:
         if (text := read_text(folder / name)) is not None:
             sources.metadata[name] = text
-    for count, (path, suffix) in enumerate(_files(folder)):
-        if count == MOST_FILES:
+    for count, path in enumerate(_files(folder)):
+        if path is None or count == MOST_FILES:
             return Sources(metadata=sources.metadata, python=sources.python, cxx=sources.cxx, partly=True)
         if count % 100 == 0:
             show(count)
         if (text := read_text(folder / path)) is not None:
-            (sources.python if suffix in _PYTHON else sources.cxx)[path] = text
+            (sources.python if Path(path).suffix in _PYTHON else sources.cxx)[path] = text
     return sources
 
 
@@ -75,8 +76,12 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def _files(folder: Path) -> Iterator[tuple[str, str]]:
-    for here, folders, names in os.walk(folder):
+def _files(folder: Path) -> Iterator[str | None]:
+    """Sources by their paths; None where there are too many folders to look at."""
+    for count, (here, folders, names) in enumerate(os.walk(folder)):
+        if count == MOST_FOLDERS:
+            yield None
+            return
         # A folder with a pyvenv.cfg is an environment, whatever it is called.
         folders[:] = sorted(
             one
@@ -86,6 +91,5 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
             and not os.path.lexists(os.path.join(here, one, "pyvenv.cfg"))  # noqa: PTH118  # of os.walk
         )
         for name in sorted(names):
-            suffix = Path(name).suffix
-            if suffix in _PYTHON | _CXX:
-                yield Path(here, name).relative_to(folder).as_posix(), suffix
+            if Path(name).suffix in _PYTHON | _CXX:
+                yield Path(here, name).relative_to(folder).as_posix()

@@ -73,7 +73,11 @@ def _package(metadata: Metadata, sources: Sources, asked: str | None) -> tuple[s
     # A package that is named as the project is, is the project's.
     name = metadata.project.replace("-", "_").replace(".", "_")
     tops = {
-        path.removeprefix("src/").split("/")[0] for path in sources.python if path.endswith("/__init__.py")
+        top
+        for path in sources.python
+        if path.endswith("/__init__.py")
+        and (top := path.removeprefix("src/").split("/")[0]).isascii()
+        and top.isidentifier()
     }
     known = name if name in tops else None
     if known is None and len(tops) == 1:

@@ -87,7 +87,8 @@ def called(toolkit: Toolkit, workflow: str) -> str:
     line = f"uses: {toolkit.repository}/.github/workflows/{workflow}@{toolkit.ref}"
     if not toolkit.is_pinned:
         return f"{line} # zizmor: ignore[unpinned-uses] named by a tag or branch, as nobody said a commit"
-    return f"{line} # {toolkit.version}"
+    # As Dependabot has it, which then renews both.
+    return f"{line} # v{toolkit.version}"
 
 
 def _values(checkout: Checkout) -> dict[str, object]:

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-# The shape of torch-spyre/torch-spyre in autumn 2026: what it builds with, how it registers, where its suites are.
-# The texts are ours. Whoever runs one of these files finds it in `RAN`.
+# The shape of torch-spyre/torch-spyre in autumn 2026: what it builds with, how it registers, where its suites
+# are. The texts are ours. Whoever runs a file that begins with this leaves one beside it.
 TRAP = "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\n"
 TORCH_SPYRE = {
     "pyproject.toml": """\

@@ -101,7 +101,7 @@ def test_a_workflow_calls_the_toolkits_and_trusts_little(path: str) -> None:
     assert set(job) == {"name", "permissions"}
     workflow = re.fullmatch(r"torch-spyre/spyre-ci/\.github/workflows/([a-z-]+\.yml)@" + SHA, called)
     assert workflow is not None
-    assert f"{called} # 0.1.0" in text
+    assert f"{called} # v0.1.0" in text
     theirs = yaml.safe_load((ROOT / ".github" / "workflows" / workflow[1]).read_text(encoding="utf-8"))
     # YAML 1.1 takes the key `on` for a truth.
     assert "workflow_call" in theirs[True]

@@ -116,7 +116,7 @@ def test_after_an_upgrade_what_is_new_comes_into_what_people_changed(
     }
     # A ref that was said was said of the version before.
     assert found["toolkit"]["ref"] == NEWER
-    assert f"@{NEWER} # 0.2.0" in night.read_text()
+    assert f"@{NEWER} # v0.2.0" in night.read_text()
     assert "name: our night" in night.read_text()
     assert not Path(".github/workflows/spyre-ci-rerun.yml").exists()
     assert set(statuses(told(capsys)).values()) == {"unchanged", "kept"}

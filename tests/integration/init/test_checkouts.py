@@ -1,0 +1,276 @@
+"""`spyre-ci init` in real Git repositories of torch-spyre's shape: written, linted, merged, never run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ci.cli.app import run
+from tests.integration.conftest import need
+from tests.integration.init.checkouts import TORCH_ACME, TORCH_SPYRE, Checkout, make
+
+pytestmark = pytest.mark.integration
+ROOT = Path(__file__).parents[3]
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "init.json").read_text(encoding="utf-8"))
+SHA, NEWER = "1" * 40, "2" * 40
+NIGHT, COMMENT = ".github/workflows/spyre-ci-nightly.yml", ".github/workflows/spyre-ci-comment.yml"
+PATHS = {
+    "spyre-ci.yaml", ".github/workflows/spyre-ci.yml", ".github/workflows/spyre-ci-label.yml", NIGHT, COMMENT,
+    ".github/workflows/spyre-ci-rerun.yml", "Jenkinsfile", ".spyre-ci-init.json",
+}  # fmt: skip
+
+
+def spyre_ci(folder: Path, *words: str, code: int = 0, **environ: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "ci.cli", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == code, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def init(checkout: Checkout, *words: str, code: int = 0, ref: str = SHA) -> dict[str, Any]:
+    """What the verb says for machines; without a process of its own, which takes most of its time."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert run(["init", str(checkout.folder), "--json", "--toolkit-ref", ref, *words]) == code
+    found: dict[str, Any] = json.loads(said.getvalue())
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+def statuses(found: dict[str, Any]) -> dict[str, str]:
+    return {one["path"]: one["status"] for one in found["files"]}
+
+
+@pytest.fixture
+def spyre(tmp_path: Path) -> Checkout:
+    return make(tmp_path / "torch-spyre", TORCH_SPYRE, origin="https://github.com/torch-spyre/torch-spyre")
+
+
+def test_torch_spyre_is_known_and_not_run_and_only_new_files_are_written(spyre: Checkout) -> None:
+    before = spyre.files()
+    shown = init(spyre)
+    assert spyre.files() == before
+    assert (shown["device"], shown["package"], shown["branch"]) == ("spyre", "torch_spyre", "main")
+    assert shown["repository"] == "torch-spyre/torch-spyre"
+    assert not any("assumed" in one for one in shown["notes"])
+    written = init(spyre, "--write")
+    assert statuses(written) == dict.fromkeys(statuses(written), "created")
+    after = spyre.files()
+    # Nothing that was there is another one, and nothing was imported: it would have left a file.
+    assert {name: after.pop(name) for name in statuses(written)}.keys() == PATHS
+    assert after == before
+    assert "this checkout has some" in spyre.read("spyre-ci.yaml")
+    spyre.commit()
+    assert set(statuses(init(spyre, "--write")).values()) == {"unchanged"}
+    assert spyre.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("files", "ref"),
+    [
+        pytest.param(TORCH_SPYRE, SHA, id="torch-spyre"),
+        pytest.param(TORCH_ACME, SHA, id="torch-acme", marks=pytest.mark.heavy),
+        pytest.param(TORCH_SPYRE, "v0.1.0", id="release", marks=pytest.mark.heavy),
+    ],
+)
+def test_what_is_written_passes_the_checks_of_workflows(
+    tmp_path: Path, files: dict[str, str], ref: str
+) -> None:
+    checkout = make(tmp_path / "checkout", files)
+    init(checkout, "--write", ref=ref)
+    # What is the project's own is not what is looked at.
+    for name in files:
+        if not name.startswith(".github/"):
+            (checkout.folder / name).unlink()
+    found = json.loads(spyre_ci(checkout.folder, "package", "lint", ".", "--json"))
+    assert found["findings"] == []
+    assert {"zizmor", "check-jsonschema", "codespell"} <= found["linters"].keys()
+
+
+def test_an_upgrade_takes_peoples_edits_and_dependabots_pins_along(spyre: Checkout) -> None:
+    init(spyre, "--write")
+    spyre.replace("spyre-ci.yaml", "# stage: 1\n", "stage: 2\n")
+    spyre.replace(NIGHT, '"', "'")
+    # Dependabot, to a version that is newer than the one that comes.
+    spyre.replace(COMMENT, f"@{SHA} # v0.1.0", f"@{'3' * 40} # v9.0.0")
+    base = json.loads(spyre.read(".spyre-ci-init.json"))
+    older = older_text(spyre.read(".spyre-ci-init.json"), "# retries: 1", "# retries: 0")
+    spyre.write(".spyre-ci-init.json", older)
+    spyre.replace("spyre-ci.yaml", "# retries: 1", "# retries: 0")
+    found = init(spyre, "--write", ref=NEWER)
+    assert statuses(found) == {
+        **dict.fromkeys(PATHS, "updated"),
+        "spyre-ci.yaml": "merged",
+        NIGHT: "merged",
+        COMMENT: "kept",
+    }
+    settings = spyre.read("spyre-ci.yaml")
+    assert "\nstage: 2\n" in settings
+    assert "# retries: 1" in settings
+    assert "cron: '" in spyre.read(NIGHT)
+    assert f"@{NEWER}" in spyre.read(NIGHT)
+    assert f"@{'3' * 40} # v9.0.0" in spyre.read(COMMENT)
+    assert base["schema"] == "spyre-ci/init-notes/1"
+    assert set(statuses(init(spyre, "--check", ref=NEWER)).values()) == {"unchanged", "kept"}
+
+
+def older_text(notes: str, new: str, old: str) -> str:
+    """Notes of a version whose settings said something else."""
+    from ci.init.noted import Notes, parse, to_text  # noqa: PLC0415  # for this alone
+
+    found = parse(notes, Path("notes"))
+    texts = {path: text.replace(new, old) for path, text in found.texts.items()}
+    assert texts != found.texts
+    return to_text(Notes(toolkit=found.toolkit, asked=found.asked, texts=texts))
+
+
+def test_lines_that_both_changed_are_a_conflict_that_writes_nothing(spyre: Checkout) -> None:
+    init(spyre, "--write")
+    notes = older_text(spyre.read(".spyre-ci-init.json"), "# retries: 1", "# retries: 0")
+    spyre.write(".spyre-ci-init.json", notes)
+    spyre.replace("spyre-ci.yaml", "# retries: 1", "# retries: 2 would do")
+    mine = spyre.read("spyre-ci.yaml")
+    found = init(spyre, "--write", code=1)
+    (conflict,) = [one for one in found["files"] if one["status"] == "conflict"]
+    assert conflict["path"] == "spyre-ci.yaml"
+    assert "+<<<<<<< this checkout" in conflict["difference"]
+    assert spyre.read("spyre-ci.yaml") == mine
+    # It comes again until somebody says that it is decided.
+    init(spyre, code=1)
+    assert statuses(init(spyre, "--write", "--keep", "spyre-ci.yaml"))["spyre-ci.yaml"] == "kept"
+    init(spyre, "--check")
+
+
+def test_settings_that_a_merge_would_break_are_a_conflict(spyre: Checkout) -> None:
+    init(spyre, "--write")
+    notes = older_text(spyre.read(".spyre-ci-init.json"), "# stage: 1\n", "")
+    spyre.write(".spyre-ci-init.json", notes)
+    # Without that line, and with a key at another place that is none.
+    spyre.write("spyre-ci.yaml", spyre.read("spyre-ci.yaml").replace("# stage: 1\n", "") + "frobnicate: 1\n")
+    found = init(spyre, code=1)
+    (conflict,) = [one for one in found["files"] if one["status"] == "conflict"]
+    assert "merged it would be no settings: unknown key 'frobnicate'" in conflict["why"]
+
+
+def test_a_worktree_and_a_submodule_are_checkouts_and_a_folder_below_gets_settings(
+    spyre: Checkout, tmp_path: Path
+) -> None:
+    spyre.git("worktree", "add", "--quiet", str(tmp_path / "tree"), "-b", "change")
+    above = make(tmp_path / "above", {"README.md": ""})
+    above.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(spyre.folder), "sub")
+    for folder in (tmp_path / "tree", above.folder / "sub"):
+        assert statuses(init(Checkout(folder))).keys() == PATHS
+    below = Checkout(spyre.folder / "tests")
+    found = init(below, "--write", "--device", "spyre")
+    assert statuses(found) == {"spyre-ci.yaml": "created", ".spyre-ci-init.json": "created"}
+    assert any("settings alone" in one for one in found["notes"])
+    assert run(["init", str(spyre.folder / ".git")]) == 2
+
+
+def test_the_branch_is_that_of_origin_and_a_dirty_tree_stays_as_it_is(tmp_path: Path) -> None:
+    upstream = make(tmp_path / "upstream", TORCH_ACME)
+    upstream.git("branch", "--quiet", "-m", "trunk")
+    subprocess.run(["git", "clone", "--quiet", str(upstream.folder), str(tmp_path / "clone")], check=True)
+    clone = Checkout(tmp_path / "clone")
+    clone.git("checkout", "--quiet", "-b", "change")
+    clone.write("pyproject.toml", TORCH_ACME["pyproject.toml"] + "# mine\n")
+    clone.write("new.txt", "mine\n")
+    found = init(clone, "--write")
+    assert (found["branch"], found["device"], found["package"]) == ("trunk", "acme", "torch_acme")
+    assert 'branches: ["trunk"]' in clone.read(".github/workflows/spyre-ci.yml")
+    assert clone.read("pyproject.toml").endswith("# mine\n")
+    assert clone.read("new.txt") == "mine\n"
+
+
+def test_a_merge_without_git_is_told_with_the_remedy(spyre: Checkout, tmp_path: Path) -> None:
+    init(spyre, "--write")
+    spyre.replace(NIGHT, "name: spyre-ci nightly", "name: night")
+    spyre.write(
+        ".spyre-ci-init.json",
+        older_text(spyre.read(".spyre-ci-init.json"), "Every night:", "At night:"),
+    )
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "ci.cli", "init", "--write"],
+        cwd=spyre.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(tmp_path / "empty")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "'git' is not installed" in done.stderr
+    assert "remedy: install git" in done.stderr
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_the_first_main_job_runs_in_torch_spyres_checkout(spyre: Checkout) -> None:
+    init(spyre, "--write")
+    words = ("pytorch", "--percent", "0.1", "--cards", "1", "--json")
+    said = spyre_ci(spyre.folder, *words, SPYRE_CI__REPORT__ENDPOINT="none")
+    summary = json.loads(said)
+    assert summary["verdicts"]["passed"] == sum(summary["verdicts"].values()) > 0
+    # What is not compiled there is not taken for the installed back end.
+    assert [one["back_end"] for one in summary["ran_in"]] == ["the emulated device"]
+    assert not list(spyre.folder.rglob("*.ran"))
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("torch_installed")
+def test_the_first_main_job_of_another_back_end_wants_what_init_wrote_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    pip = [sys.executable, "-m", "pip", "--version"]
+    need(subprocess.run(pip, check=False, capture_output=True).returncode == 0, "pip")
+    acme = make(tmp_path / "torch-acme", TORCH_ACME)
+    init(acme, "--write")
+    installed = tmp_path / "installed"
+    wanted = json.loads(spyre_ci(acme.folder, "config", "show", "--json"))["device.install"]["value"]
+    subprocess.run(
+        [
+            *pip[:-1],
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--target",
+            installed,
+            *wanted,
+        ],
+        cwd=acme.folder,
+        check=True,
+        timeout=240,
+    )
+    path = os.pathsep.join([str(ROOT), str(installed)])
+    said = spyre_ci(
+        acme.folder,
+        "pytorch",
+        "--percent",
+        "0.1",
+        "--json",
+        SPYRE_CI__REPORT__ENDPOINT="none",
+        PYTHONPATH=path,
+    )
+    summary = json.loads(said)
+    assert summary["verdicts"]["passed"] == sum(summary["verdicts"].values()) > 0
+    assert [one["back_end"] for one in summary["ran_in"]] == ["acme"]
+    (run,) = acme.folder.glob("runs/*/run.json")
+    assert json.loads(run.read_text(encoding="utf-8"))["back_end"] == "acme"
