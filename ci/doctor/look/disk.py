@@ -36,6 +36,8 @@ def _places(world: World) -> list[tuple[str, Path, int, str]]:
     ]
     if settings.model.device.name != "cpu":
         found.append(("leases of cards", leases_folder(settings), MIB, "run.leases"))
+    if (share := settings.model.run.share) and "://" not in share:
+        found.append(("claims of hosts", settings.resolve(Path(share)), MIB, "run.share"))
     environments = Path(world.environ.get("NOX_ENVDIR") or world.cwd / ".nox")
     if (world.cwd / "noxfile.py").is_file():
         there = (environments / "pytorch").is_dir()
