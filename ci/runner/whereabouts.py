@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +53,20 @@ def noted(row: Any) -> Whereabouts | None:
         )
     except (KeyError, TypeError):
         return None
+
+
+def has_open(pid: int, path: Path, proc: Path = PROC) -> bool:
+    """Whether a process has a file open; False where this user may not see that."""
+    try:
+        wanted = path.stat()
+        descriptors = list((proc / str(pid) / "fd").iterdir())
+    except OSError:
+        return False
+    for one in descriptors:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(one.stat(), wanted):
+                return True
+    return False
 
 
 def _started(stat: Path) -> str:

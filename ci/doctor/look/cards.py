@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ci.config import Settings
@@ -23,15 +24,18 @@ from ci.doctor.judge.cards import (
 )
 from ci.doctor.world import World, ask_module
 from ci.errors import SpyreCiError
+from ci.report.text import one_line
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import ADDRESS, inventory, is_real, present
 from ci.runner.leases import Holder, Leases, shared_folder
-from ci.runner.whereabouts import Whereabouts, whereabouts
+from ci.runner.whereabouts import Whereabouts, has_open, whereabouts
+from ci.withheld import without_job_secrets
 
 OPENED_S = 25.0
 _RUN = "spyre-ci-doctor"
+_NAME = 100
 _BUS = "sys/bus/pci/devices"
 
 
@@ -90,18 +94,13 @@ def look_cards(world: World, *, opening: bool = False, root: Path = Path("/")) -
     leases = Leases(folder, run=_RUN, clock=world.clock) if opening or folder.is_dir() else None
     rules = Rules(strikes=model.run.card_strikes, bench_s=model.run.card_bench_s)
     health = HealthFiles(folder=folder, rules=rules)
-    opener = _opener(world) if opening else None
     deadline = world.monotonic() + OPENED_S
-    facts = [
-        facts_of(
-            card,
-            leases,
-            health,
-            now=world.clock(),
-            open_card=opener if world.monotonic() < deadline else None,
-        )
-        for card in cards
-    ]
+    facts = []
+    for card in cards:
+        left_s = deadline - world.monotonic()
+        # Those that no time is left for stay closed; each may take what is left.
+        opener = _opener(world, left_s) if opening and left_s > 0 else None
+        facts.append(facts_of(card, leases, health, now=world.clock(), open_card=opener))
     return judge_cards(facts, kind=kind_of(cards, root), python=sys.executable)
 
 
@@ -142,48 +141,62 @@ def facts_of(
             finally:
                 leases.release(card.name)
         else:
-            holding = holding_of(leases.holder(card.name))
+            holding = holding_of(leases.holder(card.name), lease)
     elif leases is not None and leases.is_taken(card.name):
-        holding = holding_of(leases.holder(card.name))
+        holding = holding_of(leases.holder(card.name), lease)
     return CardFacts(
         name=card.name, lease=str(lease), holding=holding, benched=benched, trouble=trouble, opened=opened
     )
 
 
-def holding_of(holder: Holder | None, where: Callable[[int], Whereabouts] = whereabouts) -> Holding:
+def holding_of(
+    holder: Holder | None,
+    lease: Path,
+    *,
+    where: Callable[[int], Whereabouts] = whereabouts,
+    opens: Callable[[int, Path], bool] = has_open,
+) -> Holding:
     """Who holds a card, and whether his process is the one of that number, seen from here.
+
+    Anybody may write a lease's file, and could name somebody else's process: one that does not have the file
+    open is not taken for the holder.
 
     Args:
         holder: as the lease says; None: it does not.
+        lease: its file.
         where: of a process id of this place.
+        opens: whether a process has a file open, as far as this user may see it.
     """
     if holder is None:
         return Holding()
+    about = Holding(
+        run=one_line(holder.run, _NAME), pid=holder.pid, user=one_line(holder.user, _NAME), since=holder.since
+    )
     here, there = where(holder.pid), holder.where
-    place = (
-        there is not None
-        and bool(there.namespace)
-        and (here.host, here.namespace) == (there.host, there.namespace)
-    )
-    return Holding(
-        run=holder.run,
-        pid=holder.pid,
-        user=holder.user,
-        since=holder.since,
-        host="" if there is None else there.host,
-        same=place and there is not None and bool(there.started) and here.started == there.started,
-        ended=place and there is not None and here.started != there.started,
-    )
+    if there is None:
+        return about
+    about = replace(about, host=one_line(there.host, _NAME))
+    if not (there.namespace and there.started) or (here.host, here.namespace) != (
+        there.host,
+        there.namespace,
+    ):
+        return about
+    if here.started != there.started:
+        return replace(about, ended=True)
+    return replace(about, same=opens(holder.pid, lease))
 
 
-def _opener(world: World) -> Callable[[Card], str]:
+def _opener(world: World, limit_s: float) -> Callable[[Card], str]:
     """Opens a card in a process of its own, as a worker's check does."""
     device = world.settings.model.device
-    environ = {**world.environ, **device_environment(device.name, device.refuse_ops, device.refuse_dtypes)}
+    environ = {
+        **without_job_secrets(world.environ),
+        **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),
+    }
 
     def opened(card: Card) -> str:
         there = {**environ, **card.environment}
-        told = ask_module(world, "ci.doctor.opened", device.name, limit_s=OPENED_S, environ=there)
+        told = ask_module(world, "ci.doctor.opened", device.name, limit_s=limit_s, environ=there)
         return told.why or str(told.row.get("why", ""))
 
     return opened

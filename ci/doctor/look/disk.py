@@ -36,6 +36,8 @@ def _places(world: World) -> list[tuple[str, Path, int, str]]:
     ]
     if settings.model.device.name != "cpu":
         found.append(("leases of cards", leases_folder(settings), MIB, "run.leases"))
+    if (share := settings.model.run.share) and "://" not in share:
+        found.append(("claims of hosts", settings.resolve(Path(share)), MIB, "run.share"))
     environments = Path(world.environ.get("NOX_ENVDIR") or world.cwd / ".nox")
     if (world.cwd / "noxfile.py").is_file():
         there = (environments / "pytorch").is_dir()
@@ -59,24 +61,25 @@ def facts_of(
         setting: that names another place.
         write: tries to write into a folder; raises OSError.
     """
+    here = path
     try:
         here = _nearest(path)
         (write or try_writing)(here)
         room = os.statvfs(here)
-        return Place(
-            use=use,
-            path=str(path),
-            looked_at=str(here),
-            wants=wants,
-            device=here.stat().st_dev,
-            free=room.f_bavail * room.f_frsize,
-            files=room.f_favail if room.f_files else None,
-            setting=setting,
-        )
+        device = here.stat().st_dev
     except OSError as error:
         why = error.strerror or str(error)
-        at = error.filename if isinstance(error.filename, str) and Path(error.filename).is_dir() else path
-        return Place(use=use, path=str(path), looked_at=str(at), wants=wants, why=why, setting=setting)
+        return Place(use=use, path=str(path), looked_at=str(here), wants=wants, why=why, setting=setting)
+    return Place(
+        use=use,
+        path=str(path),
+        looked_at=str(here),
+        wants=wants,
+        device=device,
+        free=room.f_bavail * room.f_frsize,
+        files=room.f_favail if room.f_files else None,
+        setting=setting,
+    )
 
 
 def try_writing(folder: Path) -> None:
@@ -88,7 +91,9 @@ def try_writing(folder: Path) -> None:
     path = folder / f".spyre-ci-doctor-{secrets.token_hex(8)}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, _WRITTEN)
+        left = _WRITTEN
+        while left:  # a disk that is nearly full takes a part and says no word of the rest
+            left = left[os.write(descriptor, left) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -15,8 +15,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from ci.doctor.finding import Finding
 from ci.doctor.judge.pytorch import TorchFacts, judge_torch
 from ci.doctor.world import CODE, World, ask
+from ci.withheld import without_job_secrets
 
-LIMIT_S = 30.0
+LIMIT_S = 26.0
 NAME = "spyre-ci"
 EXTRA = re.compile(r"\bextra\s*==\s*['\"]torch['\"]")
 # `-P` beside it: a torch.py of the folder one is in is not torch. Back ends are left alone: loading one may
@@ -37,7 +38,7 @@ ALONE = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
 def look_torch(world: World) -> list[Finding]:
     """The torch of this environment."""
     required = torch_requirements()
-    environ = {**world.environ, **ALONE}
+    environ = {**without_job_secrets(world.environ), **ALONE}
     told = ask(world, [sys.executable, "-P", "-c", _CODE], environ, limit_s=LIMIT_S)
     return judge_torch(
         TorchFacts(

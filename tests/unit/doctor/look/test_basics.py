@@ -89,7 +89,7 @@ def test_the_pin_is_the_extras() -> None:
         ('{"version": "PIN", "file": "/t", "git": null}', Level.OK, "PIN, CPU, /t; the pin is PIN"),
         ('a warning of its own\n{"version": "PIN", "file": "/t"}', Level.OK, "the pin is PIN"),
         ('{"version": "1.0", "file": "/t"}', Level.FAULT, "1.0, CPU"),
-        (CommandError("took longer than 30 s: python"), Level.WARNING, "did not end within 30 s"),
+        (CommandError("took longer than 26 s: python"), Level.WARNING, "did not end within 26 s"),
         (1, Level.FAULT, "cannot be imported: code 1"),
         ("", Level.FAULT, "ended with code 0 and said nothing"),
     ],

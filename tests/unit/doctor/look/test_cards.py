@@ -29,36 +29,69 @@ def leases(folder: Path, run: str = "nightly") -> Leases:
     return Leases(folder, run=run, clock=lambda: NOW)
 
 
-def test_this_very_process_is_known_again() -> None:
-    found = holding_of(HOLDER)
+def opens(_: int, __: Path) -> bool:
+    return True
+
+
+def test_this_very_process_is_known_again(tmp_path: Path) -> None:
+    one = leases(tmp_path)
+    one.take("c")
+    holder = one.holder("c")
+    found = holding_of(holder, tmp_path / "c.lease")
     assert (found.same, found.ended, found.host) == (True, False, HERE.host)
+    one.release("c")
+    assert not holding_of(holder, tmp_path / "c.lease").same
+
+
+def test_a_process_that_somebody_else_wrote_into_the_lease_is_not_taken_for_the_holder(
+    tmp_path: Path,
+) -> None:
+    """The file is everybody's: what stands in it could have a stranger's process killed."""
+    (tmp_path / "c.lease").touch()
+    found = holding_of(HOLDER, tmp_path / "c.lease")
+    assert (found.same, found.ended) == (False, False)
 
 
 @pytest.mark.parametrize(
     ("where", "same", "ended"),
     [
+        (HERE, True, False),
         (None, False, False),
         (replace(HERE, host="elsewhere"), False, False),
         (replace(HERE, namespace="pid:[1]"), False, False),
         (replace(HERE, namespace=""), False, False),
+        (replace(HERE, started=""), False, False),
         # The number is another process's now: the one that took the card has ended.
         (replace(HERE, started="1"), False, True),
     ],
 )
 def test_a_number_that_may_mean_another_process_is_not_taken_for_that_one(
-    where: Whereabouts | None, same: bool, ended: bool
+    tmp_path: Path, where: Whereabouts | None, same: bool, ended: bool
 ) -> None:
-    found = holding_of(replace(HOLDER, where=where))
+    found = holding_of(replace(HOLDER, where=where), tmp_path / "c.lease", opens=opens)
     assert (found.same, found.ended) == (same, ended)
-    assert holding_of(None).run == ""
+    assert holding_of(None, tmp_path).run == ""
 
 
-def test_where_the_system_does_not_say_nobody_is_the_same() -> None:
+def test_where_the_system_does_not_say_nobody_is_the_same(tmp_path: Path) -> None:
     def nowhere(_: int) -> Whereabouts:
         return Whereabouts(host=HERE.host)
 
-    found = holding_of(replace(HOLDER, where=nowhere(1)), nowhere)
+    found = holding_of(replace(HOLDER, where=nowhere(1)), tmp_path, where=nowhere, opens=opens)
     assert (found.same, found.ended) == (False, False)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 2**31])
+def test_a_number_that_is_no_process_is_never_one_to_be_killed(tmp_path: Path, pid: int) -> None:
+    """`kill -1` would end everything one has."""
+    for where in (HERE, replace(HERE, started="")):
+        assert not holding_of(replace(HOLDER, pid=pid, where=where), tmp_path, opens=opens).same
+
+
+def test_names_of_a_lease_stay_names(tmp_path: Path) -> None:
+    found = holding_of(replace(HOLDER, user="a\nb\x1b[2J" + "x" * 4000), tmp_path)
+    assert found.user.startswith("a b")
+    assert len(found.user) == 100
 
 
 def test_a_lease_says_where_its_process_is(tmp_path: Path) -> None:

@@ -59,4 +59,5 @@ def test_a_run_writes_where_its_settings_say(make_world: MakeWorld, tmp_path: Pa
         assert use in found.said
     # What is not there, and would be made in a folder of the same disk, is no fault.
     assert found.level is not Level.FAULT
+    assert "claims of hosts" in look_disk(make_world(environ, run__share="c"))[0].said
     assert "leases" not in look_disk(make_world(environ, device__name="cpu"))[0].said
