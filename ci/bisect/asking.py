@@ -25,7 +25,7 @@ _LEARN = 4
 _LEADS = 0.5
 # Below this failing rate a commit is worth several hands at once.
 _STEADY = 0.9
-# A commit that is asked once more, as small doubts add up, is tried so often: one try would tell next to nothing.
+# A commit that is asked once more, as small doubts add up, is tried so often: one try would tell nothing.
 _AGAIN = 10
 _BOTH_ENDS = 4
 Kind = Literal["found", "range", "never", "before"]
@@ -61,7 +61,7 @@ class Finding:
     """What a search came to.
 
     Attributes:
-        kind: one commit; several that cannot be told apart; not broken at the bad end; broken at the good one.
+        kind: one commit; several not told apart; not broken at the bad end; broken at the good one.
         first: position of the first candidate.
         last: position of the last candidate.
         probability: that one of them broke it, or that the kind is right.
@@ -80,7 +80,7 @@ class Finding:
 def next_round(
     belief: Belief, limits: Limits, *, workers: int, barred: Collection[int] = (), tried: Collection[int] = ()
 ) -> list[int]:
-    """The positions to ask side by side, one a worker; a rarely failing one may come twice.
+    """The positions to ask side by side; one that fails rarely may come twice.
 
     Args:
         belief: of all that is known.
@@ -143,7 +143,12 @@ def finding(belief: Belief, limits: Limits) -> Finding:
         kind: Kind = "before" if best == 0 else "never"
         sure = masses[best] >= limits.confidence
         return Finding(
-            kind=kind, first=best, last=best, probability=masses[best], sure=sure, runners_up=runners_up
+            kind=kind,
+            first=best,
+            last=best,
+            probability=min(masses[best], 1.0),
+            sure=sure,
+            runners_up=runners_up,
         )
     first = last = best
     while (whole := sum(masses[first : last + 1])) < limits.confidence and (first > 1 or last < belief.last):
@@ -155,7 +160,7 @@ def finding(belief: Belief, limits: Limits) -> Finding:
         kind="found" if first == last else "range",
         first=first,
         last=last,
-        probability=whole,
+        probability=min(whole, 1.0),
         sure=whole >= limits.confidence,
         runners_up=runners_up,
     )

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ci.bisect.answers import Answer, Said
 from ci.bisect.asking import Limits, ended, enough, next_round
+from ci.bisect.belief import Belief
 from ci.bisect.record import Record, Tried, tally_of
 from ci.errors import SpyreCiError
 
@@ -73,6 +74,7 @@ class Search:
     clock: Callable[[], float]
     stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _believed: tuple[object, Belief] | None = None
     _faults: Counter[int] = field(default_factory=Counter)
 
     def run(self) -> None:
@@ -98,7 +100,7 @@ class Search:
         if record.open and record.rounds:
             return [one for one in record.rounds[-1] if one not in record.barred]
         asked = next_round(
-            record.belief(), self.limits, workers=self.workers, barred=record.barred, tried=record.tried
+            self._belief(), self.limits, workers=self.workers, barred=record.barred, tried=record.tried
         )
         if asked:
             record.rounds.append(asked)
@@ -156,7 +158,7 @@ class Search:
         with self._lock:
             if self.stop.is_set() or position in self.record.barred:
                 return 0
-            belief, visit = self.record.belief(), self.record.visit(position)
+            belief, visit = self._belief(), self.record.visit(position)
             if enough(belief, self.limits, position, visit=visit, learn=learn):
                 return 0
             if not learn and ended(belief, self.limits):
@@ -177,27 +179,32 @@ class Search:
     def _note(self, position: int, answers: Sequence[Answer]) -> None:
         if not answers:
             answers = [Answer(said=Said.FAULT, message="the try ended without a word")]
-        for one in answers:
-            if one.said is Said.FAULT:
-                if not self.stop.is_set():  # whoever ends a search ends its tries, which says nothing
-                    self._fault(position, one.message)
-                continue
+        told = [one for one in answers if one.said is not Said.FAULT]
+        for one in told:
             with self._lock:
-                tried = Tried(
-                    round=len(self.record.rounds),
-                    position=position,
-                    said=one.said,
-                    message=one.message,
-                    seconds=one.seconds,
-                    card=one.card,
-                    at=self.clock(),
-                )
-                self.record.tries.append(tried)
+                self.record.tries.append(self._tried(position, one))
                 self.save(self.record)
-            self._say(position, one)
+        if told:
+            self._say(position, told)
+        for one in answers:
+            # Whoever ends a search ends its tries, which says nothing.
+            if one.said is Said.FAULT and not self.stop.is_set():
+                self._fault(position, one.message)
+        for one in told:
             if tally_of(one.said) is None:
                 self._no_answer(position, one)
                 return
+
+    def _tried(self, position: int, answer: Answer) -> Tried:
+        return Tried(
+            round=len(self.record.rounds),
+            position=position,
+            said=answer.said,
+            message=answer.message,
+            seconds=answer.seconds,
+            card=answer.card,
+            at=self.clock(),
+        )
 
     def _no_answer(self, position: int, answer: Answer) -> None:
         """A commit whose test cannot be tried; more tries would say the same."""
@@ -230,12 +237,22 @@ class Search:
         self.told(f"  {self.record.commits[position][:12]}: no answer: {why}; once more")
         return False
 
-    def _say(self, position: int, answer: Answer) -> None:
+    def _belief(self) -> Belief:
+        """What is believed now, worked out once."""
         with self._lock:
-            chance = self.record.belief().bad(position)
-        card = f" on {answer.card}" if answer.card else ""
-        name = self.record.commits[position][:12]
-        self.told(f"  {name} {answer.said.value}{card}; bad with {100 * chance:.1f} %")
+            known = (len(self.record.tries), self.record.known_good)
+            if self._believed is None or self._believed[0] != known:
+                self._believed = (known, self.record.belief())
+            return self._believed[1]
+
+    def _say(self, position: int, answers: Sequence[Answer]) -> None:
+        """Tell of tries that ended together, in one line."""
+        counts = Counter(one.said.value for one in answers)
+        said = ", ".join(what if len(answers) == 1 else f"{number} {what}" for what, number in counts.items())
+        cards = ", ".join(sorted({one.card for one in answers if one.card}))
+        chance = self._belief().bad(position)
+        where = f" on {cards}" if cards else ""
+        self.told(f"  {self.record.commits[position][:12]} {said}{where}; bad with {100 * chance:.1f} %")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,10 @@ from ci.bisect.belief import FAIL, Belief, Tally
 from tests.unit.bisect.world import play
 
 
+def anywhere(seed: int, last: int = 64) -> int:
+    return random.Random(seed).randint(1, last)  # noqa: S311  # no secret
+
+
 @pytest.mark.parametrize(("workers", "most"), [(1, 7), (4, 3)])
 @pytest.mark.parametrize("commits", [63, 64])
 def test_sure_answers_take_as_many_rounds_as_a_plain_search(commits: int, workers: int, most: int) -> None:
@@ -39,7 +43,7 @@ def test_no_commit_between_the_ends() -> None:
 
 def test_a_third_of_tries_failing_is_found_by_twenty_seeds_out_of_twenty() -> None:
     for seed in range(20):
-        broken = random.Random(seed).randint(1, 64)
+        broken = anywhere(seed)
         played = play(64, broken, p=0.3, seed=seed, history=True)
         assert (played.finding.kind, played.finding.first) == ("found", broken), seed
         assert played.finding.sure
@@ -52,7 +56,7 @@ def test_what_is_stated_holds(p: float, searches: int, clear: int, q: float) -> 
     # At 99 %, a wrong one in so few is the most that chance allows.
     wrong = sure = 0
     for seed in range(searches):
-        broken = random.Random(seed).randint(1, 64)
+        broken = anywhere(seed)
         played = play(64, broken, p=p, q=q, seed=seed, limits=Limits(in_all=1200))
         sure += played.finding.sure
         wrong += played.finding.sure and not played.right(broken)
@@ -63,7 +67,7 @@ def test_what_is_stated_holds(p: float, searches: int, clear: int, q: float) -> 
 @pytest.mark.parametrize("q", [0.0, 0.02])
 def test_a_test_that_hardly_ever_fails_is_found_or_said_not_to_be(q: float) -> None:
     for seed in range(3):
-        broken = random.Random(seed).randint(1, 16)
+        broken = anywhere(seed, 16)
         played = play(16, broken, p=0.05, q=q, seed=seed, workers=4, limits=Limits(in_all=1000))
         assert played.right(broken) or not played.finding.sure
         assert played.tries <= 1000 + 4
