@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from ci.bisect.belief import Belief, Tally
+from ci.bisect.belief import FAIL, PASS, Belief, Tally
 
 # What is stated has to hold at every failing rate, and not only on the average over those that are believed
 # in: so a search goes on until a third of the doubt is left.
@@ -28,6 +28,7 @@ _STEADY = 0.9
 # A commit that is asked once more, as small doubts add up, is tried so often: one try would tell nothing.
 _AGAIN = 10
 _BOTH_ENDS = 4
+_AT_ONCE = 6
 Kind = Literal["found", "range", "never", "before"]
 
 
@@ -125,6 +126,25 @@ def enough(belief: Belief, limits: Limits, position: int, *, visit: Tally, learn
     if visit.tries < (_LEARN if learn else _AGAIN if before and belief.bad_rate < _STEADY else 1):
         return False
     return settled(belief, limits, position)
+
+
+def at_once(belief: Belief, limits: Limits, position: int, *, visit: Tally, learn: bool = False) -> int:
+    """How many tries of a commit are made in one go, as each go takes time to begin; 0: it was tried enough.
+
+    That many as settle it if they all end as most did; one at first, since it may say all.
+    """
+    if enough(belief, limits, position, visit=visit, learn=learn):
+        return 0
+    left = limits.per_visit - visit.tries
+    if learn and not visit.tries:
+        return min(_LEARN, left)
+    if not visit.tries:
+        return 1
+    likely = FAIL if visit.failed > visit.passed else PASS
+    number = 0
+    while number < min(left, _AT_ONCE) and not enough(belief, limits, position, visit=visit, learn=learn):
+        belief, visit, number = belief.after(position, likely), visit + likely, number + 1
+    return number
 
 
 def settled(belief: Belief, limits: Limits, position: int) -> bool:

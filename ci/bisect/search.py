@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ci.bisect.answers import Answer, Said
-from ci.bisect.asking import Limits, ended, enough, next_round
+from ci.bisect.asking import Limits, at_once, ended, next_round
 from ci.bisect.belief import Belief
 from ci.bisect.record import Record, Tried, tally_of
 from ci.errors import SpyreCiError
 
 # Faults of machines after which a commit is passed over, and builds of one that may fail.
 FAULTS, BUILDS = 4, 2
-# So many tries are made in one go at most; one by one at first, as mostly one tells all.
-_AT_ONCE, _SINGLE = 16, 3
 
 
 class UnbuildableError(SpyreCiError):
@@ -159,16 +157,10 @@ class Search:
             if self.stop.is_set() or position in self.record.barred:
                 return 0
             belief, visit = self._belief(), self.record.visit(position)
-            if enough(belief, self.limits, position, visit=visit, learn=learn):
-                return 0
             if not learn and ended(belief, self.limits):
                 return 0
-            left = min(
-                self.limits.per_visit - visit.tries,
-                self.limits.in_all - sum(one.tries for one in belief.tallies.values()),
-            )
-            at_once = 1 if visit.tries < _SINGLE else max(visit.tries // 2, 1)
-            return max(min(at_once, _AT_ONCE, left), 0)
+            left = self.limits.in_all - sum(one.tries for one in belief.tallies.values())
+            return max(min(at_once(belief, self.limits, position, visit=visit, learn=learn), left), 0)
 
     def _attempt(self, made: Any, position: int, tries: int) -> Sequence[Answer]:
         try:

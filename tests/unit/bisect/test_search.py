@@ -114,7 +114,7 @@ def test_a_test_that_is_not_there_yet_counts_as_good_where_that_is_said() -> Non
 def test_a_search_that_is_left_goes_on_where_it_was(tmp_path: Path) -> None:
     whole = record_of(63)
     searched(whole, Knowing(broken=40)).run()
-    for after in range(1, len(whole.tries)):
+    for after in range(1, len(whole.tries), 3):
         record, hands = record_of(63), Knowing(broken=40)
         search = searched(record, hands)
 
@@ -132,7 +132,7 @@ def test_a_search_that_is_left_goes_on_where_it_was(tmp_path: Path) -> None:
         assert (found(again).kind, found(again).first) == ("found", 40)
         assert len(again.rounds) == len(whole.rounds)
         # Of several tries in one go, those that were not told are made again.
-        assert abs(len(again.tries) - len(whole.tries)) <= 2
+        assert abs(len(again.tries) - len(whole.tries)) <= 4
 
 
 def test_what_nobody_can_be_blamed_for_ends_the_search() -> None:
