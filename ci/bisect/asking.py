@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from ci.bisect.belief import Belief, Tally
+from ci.bisect.belief import FAIL, PASS, Belief, Tally
 
 # What is stated has to hold at every failing rate, and not only on the average over those that are believed
 # in: so a search goes on until a third of the doubt is left.
@@ -25,9 +25,10 @@ _LEARN = 4
 _LEADS = 0.5
 # Below this failing rate a commit is worth several hands at once.
 _STEADY = 0.9
-# A commit that is asked once more, as small doubts add up, is tried so often: one try would tell next to nothing.
+# A commit that is asked once more, as small doubts add up, is tried so often: one try would tell nothing.
 _AGAIN = 10
 _BOTH_ENDS = 4
+_AT_ONCE = 6
 Kind = Literal["found", "range", "never", "before"]
 
 
@@ -61,7 +62,7 @@ class Finding:
     """What a search came to.
 
     Attributes:
-        kind: one commit; several that cannot be told apart; not broken at the bad end; broken at the good one.
+        kind: one commit; several not told apart; not broken at the bad end; broken at the good one.
         first: position of the first candidate.
         last: position of the last candidate.
         probability: that one of them broke it, or that the kind is right.
@@ -80,7 +81,7 @@ class Finding:
 def next_round(
     belief: Belief, limits: Limits, *, workers: int, barred: Collection[int] = (), tried: Collection[int] = ()
 ) -> list[int]:
-    """The positions to ask side by side, one a worker; a rarely failing one may come twice.
+    """The positions to ask side by side; one that fails rarely may come twice.
 
     Args:
         belief: of all that is known.
@@ -127,6 +128,25 @@ def enough(belief: Belief, limits: Limits, position: int, *, visit: Tally, learn
     return settled(belief, limits, position)
 
 
+def at_once(belief: Belief, limits: Limits, position: int, *, visit: Tally, learn: bool = False) -> int:
+    """How many tries of a commit are made in one go, as each go takes time to begin; 0: it was tried enough.
+
+    That many as settle it if they all end as most did; one at first, since it may say all.
+    """
+    if enough(belief, limits, position, visit=visit, learn=learn):
+        return 0
+    left = limits.per_visit - visit.tries
+    if learn and not visit.tries:
+        return min(_LEARN, left)
+    if not visit.tries:
+        return 1
+    likely = FAIL if visit.failed > visit.passed else PASS
+    number = 0
+    while number < min(left, _AT_ONCE) and not enough(belief, limits, position, visit=visit, learn=learn):
+        belief, visit, number = belief.after(position, likely), visit + likely, number + 1
+    return number
+
+
 def settled(belief: Belief, limits: Limits, position: int) -> bool:
     """Whether it is clear what a commit is."""
     return min(belief.bad(position), belief.good(position)) <= limits.doubt
@@ -143,7 +163,12 @@ def finding(belief: Belief, limits: Limits) -> Finding:
         kind: Kind = "before" if best == 0 else "never"
         sure = masses[best] >= limits.confidence
         return Finding(
-            kind=kind, first=best, last=best, probability=masses[best], sure=sure, runners_up=runners_up
+            kind=kind,
+            first=best,
+            last=best,
+            probability=min(masses[best], 1.0),
+            sure=sure,
+            runners_up=runners_up,
         )
     first = last = best
     while (whole := sum(masses[first : last + 1])) < limits.confidence and (first > 1 or last < belief.last):
@@ -155,7 +180,7 @@ def finding(belief: Belief, limits: Limits) -> Finding:
         kind="found" if first == last else "range",
         first=first,
         last=last,
-        probability=whole,
+        probability=min(whole, 1.0),
         sure=whole >= limits.confidence,
         runners_up=runners_up,
     )

@@ -68,8 +68,8 @@ class Belief:
         good, bad = Tally(), sum((self.tallies[one] for one in tried), Tally())
         rows = []
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            logs = [log + _log_chance(bad, p) + _log_chance(good, q) for p, q, log in _grid()]
-            prior = sum(self._prior(one) for one in range(begin, end + 1))
+            logs = _logs(bad, good)
+            prior = sum(self._priors[begin : end + 1])
             rows.append((begin, end, prior, logs))
             if number < len(tried):
                 here = self.tallies[tried[number]]
@@ -86,7 +86,7 @@ class Belief:
     def masses(self) -> list[float]:
         """The probability of each hypothesis 0 … n + 1."""
         return [
-            self._prior(one) * stretch.each
+            self._priors[one] * stretch.each
             for stretch in self._stretches
             for one in range(stretch.begin, stretch.end + 1)
         ]
@@ -132,13 +132,11 @@ class Belief:
         known = self.tallies.get(position, Tally())
         return replace(self, tallies={**self.tallies, position: known + seen})
 
-    def _prior(self, hypothesis: int) -> float:
-        """What is believed of a hypothesis beforehand; nothing of what is known not to be."""
-        if hypothesis <= self.known_good:
-            return 0.0
-        if hypothesis in (0, self.last + 1):
-            return END_DOUBT
-        return (1 - 2 * END_DOUBT) / self.last
+    @cached_property
+    def _priors(self) -> list[float]:
+        """What is believed of each hypothesis beforehand; nothing of what is known not to be."""
+        priors = [END_DOUBT, *[(1 - 2 * END_DOUBT) / self.last] * self.last, END_DOUBT]
+        return [0.0 if one <= self.known_good else prior for one, prior in enumerate(priors)]
 
     def _cut(self, position: int) -> Iterator[_Stretch]:
         """The stretches, one of them cut behind a position."""
@@ -189,16 +187,20 @@ def _grid() -> tuple[tuple[float, float, float], ...]:
     return tuple((p, q, math.log(weight / whole)) for p, q, weight in pairs)
 
 
-@lru_cache(maxsize=1 << 16)
-def _log_chance(seen: Tally, rate: float) -> float:
-    """The logarithm of the chance of what was seen where tries fail at a rate."""
-    return _times(seen.failed, rate) + _times(seen.passed, 1 - rate)
+@lru_cache(maxsize=1)
+def _log_grid() -> tuple[tuple[float, float, float, float, float], ...]:
+    """The logarithms of each pair: weight, bad fails, bad passes, good fails, good passes."""
+    return tuple((log, _log(p), _log(1 - p), _log(q), _log(1 - q)) for p, q, log in _grid())
 
 
-def _times(number: int, chance: float) -> float:
-    if not number:
-        return 0.0
-    return number * math.log(chance) if chance > 0 else _NEVER
+def _logs(bad: Tally, good: Tally) -> list[float]:
+    """The logarithm of what was seen with each pair of rates, and of the pair's own weight."""
+    a, b, c, d = bad.failed, bad.passed, good.failed, good.passed
+    return [log + a * lp + b * lp1 + c * lq + d * lq1 for log, lp, lp1, lq, lq1 in _log_grid()]
+
+
+def _log(chance: float) -> float:
+    return math.log(chance) if chance > 0 else _NEVER
 
 
 def _entropy(chance: float) -> float:

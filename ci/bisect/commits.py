@@ -82,10 +82,10 @@ def resolve(folder: Path, named: str, *, flag: str) -> str:
     """
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{named}^{{commit}}")
     try:
-        found = git(folder, *asked).strip()
+        found = git(folder, *asked).strip() if named and "\0" not in named else ""
     except CommandError:
         found = ""
-    if named and "\0" not in named and _SHA.fullmatch(found):
+    if _SHA.fullmatch(found):
         return found
     more = "--unshallow " if is_shallow(folder) else ""
     raise UsageError(

@@ -26,9 +26,9 @@ WORDS = {
 
 
 def pull_request(subject: str, body: str) -> tuple[int | None, str]:
-    """Number and address of the pull request a commit came by; an address nobody told is empty.
+    """Number and address of a commit's pull request; empty where no address is told.
 
-    The last trailer of the merge bot wins, as a message may quote others'; else the number behind the subject.
+    The last trailer of the merge bot wins, as a message may quote others'; else what ends the subject.
     """
     told = list(_RESOLVED.finditer(body))
     if told:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ci.bisect.answers import Answer, Said
-from ci.bisect.asking import Limits, ended, enough, next_round
+from ci.bisect.asking import Limits, at_once, ended, next_round
+from ci.bisect.belief import Belief
 from ci.bisect.record import Record, Tried, tally_of
 from ci.errors import SpyreCiError
 
 # Faults of machines after which a commit is passed over, and builds of one that may fail.
 FAULTS, BUILDS = 4, 2
-# So many tries are made in one go at most; one by one at first, as mostly one tells all.
-_AT_ONCE, _SINGLE = 16, 3
 
 
 class UnbuildableError(SpyreCiError):
@@ -73,6 +72,7 @@ class Search:
     clock: Callable[[], float]
     stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _believed: tuple[object, Belief] | None = None
     _faults: Counter[int] = field(default_factory=Counter)
 
     def run(self) -> None:
@@ -98,7 +98,7 @@ class Search:
         if record.open and record.rounds:
             return [one for one in record.rounds[-1] if one not in record.barred]
         asked = next_round(
-            record.belief(), self.limits, workers=self.workers, barred=record.barred, tried=record.tried
+            self._belief(), self.limits, workers=self.workers, barred=record.barred, tried=record.tried
         )
         if asked:
             record.rounds.append(asked)
@@ -156,17 +156,11 @@ class Search:
         with self._lock:
             if self.stop.is_set() or position in self.record.barred:
                 return 0
-            belief, visit = self.record.belief(), self.record.visit(position)
-            if enough(belief, self.limits, position, visit=visit, learn=learn):
-                return 0
+            belief, visit = self._belief(), self.record.visit(position)
             if not learn and ended(belief, self.limits):
                 return 0
-            left = min(
-                self.limits.per_visit - visit.tries,
-                self.limits.in_all - sum(one.tries for one in belief.tallies.values()),
-            )
-            at_once = 1 if visit.tries < _SINGLE else max(visit.tries // 2, 1)
-            return max(min(at_once, _AT_ONCE, left), 0)
+            left = self.limits.in_all - sum(one.tries for one in belief.tallies.values())
+            return max(min(at_once(belief, self.limits, position, visit=visit, learn=learn), left), 0)
 
     def _attempt(self, made: Any, position: int, tries: int) -> Sequence[Answer]:
         try:
@@ -177,27 +171,32 @@ class Search:
     def _note(self, position: int, answers: Sequence[Answer]) -> None:
         if not answers:
             answers = [Answer(said=Said.FAULT, message="the try ended without a word")]
-        for one in answers:
-            if one.said is Said.FAULT:
-                if not self.stop.is_set():  # whoever ends a search ends its tries, which says nothing
-                    self._fault(position, one.message)
-                continue
+        told = [one for one in answers if one.said is not Said.FAULT]
+        for one in told:
             with self._lock:
-                tried = Tried(
-                    round=len(self.record.rounds),
-                    position=position,
-                    said=one.said,
-                    message=one.message,
-                    seconds=one.seconds,
-                    card=one.card,
-                    at=self.clock(),
-                )
-                self.record.tries.append(tried)
+                self.record.tries.append(self._tried(position, one))
                 self.save(self.record)
-            self._say(position, one)
+        if told:
+            self._say(position, told)
+        for one in answers:
+            # Whoever ends a search ends its tries, which says nothing.
+            if one.said is Said.FAULT and not self.stop.is_set():
+                self._fault(position, one.message)
+        for one in told:
             if tally_of(one.said) is None:
                 self._no_answer(position, one)
                 return
+
+    def _tried(self, position: int, answer: Answer) -> Tried:
+        return Tried(
+            round=len(self.record.rounds),
+            position=position,
+            said=answer.said,
+            message=answer.message,
+            seconds=answer.seconds,
+            card=answer.card,
+            at=self.clock(),
+        )
 
     def _no_answer(self, position: int, answer: Answer) -> None:
         """A commit whose test cannot be tried; more tries would say the same."""
@@ -230,12 +229,22 @@ class Search:
         self.told(f"  {self.record.commits[position][:12]}: no answer: {why}; once more")
         return False
 
-    def _say(self, position: int, answer: Answer) -> None:
+    def _belief(self) -> Belief:
+        """What is believed now, worked out once."""
         with self._lock:
-            chance = self.record.belief().bad(position)
-        card = f" on {answer.card}" if answer.card else ""
-        name = self.record.commits[position][:12]
-        self.told(f"  {name} {answer.said.value}{card}; bad with {100 * chance:.1f} %")
+            known = (len(self.record.tries), self.record.known_good)
+            if self._believed is None or self._believed[0] != known:
+                self._believed = (known, self.record.belief())
+            return self._believed[1]
+
+    def _say(self, position: int, answers: Sequence[Answer]) -> None:
+        """Tell of tries that ended together, in one line."""
+        counts = Counter(one.said.value for one in answers)
+        said = ", ".join(what if len(answers) == 1 else f"{number} {what}" for what, number in counts.items())
+        cards = ", ".join(sorted({one.card for one in answers if one.card}))
+        chance = self._belief().bad(position)
+        where = f" on {cards}" if cards else ""
+        self.told(f"  {self.record.commits[position][:12]} {said}{where}; bad with {100 * chance:.1f} %")
 
 
 @contextlib.contextmanager

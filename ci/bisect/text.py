@@ -72,7 +72,8 @@ def result_lines(record: Record) -> list[str]:
         said = ", ".join(f"{one['sha'][:12]} {percent(one['probability'])}" for one in result["runners_up"])
         lines.append(f"  runners-up: {said}")
     lines.append(f"  {effort(record)}")
-    lines += [f"  {record.commits[position][:12]} {why}" for position, why in sorted(record.barred.items())]
+    passed_over = sorted(record.barred.items())
+    lines += [f"  {record.commits[position][:12]} {one_line(why)}" for position, why in passed_over]
     return lines
 
 

@@ -8,15 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.bisect.asking import Limits, ended, enough, finding, next_round, rounds_expected, settled
+from ci.bisect.asking import Limits, at_once, ended, enough, finding, next_round, rounds_expected, settled
 from ci.bisect.belief import FAIL, Belief, Tally
 from tests.unit.bisect.world import play
 
 
+def anywhere(seed: int, last: int = 64) -> int:
+    return random.Random(seed).randint(1, last)  # noqa: S311  # no secret
+
+
 @pytest.mark.parametrize(("workers", "most"), [(1, 7), (4, 3)])
-@pytest.mark.parametrize("commits", [63, 64])
-def test_sure_answers_take_as_many_rounds_as_a_plain_search(commits: int, workers: int, most: int) -> None:
-    for broken in range(1, commits + 1):
+@pytest.mark.parametrize(("commits", "every"), [(63, 1), (64, 5)])
+def test_sure_answers_take_as_many_rounds_as_a_plain_search(
+    commits: int, every: int, workers: int, most: int
+) -> None:
+    for broken in range(1, commits + 1, every):
         played = play(commits, broken, workers=workers, history=True)
         assert (played.finding.kind, played.finding.first, played.finding.sure) == ("found", broken, True)
         assert played.rounds <= most
@@ -24,10 +30,10 @@ def test_sure_answers_take_as_many_rounds_as_a_plain_search(commits: int, worker
 
 
 def test_ends_nobody_tested_take_a_step_more_only_for_the_first_commit() -> None:
-    taken = {broken: play(64, broken).rounds for broken in range(1, 65)}
+    taken = {broken: play(64, broken).rounds for broken in (1, 2, 3, *range(4, 65, 6), 64)}
     assert {broken for broken, rounds in taken.items() if rounds > 7} <= {1}
     assert max(taken.values()) == 8
-    assert max(play(64, broken, workers=4).rounds for broken in range(1, 65)) == 3
+    assert max(play(64, broken, workers=4).rounds for broken in range(1, 65, 6)) == 3
 
 
 def test_no_commit_between_the_ends() -> None:
@@ -39,7 +45,7 @@ def test_no_commit_between_the_ends() -> None:
 
 def test_a_third_of_tries_failing_is_found_by_twenty_seeds_out_of_twenty() -> None:
     for seed in range(20):
-        broken = random.Random(seed).randint(1, 64)
+        broken = anywhere(seed)
         played = play(64, broken, p=0.3, seed=seed, history=True)
         assert (played.finding.kind, played.finding.first) == ("found", broken), seed
         assert played.finding.sure
@@ -47,12 +53,12 @@ def test_a_third_of_tries_failing_is_found_by_twenty_seeds_out_of_twenty() -> No
 
 
 @pytest.mark.parametrize("q", [0.0, 0.02])
-@pytest.mark.parametrize(("p", "searches", "clear"), [(1, 30, 30), (0.5, 30, 29), (0.3, 20, 18), (0.1, 8, 5)])
+@pytest.mark.parametrize(("p", "searches", "clear"), [(1, 20, 20), (0.5, 20, 19), (0.3, 12, 10), (0.1, 5, 3)])
 def test_what_is_stated_holds(p: float, searches: int, clear: int, q: float) -> None:
     # At 99 %, a wrong one in so few is the most that chance allows.
     wrong = sure = 0
     for seed in range(searches):
-        broken = random.Random(seed).randint(1, 64)
+        broken = anywhere(seed)
         played = play(64, broken, p=p, q=q, seed=seed, limits=Limits(in_all=1200))
         sure += played.finding.sure
         wrong += played.finding.sure and not played.right(broken)
@@ -63,7 +69,7 @@ def test_what_is_stated_holds(p: float, searches: int, clear: int, q: float) -> 
 @pytest.mark.parametrize("q", [0.0, 0.02])
 def test_a_test_that_hardly_ever_fails_is_found_or_said_not_to_be(q: float) -> None:
     for seed in range(3):
-        broken = random.Random(seed).randint(1, 16)
+        broken = anywhere(seed, 16)
         played = play(16, broken, p=0.05, q=q, seed=seed, workers=4, limits=Limits(in_all=1000))
         assert played.right(broken) or not played.finding.sure
         assert played.tries <= 1000 + 4
@@ -116,6 +122,20 @@ def test_a_commit_is_tried_until_it_is_settled_and_no_further() -> None:
     assert enough(sure, limits, 4, visit=FAIL)
     # The bad end's rate weighs all later answers.
     assert not enough(sure, limits, 8, visit=FAIL, learn=True)
+
+
+def test_tries_are_made_in_one_go_where_that_saves_time() -> None:
+    limits, fresh = Limits(), Belief(last=64)
+    assert at_once(fresh, limits, 64, visit=Tally(), learn=True) == 4
+    known = fresh.after(64, Tally(failed=4))
+    assert at_once(known, limits, 64, visit=Tally(failed=4), learn=True) == 0
+    assert at_once(known, limits, 32, visit=Tally()) == 1
+    passed = known.after(32, Tally(passed=1))
+    number = at_once(passed, limits, 32, visit=Tally(passed=1))
+    assert 1 < number <= 6
+    assert settled(passed.after(32, Tally(passed=number)), limits, 32)
+    assert not settled(passed.after(32, Tally(passed=number - 1)), limits, 32)
+    assert at_once(fresh, Limits(per_visit=3), 64, visit=Tally(passed=1)) == 2
 
 
 def test_commits_that_cannot_be_tried_leave_a_range() -> None:

@@ -34,7 +34,7 @@ def play(
     history: bool = False,
 ) -> Played:
     """Search for the first bad of `commits` candidates; hands take turns, a try each."""
-    limits, draw = limits or Limits(), random.Random(seed)
+    limits, draw = limits or Limits(), random.Random(seed)  # noqa: S311  # no secret
     belief = Belief(last=commits)
     if history:
         belief = belief.after(0, Tally(passed=3)).after(commits, Tally(failed=3))
