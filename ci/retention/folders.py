@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.retention.disk import measure
-from ci.retention.reading import epoch_of, read_any, schema_of, table_of, with_names
+from ci.retention.reading import calls_of, epoch_of, read_any, schema_of, table_of, with_names
 from ci.retention.released import Released
 from ci.retention.things import Foreign, Found, Thing
 from ci.retention.trash import PREFIX
@@ -151,7 +151,7 @@ def look_again(thing: Thing, look: Look) -> str:
 def _wanted(path: Path, kind: str, identity: Mapping[str, Any] | None, released: Released) -> Iterator[str]:
     """Why others want a folder."""
     run_id = None if identity is None else identity.get("run_id")
-    if released.names_run(path.name, run_id if isinstance(run_id, int) else None):
+    if any(released.names_run(one, run_id if isinstance(run_id, int) else None) for one in calls_of(path)):
         yield "a release names it"
     elif kind == RUNS and released.broken:
         yield "a release that cannot be read may name it"

@@ -62,8 +62,20 @@ def epoch_of(value: Any) -> float | None:
 
 def with_names(things: list[Thing], folder: Path) -> list[Thing]:
     """The things, each with those of them that its files name: `--resume RUN`, a control, a run again."""
-    known = {one.name for one in things}
-    return [replace(one, names=frozenset(words_in(folder / one.name) & known - {one.name})) for one in things]
+    known = {called: one.name for one in things for called in calls_of(folder / one.name)}
+    return [
+        replace(
+            one,
+            names=frozenset(known[word] for word in words_in(folder / one.name) & known.keys()) - {one.name},
+        )
+        for one in things
+    ]
+
+
+def calls_of(folder: Path) -> set[str]:
+    """What a run is called: its folder may have been given another name than it has."""
+    identity = read_any(folder / "run.json") or {}
+    return {folder.name} | {one for one in (identity.get("run"),) if isinstance(one, str) and one}
 
 
 def words_in(folder: Path) -> set[str]:

@@ -21,7 +21,7 @@ from ci.retention.decide import decide, hold
 from ci.retention.disk import mount_points
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders
 from ci.retention.images import IMAGES
-from ci.retention.reading import words_in
+from ci.retention.reading import calls_of, words_in
 from ci.retention.released import Released
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
 from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
@@ -34,6 +34,8 @@ from ci.steps.released import read_releases
 
 FOLDERS = (REPRODUCTIONS, BISECTS, RUNS)
 LOCK = "prune.lock"
+# Whoever collects has no lock, and has read what he wants of a tree by then.
+READ_S = 6 * 3600.0
 
 
 class PruneInUseError(SpyreCiError):
@@ -180,7 +182,8 @@ def _folders(work: _Work) -> list[Decision]:
     for kind in FOLDERS:
         things = found[kind].things
         if kind == RUNS:
-            things = hold(things, dict.fromkeys(words, "a reproduction or a bisect that stays names it"))
+            named = {one.name for one in things if calls_of(Path(one.path)) & words}
+            things = hold(things, dict.fromkeys(named, "a reproduction or a bisect that stays names it"))
         if not work.wish.wants(kind):
             decided: Sequence[Decision] = [
                 Decision(thing=one, goes=False, why="not asked for") for one in things
@@ -223,11 +226,12 @@ def _caches(work: _Work, folders: Sequence[Decision]) -> None:
         if not work.wish.wants(kind):
             continue
         found = find(state, work.look)
-        if reading:
-            names = {one.name for one in found.things if not is_record(one)}
-            held = hold(found.things, dict.fromkeys(names, "a run that has not ended may read it"))
-            found = replace(found, things=held)
-        work.decide(kind, found)
+        names = {
+            one.name: "a run that has not ended may read it" if reading else "somebody may be reading it"
+            for one in found.things
+            if not is_record(one) and (reading or (one.at is not None and work.now - one.at < READ_S))
+        }
+        work.decide(kind, replace(found, things=hold(found.things, names)))
         work.remove(kind, remove)
 
 
