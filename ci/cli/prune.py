@@ -9,7 +9,8 @@ import typer
 
 from ci.cli import options
 from ci.errors import UsageError
-from ci.steps.pruning import KINDS, Wish, prune_step
+from ci.steps.pruning import prune_step
+from ci.steps.pruning_rules import KINDS, Wish
 
 
 def prune(

@@ -74,7 +74,7 @@ def forget_runs(path: Path, runs: Iterable[StoredRun]) -> int:
         )
         store.execute("DELETE FROM tests WHERE number NOT IN (SELECT test FROM results)")
     # The disk gets it back where the rest can be written anew; else what is recorded next takes the room.
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as store:
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, timeout=0)) as store:
         store.execute("VACUUM")
         store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return gone

@@ -6,22 +6,17 @@ changes with every file that somebody puts there.
 
 from __future__ import annotations
 
-import math
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ci.retention.disk import measure
-from ci.retention.released import Released, words_of
+from ci.retention.reading import calls_of, epoch_of, read_any, schema_of, table_of, with_names
+from ci.retention.released import Released
 from ci.retention.things import Foreign, Found, Thing
 from ci.retention.trash import PREFIX
-from test_selection.errors import SpyreCiError
-from test_selection.files import load_json
 
 RUNS, REPRODUCTIONS, BISECTS = "runs", "reproductions", "bisects"
 # The file a folder is known by, the kind it makes of it, and its schema's; the first that is there decides.
@@ -43,14 +38,8 @@ _DATED = (
     "catalog.jsonl.gz", "report.html",
 )  # fmt: skip
 _TIMES = ("started_at", "completed_at", "ended", "began", "at")
-_HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*"spyre-ci/([a-z-]+)/\d+"')
-_HEAD_BYTES = 200
-# In the year 5138: any time as late is as good as any other.
-_LAST_S = 1e11
 # How deep in a folder a worktree is looked for.
 _DEEP = ("", "*/", "*/*/")
-# No file in which one run names another is as large; plans and summaries are, and name none.
-_SMALL = 256 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +94,6 @@ def _not_ours(path: Path, user: int) -> str:
     return "" if path.lstat().st_uid == user else "belongs to another user"
 
 
-def schema_of(path: Path) -> str:
-    """The kind of a file of ours; empty of any other, and of one that cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            head = _HEAD.match(stream.read(_HEAD_BYTES))
-    except OSError:
-        return ""
-    return head[1].decode() if head else ""
-
-
 def _kind_of(path: Path) -> str:
     return next((kind for name, kind, schema in _MARKS if schema_of(path / name) == schema), "")
 
@@ -127,26 +106,30 @@ def _latest(runs: Path) -> dict[str, list[str]]:
             past.append(((path / "run.json").stat().st_mtime_ns, path))
     found: dict[str, list[str]] = {}
     for holding in _LATEST:
-        with_it = [one for one in past if (one[1] / holding).exists()]
-        if with_it:
-            found.setdefault(max(with_it)[1].name, []).append(holding)
+        with_it = [(at, path) for at, path in past if (path / holding).exists()]
+        youngest = max((at for at, _ in with_it), default=None)
+        for at, path in with_it:
+            if at == youngest:  # of several that are as young, any may be meant
+                found.setdefault(path.name, []).append(holding)
     return found
 
 
 def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Look) -> Thing:
     measured = measure(path, user=look.user, mounts=look.mounts)
     held = list(measured.held)
-    identity, summary = _read(path / "run.json"), _read(path / "summary.json")
+    identity, summary = read_any(path / "run.json"), read_any(path / "summary.json")
+    if identity is None and (path / "run.json").exists():
+        held.append("its run.json cannot be read")
     if latest:
         held.append(f"is what `latest` means for {latest[0]}")
     held += _wanted(path, kind, identity, look.released)
     own = {REPRODUCTIONS: "reproduction.json", BISECTS: "bisect.json"}.get(kind, "")
-    mark = _read(path / own) if own else None
+    mark = read_any(path / own) if own else None
     return Thing(
         kind=kind,
         name=path.name,
         path=str(path),
-        at=_last_used(path, [identity, summary, _table(summary, "identity"), mark]),
+        at=_last_used(path, [identity, summary, table_of(summary, "identity"), mark]),
         own=measured.own,
         shared=measured.shared,
         held=tuple(dict.fromkeys(held)),
@@ -168,7 +151,7 @@ def look_again(thing: Thing, look: Look) -> str:
 def _wanted(path: Path, kind: str, identity: Mapping[str, Any] | None, released: Released) -> Iterator[str]:
     """Why others want a folder."""
     run_id = None if identity is None else identity.get("run_id")
-    if released.names_run(path.name, run_id if isinstance(run_id, int) else None):
+    if any(released.names_run(one, run_id if isinstance(run_id, int) else None) for one in calls_of(path)):
         yield "a release names it"
     elif kind == RUNS and released.broken:
         yield "a release that cannot be read may name it"
@@ -192,20 +175,6 @@ def _is_worktree_of_another(git: Path, folder: Path) -> bool:
     return not (git.parent / told.removeprefix("gitdir:").strip()).resolve().is_relative_to(folder.resolve())
 
 
-def _read(path: Path) -> Mapping[str, Any] | None:
-    """A file's content; None where it is not there or not to be read."""
-    try:
-        content = load_json(path, path.stem)
-    except (SpyreCiError, OSError):
-        return None
-    return content if isinstance(content, Mapping) else None
-
-
-def _table(content: Mapping[str, Any] | None, key: str) -> Mapping[str, Any] | None:
-    value = None if content is None else content.get(key)
-    return value if isinstance(value, Mapping) else None
-
-
 def _has_ended(mark: Mapping[str, Any] | None) -> bool:
     """Whether a reproduction (`ended`) or a bisect (`result`) came to its end."""
     return mark is not None and bool(mark.get("ended") or mark.get("result"))
@@ -215,51 +184,16 @@ def _is_finished(path: Path, summary: Mapping[str, Any] | None) -> bool:
     """Whether nothing is left to be run: all has a verdict, or it is what another CI handed over."""
     if summary is None:
         return path.name.startswith("handed-") and (path / "hud.json").is_file()
-    verdicts = _table(summary, "verdicts") or {}
+    verdicts = table_of(summary, "verdicts") or {}
     return not (summary.get("interrupted") or summary.get("missing_shards") or verdicts.get("not_run"))
 
 
 def _last_used(path: Path, contents: list[Mapping[str, Any] | None]) -> float | None:
     """Seconds since the epoch of the youngest of what a folder's files say and are dated."""
-    times = [when for one in contents if one is not None for key in _TIMES if (when := _epoch(one.get(key)))]
+    times = [
+        when for one in contents if one is not None for key in _TIMES if (when := epoch_of(one.get(key)))
+    ]
     for file in (*(path / name for name in _DATED), *path.glob("journal/*"), *path.glob("control/journal/*")):
         with suppress(OSError):
             times.append(file.lstat().st_mtime)
     return max(times, default=None)
-
-
-def _epoch(value: Any) -> float | None:
-    """A time as ISO-8601 or in seconds since the epoch."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        # What no calendar has is in the future all the same.
-        return None if math.isnan(value) else min(float(value), _LAST_S)
-    with suppress(ValueError, TypeError, OverflowError):
-        return min(datetime.fromisoformat(value).timestamp(), _LAST_S)
-    return None
-
-
-def with_names(things: list[Thing], folder: Path) -> list[Thing]:
-    """The things, each with those of them that its files name: `--resume RUN`, a control, a run again."""
-    known = {one.name for one in things}
-    return [replace(one, names=frozenset(words_in(folder / one.name) & known - {one.name})) for one in things]
-
-
-def words_in(folder: Path) -> set[str]:
-    """Every word of a folder's small JSON files, at its top."""
-    found: set[str] = set()
-    for path in folder.glob("*.json"):
-        with suppress(OSError, SpyreCiError, RecursionError):
-            if os.lstat(path).st_size <= _SMALL and path.name not in {"plan.json", "selection.json"}:
-                _collect(load_json(path, path.stem), found)
-    return found
-
-
-def _collect(value: Any, into: set[str]) -> None:
-    if isinstance(value, str):
-        into |= words_of(value)
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            _collect(one, into)
-    elif isinstance(value, list):
-        for one in value:
-            _collect(one, into)

@@ -34,7 +34,8 @@ def find_images(
         released: what releases name.
         wanted: why an image stays, by its digest in hexadecimal.
     """
-    used = set(in_use)
+    used, images = set(in_use), list(images)
+    every = [_layers(attrs) for attrs in images]
     things: list[Thing] = []
     foreign: list[Foreign] = []
     for attrs in images:
@@ -56,6 +57,9 @@ def find_images(
             held.append("a release that cannot be read may name it")
         if number in used:
             held.append("a container is of it")
+        layers = _layers(attrs)
+        if any(len(one) > len(layers) and one[: len(layers)] == layers for one in every):
+            held.append("another image stands on it")
         if others:
             held.append(f"has a name that moves, or was given: {min(others)}")
         things.append(
@@ -69,6 +73,10 @@ def find_images(
             )
         )
     return Found(things=things, foreign=foreign)
+
+
+def _layers(attrs: Mapping[str, Any]) -> list[str]:
+    return list((attrs.get("RootFS") or {}).get("Layers") or ())
 
 
 def is_our_tag(name: str) -> bool:

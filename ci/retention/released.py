@@ -79,7 +79,13 @@ def _files(place: Path, found: Released) -> Iterator[Path]:
     def refused(error: OSError) -> None:
         found.broken.append((Path(error.filename or place), error.strerror or str(error)))
 
-    for folder, folders, names in os.walk(place, onerror=refused):
+    # Links are followed: nothing is removed here, and a release behind one names its runs all the same.
+    seen: set[str] = set()
+    for folder, folders, names in os.walk(place, onerror=refused, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
         folders.sort()
         yield from (Path(folder, name) for name in sorted(names) if name.endswith((".json", ".jsonl")))
 

@@ -7,60 +7,41 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from ci.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
+from ci.findings import escaped
+from ci.progress import bar
 from ci.retention.account import Account, Failed, line
 from ci.retention.caches import CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold
 from ci.retention.disk import mount_points
-from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders, words_in
+from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders
 from ci.retention.images import IMAGES
+from ci.retention.reading import calls_of, words_in
 from ci.retention.released import Released
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
-from ci.retention.things import DAY_S, GIB, Decision, Found, Rule, Thing
+from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
 from ci.retention.trash import NotRemovedError, empty, left_over
 from ci.steps.context import Context
 from ci.steps.pruning_images import find_on_engine, remove_image
-from ci.steps.pruning_stores import HISTORY, HUD, find_history, forget, has_hud, prune_hud
+from ci.steps.pruning_rules import HISTORY, HUD, KINDS, Wish, rule_of
+from ci.steps.pruning_stores import find_history, forget, has_hud, prune_hud
 from ci.steps.released import read_releases
 
-KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, HISTORY, HUD)
 FOLDERS = (REPRODUCTIONS, BISECTS, RUNS)
 LOCK = "prune.lock"
+# Whoever collects has no lock, and has read what he wants of a tree by then.
+READ_S = 6 * 3600.0
 
 
 class PruneInUseError(SpyreCiError):
     """Another prune of the same settings is at work."""
 
     exit_code = EXIT_INCOMPLETE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a prune is asked for.
-
-    Attributes:
-        only: kinds; none: all.
-        keep_days: in place of the settings'.
-        keep_gib: the same.
-        keep_last: the same.
-        cut_off: whether what was cut off goes too, once it is old enough.
-        dry_run: whether nothing is removed.
-    """
-
-    only: frozenset[str] = frozenset()
-    keep_days: float | None = None
-    keep_gib: float | None = None
-    keep_last: int | None = None
-    cut_off: bool = False
-    dry_run: bool = False
-
-    def wants(self, kind: str) -> bool:
-        """Whether a kind is looked at."""
-        return not self.only or kind in self.only
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +57,7 @@ class _Work:
     words: set[str] = field(default_factory=set)
 
     def rule(self, kind: str) -> Rule:
-        return rule_of(self.context, self.wish, kind)
+        return rule_of(self.context.settings.model, self.wish, kind)
 
     def decide(self, kind: str, found: Found) -> Sequence[Decision]:
         """Decide on a kind, and note it."""
@@ -92,6 +73,7 @@ class _Work:
         done = []
         for one in self.account.decisions[kind]:
             if one.goes and not self.wish.dry_run:
+                self.look.seen(one.thing.name)
                 try:
                     remove(one.thing)
                 except KeptError as kept:
@@ -111,32 +93,6 @@ def _failed(thing: Thing, error: SpyreCiError | OSError) -> Failed:
     else:
         why = error.strerror or str(error)
     return Failed(kind=thing.kind, path=thing.path, why=why)
-
-
-def rule_of(context: Context, wish: Wish, kind: str) -> Rule:
-    """How much of a kind is kept: the settings, and flags before them.
-
-    Flags that name no kind are not for the stores: what a cache may lose in a week, a history may not.
-    """
-    model = context.settings.model
-    if kind in {HISTORY, HUD}:
-        days: float | None = model.history.keep_days if kind == HISTORY else model.hud.keep_days
-        gib = model.retention.history.keep_gib if kind == HISTORY else None
-        last = model.retention.history.keep_last if kind == HISTORY else 0
-        flags = kind in wish.only
-    else:
-        keep = getattr(model.retention, kind)
-        days, gib, last, flags = keep.keep_days, keep.keep_gib, keep.keep_last, True
-    if flags:
-        days = days if wish.keep_days is None else wish.keep_days
-        gib = gib if wish.keep_gib is None else wish.keep_gib
-        last = last if wish.keep_last is None else wish.keep_last
-    return Rule(
-        keep_days=days,
-        keep_bytes=None if gib is None else gib * GIB,
-        keep_last=last,
-        cut_off=wish.cut_off,
-    )
 
 
 def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -> Account:
@@ -161,7 +117,8 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
         released = read_releases(context)
         account.decisions = {kind: () for kind in KINDS[:-1] if wish.wants(kind)}
         account.broken = [(str(path), why) for path, why in released.broken]
-        look = Look(user=os.getuid(), mounts=mount_points(), released=released)
+        looking = stack.enter_context(_looking(context))
+        look = Look(user=os.getuid(), mounts=mount_points(), released=released, seen=looking)
         work = _Work(context=context, wish=wish, look=look, now=now, account=account, tell=tell)
         found = _folders(work)
         _caches(work, found)
@@ -169,6 +126,19 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
             _images(work, stack)
         _stores(work, released)
     return account
+
+
+@contextmanager
+def _looking(context: Context) -> Iterator[Callable[[str], None]]:
+    """Progress, told of each thing that was looked at; measuring many takes long."""
+    with bar(context.console, context.monotonic, "looked at", 0) as progress:
+        seen = count(1)
+
+        def advance(name: str) -> None:
+            progress.expect(max(next(seen), progress.total))
+            progress.advance(escaped(name))
+
+        yield advance
 
 
 @contextmanager
@@ -212,7 +182,8 @@ def _folders(work: _Work) -> list[Decision]:
     for kind in FOLDERS:
         things = found[kind].things
         if kind == RUNS:
-            things = hold(things, dict.fromkeys(words, "a reproduction or a bisect that stays names it"))
+            named = {one.name for one in things if calls_of(Path(one.path)) & words}
+            things = hold(things, dict.fromkeys(named, "a reproduction or a bisect that stays names it"))
         if not work.wish.wants(kind):
             decided: Sequence[Decision] = [
                 Decision(thing=one, goes=False, why="not asked for") for one in things
@@ -255,11 +226,12 @@ def _caches(work: _Work, folders: Sequence[Decision]) -> None:
         if not work.wish.wants(kind):
             continue
         found = find(state, work.look)
-        if reading:
-            names = {one.name for one in found.things if not is_record(one)}
-            held = hold(found.things, dict.fromkeys(names, "a run that has not ended may read it"))
-            found = replace(found, things=held)
-        work.decide(kind, found)
+        names = {
+            one.name: "a run that has not ended may read it" if reading else "somebody may be reading it"
+            for one in found.things
+            if not is_record(one) and (reading or (one.at is not None and work.now - one.at < READ_S))
+        }
+        work.decide(kind, replace(found, things=hold(found.things, names)))
         work.remove(kind, remove)
 
 

@@ -9,8 +9,7 @@ from ci.report.history_keep import StoredRun, forget_runs, stored_runs
 from ci.retention.released import Released
 from ci.retention.things import DAY_S, Found, Thing
 from ci.steps.context import Context
-
-HISTORY, HUD = "history", "hud"
+from ci.steps.pruning_rules import HISTORY
 
 
 def find_history(context: Context, released: Released) -> tuple[Found, dict[str, StoredRun]]:

@@ -344,6 +344,13 @@ def test_a_tree_goes_with_its_mark(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(path.name for path in old.parent.iterdir()) == [new.name, f"{new.name}.whole"]
 
 
+def test_a_tree_that_was_just_used_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    make_tree(STATE, "a" * 40, 0.1, now=time.time())
+    told = asked(capsys, "--only", "worktrees", "--keep-last", "0", "--keep-days", "0")
+    assert removed(told) == []
+    assert told["kept"][0]["why"] == "somebody may be reading it"
+
+
 def test_sources_stay_while_a_run_may_read_them(capsys: pytest.CaptureFixture[str]) -> None:
     make_tree(STATE, "a" * 40, 90, now=time.time())
     make_run(RUNS, "begun", 0.1, now=time.time(), summary=None)

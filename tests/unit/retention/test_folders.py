@@ -153,6 +153,20 @@ def test_a_release_names_a_run_by_its_number(tmp_path: Path) -> None:
     assert found(tmp_path, released=Released(run_ids={4711}))["r"].held == ("a release names it",)
 
 
+def test_a_folder_with_another_name_than_its_run_is_found_by_either(tmp_path: Path) -> None:
+    make_run(tmp_path, "renamed", 5, identity={"run": "as it was", "run_id": 5})
+    make_run(tmp_path, "z", 1, identity={"reproduce": ["--resume", "as it was"]})
+    assert found(tmp_path, released=Released(words={"as it was"}))["renamed"].held == ("a release names it",)
+    assert found(tmp_path)["z"].names == {"renamed"}
+
+
+def test_a_run_whose_identity_cannot_be_read_stays(tmp_path: Path) -> None:
+    make_run(tmp_path, "r", 5)
+    make_run(tmp_path, "z", 1)
+    (tmp_path / "r" / "run.json").write_text('{"schema": "spyre-ci/run/1", "ru')
+    assert "its run.json cannot be read" in found(tmp_path)["r"].held
+
+
 def test_a_worktree_of_a_repository_elsewhere_keeps_its_folder(tmp_path: Path) -> None:
     for name, leads in (
         ("out", tmp_path / "repo" / ".git" / "worktrees" / "x"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ci.image.identity import DIGITS, PREFIX
 from ci.image.making import UNTESTED
 from ci.retention.images import find_images, is_our_tag
 from ci.retention.released import Released
+from ci.retention.things import Found
 from tests.retention_world import DIGEST
 
 OURS = {"io.github.torch-spyre.variant": "pinned"}
@@ -29,8 +31,13 @@ def image(number: str = "1", **more: Any) -> dict[str, Any]:
     } | more
 
 
-def look(*images: dict[str, Any], **more: Any) -> Any:
-    return find_images(images, **({"in_use": [], "released": Released(), "wanted": {}} | more))
+def look(
+    *images: dict[str, Any],
+    in_use: Sequence[str] = (),
+    released: Released | None = None,
+    wanted: Mapping[str, str] | None = None,
+) -> Found:
+    return find_images(images, in_use=in_use, released=released or Released(), wanted=wanted or {})
 
 
 def test_one_of_ours_is_found_with_its_age_and_size() -> None:
@@ -78,6 +85,15 @@ def test_what_holds_an_image() -> None:
     assert held(released=Released(broken=[(Path("x"), "")])) == "a release that cannot be read may name it"
     assert held(wanted={"1" * 64: "a run that stays ran in it"}) == "a run that stays ran in it"
     assert "has a name that moves" in held(told={"RepoTags": [TAG, "spyre/runtime:nightly"]})
+
+
+def test_an_image_that_another_stands_on_stays() -> None:
+    base = image("1", RootFS={"Layers": ["a"]})
+    on_it = image("2", RootFS={"Layers": ["a", "b"]}, RepoTags=["mine:1"])
+    beside = image("3", RootFS={"Layers": ["c", "a"]}, RepoTags=[TAG[:-1] + "3"])
+    assert {one.path[7]: one.held for one in look(base, on_it, beside).things} == {
+        "1": ("another image stands on it",), "3": (),
+    }  # fmt: skip
 
 
 def test_a_tag_is_ours_as_our_builds_give_it() -> None:

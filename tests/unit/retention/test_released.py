@@ -77,6 +77,16 @@ def test_one_that_cannot_be_read_is_told(tmp_path: Path, name: str, content: str
     assert told
 
 
+def test_links_to_folders_are_followed_and_loops_end(tmp_path: Path) -> None:
+    put(tmp_path / "srv" / "release.json", "release", release_of("far"))
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "latest").symlink_to(tmp_path / "srv")
+    (tmp_path / "srv" / "round").symlink_to(tmp_path / "dist")
+    found = read_released([tmp_path / "dist"])
+    assert found.names_run("far", None)
+    assert found.files == 1
+
+
 def test_a_link_that_leads_nowhere_is_a_broken_one(tmp_path: Path) -> None:
     (tmp_path / "release.json").symlink_to(tmp_path / "gone.json")
     assert len(broken(tmp_path)) == 1
