@@ -104,7 +104,11 @@ def test_a_flag_takes_the_same_everywhere() -> None:
 def test_no_meaning_is_listed_that_is_none() -> None:
     uses = by_name()
     assert [name for name in MEANINGS if len({option.help for _, option in uses.get(name, ())}) < 2] == []
-    assert [name for name in KINDS if len({(option.annotation, option.repeated) for _, option in uses.get(name, ())}) < 2] == []
+    assert [
+        name
+        for name in KINDS
+        if len({(option.annotation, option.repeated) for _, option in uses.get(name, ())}) < 2
+    ] == []
 
 
 def test_a_flag_has_the_one_name_of_its_thing() -> None:
