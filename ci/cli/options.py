@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 from rich.console import Console
 
-from ci.config import flags, load_settings
+from ci.config import completing, flags, load_settings
 from ci.config.context import settings_from_context
 from ci.errors import UsageError
 from ci.live.github import Defused
@@ -32,7 +32,9 @@ Source = Annotated[
     ),
 ]
 Device = Annotated[str | None, typer.Option("--device", help="Device under test: spyre, cpu, …")]
-Stage = Annotated[int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.")]
+Stage = Annotated[
+    int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.", autocompletion=completing.stages)
+]
 Percent = Annotated[
     float | None, typer.Option("--percent", help="Share by itself, 0 to 100, in place of a stage.")
 ]
@@ -47,7 +49,10 @@ Files = Annotated[
     typer.Option("--files", help="Globs of test files, separated by commas; may be given again."),
 ]
 Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="A canonical id; only these run.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="A canonical id; only these run.", autocompletion=completing.tests),
+]
 Bucket = Annotated[
     str | None,
     typer.Option("--bucket", help="Bucket whose limits hold: pr, nightly or weekly; default: the stage's."),
@@ -72,7 +77,10 @@ Seed = Annotated[
 Resume = Annotated[
     str | None,
     typer.Option(
-        "--resume", metavar="RUN", help="Finish a run that was cut off: its folder, its id or `latest`."
+        "--resume",
+        metavar="RUN",
+        help="Finish a run that was cut off: its folder, its id or `latest`.",
+        autocompletion=completing.runs,
     ),
 ]
 Control = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.live.sink import open_sink
 from ci.steps.main_job import Outcome, Wanted, run_main_job
 from ci.steps.resuming import resumable, resume_step
@@ -33,7 +34,11 @@ def pytorch(
     bucket: options.Bucket = None,
     last_failed: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
+        typer.Option(
+            metavar="RUN",
+            help="Only what did not pass in that run: a folder, an id or `latest`.",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     relock: options.Relock = False,
     resume: options.Resume = None,

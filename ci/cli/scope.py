@@ -9,6 +9,7 @@ import typer
 
 from ci.cli import options
 from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
+from ci.config import completing
 from ci.errors import UsageError
 from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
 from test_selection.catalog import Catalog, CatalogTest
@@ -67,7 +68,12 @@ def scope(
 @app.command("explain")
 def explain_command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="ID", help="A canonical id, a node id, or a test file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A canonical id, a node id, or a test file.", autocompletion=completing.tests
+        ),
+    ],
     run_dir: options.RunDir = None,
     catalog: CatalogFile = None,
     device: options.Device = None,

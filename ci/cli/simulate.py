@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 
 from ci.cli import options
+from ci.config import completing
 from ci.errors import UsageError
 from ci.report.text import span
 from ci.steps.collecting import noted_source
@@ -44,7 +45,9 @@ Out = Annotated[Path | None, typer.Option("--out", help="Drawing to write: .svg 
 
 def simulate(
     ctx: typer.Context,
-    named: Annotated[str, typer.Argument(metavar="PLAN|RUN", help="plan.json, or a run.")] = "latest",
+    named: Annotated[
+        str, typer.Argument(metavar="PLAN|RUN", help="plan.json, or a run.", autocompletion=completing.runs)
+    ] = "latest",
     durations: In = None,
     sigma_file: Annotated[float, typer.Option(help="Sigma of a file's lognormal error.")] = 0.3,
     sigma_test: Annotated[float, typer.Option(help="Sigma of a test's own lognormal error.")] = 0.0,

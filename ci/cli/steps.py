@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.errors import UsageError
 from ci.live.sink import open_sink
 from ci.steps.collecting import collect_step, resolve_source
@@ -202,7 +203,10 @@ def run(
 
 def report(
     ctx: typer.Context,
-    run_dir: Annotated[str | None, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")] = None,
+    run_dir: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs),
+    ] = None,
     named: options.RunDir = None,
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected do not redden the run.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.errors import EXIT_OK, EXIT_USAGE
 from ci.report.results import RESULTS_FILE
 from ci.report.text import counted
@@ -48,7 +49,9 @@ def check(
 @app.command()
 def promote(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
+    ],
     write: Annotated[bool, typer.Option("--write", help="Change the suite files, too.")] = False,
 ) -> None:
     """Print a patch by which what was expected to fail and passed in RUN has to pass from now on.

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ci.config import Settings
+from ci.config import Settings, completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
@@ -26,7 +26,9 @@ from ci.hud.naming import FIELDS, name_run
 from ci.hud.row_upload import rows_wait
 from test_selection.files import document_text
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
+]
 
 
 def add_client_verbs(app: typer.Typer) -> None:
@@ -94,12 +96,19 @@ def identity_verb(  # noqa: PLR0917  # typer makes options of them
     ctx: typer.Context,
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", help="Run folder, id or `latest`; default: what the environment says."),
+        typer.Argument(
+            metavar="RUN",
+            help="Run folder, id or `latest`; default: what the environment says.",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     shard: Annotated[
         int | None, typer.Option(min=0, max=MAX_WHOLE, help="A shard's index, for `shard_key`.")
     ] = None,
-    test: Annotated[str | None, typer.Option(help="A test's canonical id, for `test_key`.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="A test's canonical id, for `test_key`.", autocompletion=completing.tests),
+    ] = None,
     field: Annotated[str | None, typer.Option(help="Print this one alone.")] = None,
     json_output: Json = False,
 ) -> None:

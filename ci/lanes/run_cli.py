@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
@@ -50,7 +51,10 @@ def run(
         bool, typer.Option("--once", help="Begin what is due now, see it to its end, and end.")
     ] = False,
     lane: Annotated[
-        list[str] | None, typer.Option("--lane", help="Begin this lane only; may stand several times.")
+        list[str] | None,
+        typer.Option(
+            "--lane", help="Begin this lane only; may stand several times.", autocompletion=completing.lanes
+        ),
     ] = None,
     now: Annotated[
         bool,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json, renamed
 from ci.lanes.hands import folder_of
@@ -30,7 +31,9 @@ _SAID = 120
 def status(
     ctx: typer.Context,
     *,
-    lane: Annotated[str | None, typer.Option("--lane", help="Of this lane only.")] = None,
+    lane: Annotated[
+        str | None, typer.Option("--lane", help="Of this lane only.", autocompletion=completing.lanes)
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help="How many are shown, the newest.")
     ] = 20,

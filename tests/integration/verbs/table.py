@@ -12,8 +12,6 @@ from . import cards, clusters, hubs, packages, tracks
 from .world import World
 
 Preparation = Callable[[World], object]
-# Verbs whose modules are still to come.
-NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
-from ci.cli.app import app
-from ci.cli.facts import Facts, walk
+from ci.cli.facts import Facts
+from tests.unit.cli.every_verb import every_verb
 
-from .table import NOT_YET, ROWS
+from .table import ROWS
 from .world import World
 
 pytestmark = pytest.mark.integration
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 def verbs() -> list[Facts]:
     """Those that do something by themselves."""
-    return [one for one in walk(typer.main.get_command(app), without=NOT_YET) if one.runs]
+    return [one for one in every_verb() if one.runs]
 
 
 def cases() -> Iterator[Any]:
