@@ -115,7 +115,12 @@ def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
     install(session, "-e", ".[torch]")
     install_back_end(session)
-    spyre_ci(session, "pytorch", *session.posargs)
+    try:
+        spyre_ci(session, "pytorch", *session.posargs)
+    finally:
+        if session.venv_backend != "none" and not os.environ.get("CI"):
+            # A report's lines are pasted where the verbs are found.
+            session.log(f'the verbs: export PATH="{session.bin}:$PATH"')
 
 
 @nox.session(default=False)
