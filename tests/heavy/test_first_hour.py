@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.integration.test_report_page import BROWSER, browse
 
 from .clean_clone import ROOT, TIMEOUT_S, clean_environment
 
@@ -60,7 +63,20 @@ def missing(shown: tuple[str, ...], out: str) -> str | None:
     return None
 
 
-def test_the_first_hour_goes_as_it_is_written(clone: Path) -> None:
+def look_at(page: Path, scratch: Path) -> None:
+    """What a person sees of the broken operator."""
+    assert BROWSER is not None, "no chromium here: apt-get install chromium"
+    seen = html.unescape(browse(page, scratch / "profile", "--dump-dom"))
+    for wanted in (
+        "test_op_suite.py::TestOpSuite::test_op[dtype=float32,op=floor]",
+        "Mismatched elements",
+        "spyre-ci reproduce --run --device spyre --seed ",
+    ):
+        assert wanted in seen, wanted
+
+
+def test_the_first_hour_goes_as_it_is_written(clone: Path, tmp_path: Path) -> None:
+    pages: list[Path] = []
     environ = clean_environment()
     environ["PATH"] = f"{clone}/.venv/bin{os.pathsep}{environ['PATH']}"
     done = steps()
@@ -79,6 +95,10 @@ def test_the_first_hour_goes_as_it_is_written(clone: Path) -> None:
         )
         assert result.returncode == step.code, f"{step.commands}\n{result.stdout[-5000:]}"
         assert missing(step.shown, result.stdout) is None, f"{step.commands}\n{result.stdout[-5000:]}"
+        if page := re.search(r"exit 1: .*\nreport: (\S+)", result.stdout):
+            pages.append(Path(page[1]))
+    (page_of_the_break,) = pages
+    look_at(page_of_the_break, tmp_path)
     status = subprocess.run(
         ["git", "status", "--porcelain", "--untracked-files=no"],
         cwd=clone,
