@@ -200,7 +200,8 @@ def test_any_checkout_of_this_toolkit_gets_its_own_checks(noxfile: ModuleType, t
     noxfile.lint(session)
     assert session.ran[0] == (str(tmp_path), ("spyre-ci", "package", "lint", "project", "--fix"))
     assert (str(ours), ("mypy",)) in session.ran
-    assert (str(ours), ("mypy", "--platform", "darwin", "ci", "test_selection")) in session.ran
+    (there,) = [words for where, words in session.ran if where == str(ours) and "--platform" in words]
+    assert there[:3] == ("mypy", "--platform", "darwin")
 
 
 @pytest.mark.parametrize(
