@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import requests
+from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProxyError
 
@@ -18,7 +19,7 @@ POOL = HTTPConnectionPool("h")
         (requests.ConnectionError("plain"), "plain"),
         (
             requests.ConnectionError(
-                MaxRetryError(POOL, "/x?token=abc", NewConnectionError(POOL.ConnectionCls("h"), "refused"))
+                MaxRetryError(POOL, "/x?token=abc", NewConnectionError(HTTPConnection("h"), "refused"))
             ),
             "refused",
         ),
