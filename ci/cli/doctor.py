@@ -40,7 +40,7 @@ def doctor(
     Each line is ok, a warning or a fault; the exit code is 2 where there is a fault. No look takes longer
     than its time, and all end within 45 s.
 
-    Example: spyre-ci doctor
+    Example: spyre-ci doctor --skip index --skip cluster
     Example: spyre-ci doctor --only python --only disk --json
     """
     wanted = chosen(only or (), skip or ())

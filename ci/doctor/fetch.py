@@ -135,4 +135,8 @@ def _read(answer: requests.Response) -> bytes:
 def _cause(error: BaseException) -> str:
     """What the network said, without the names of what wraps it."""
     inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else error
-    return str(getattr(inner, "reason", None) or inner).rpartition(">: ")[2][:300]
+    reason = getattr(inner, "reason", None) or inner
+    last = reason.args[-1] if isinstance(reason, BaseException) and len(reason.args) > 1 else None
+    if isinstance(last, BaseException):  # of a proxy: what was done, and what came of it
+        return f"{reason.args[0]}: {_cause(last)}"
+    return str(reason).rpartition(">: ")[2].rpartition("): ")[2][:300]

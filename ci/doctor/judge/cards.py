@@ -72,6 +72,7 @@ class CardFacts:
         holding: who holds it; None: nobody.
         benched: until when and why it is not used; empty: it plays.
         trouble: what is known of it cannot be read.
+        shut: the file by which it is opened, which this user may not open; empty: he may, or nobody knows.
         opened: None: it was not opened; else why it does not work, empty where it does.
     """
 
@@ -80,6 +81,7 @@ class CardFacts:
     holding: Holding | None = None
     benched: str = ""
     trouble: str = ""
+    shut: str = ""
     opened: str | None = None
 
 
@@ -118,7 +120,7 @@ def judge_cards(cards: Sequence[CardFacts], *, kind: str, python: str) -> list[F
         return [ok(CARDS, "none are used")]
     held = [one for one in cards if one.holding is not None]
     benched = [one for one in cards if one.benched and one.holding is None]
-    sick = [one for one in cards if one.opened]
+    sick = [one for one in cards if one.opened or (one.shut and one.holding is None)]
     free = len(cards) - len(held) - len(benched) - len([one for one in sick if not one.benched])
     well = [one for one in cards if one.opened == ""]
     parts = [counted(len(cards), f"{kind} card"), f"{free} free"]
@@ -145,6 +147,10 @@ def _of_card(card: CardFacts, python: str) -> list[Finding]:
                 CARDS, f"{card.name} does not work: {card.opened}", f"look at its host's log, then: {check}"
             )
         )
+    if card.shut:
+        look = shell_line(["ls", "-l", "--", card.shut])
+        said = f"{card.name} cannot be opened by this user: {card.shut} is another's"
+        found.append(fault(CARDS, said, f"have its group let you: {look}"))
     if card.trouble:
         found.append(
             warning(CARDS, f"{card.name}: {card.trouble}", "delete that file; the card is checked anyway")

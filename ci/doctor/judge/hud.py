@@ -70,7 +70,7 @@ def judge_hud(facts: HudFacts) -> list[Finding]:
     if facts.kind == "embedded":
         return [ok(HUD, f"embedded, kept in {facts.shown}")]
     if facts.why:
-        return [fault(HUD, f"{facts.shown}: {facts.why}", facts.remedy or _MEND)]
+        return [fault(HUD, f"{facts.why} ({facts.shown})", facts.remedy or _MEND)]
     found = [_of_status(facts), *judge_clock(facts)]
     if facts.in_clear:
         remedy = "give report.endpoint an https:// address"

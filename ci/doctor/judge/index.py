@@ -129,7 +129,10 @@ def _bad(one: IndexFacts, level: Level) -> Finding:
     elif one.state == "odd":
         said, remedy = f"is no package index: {one.why}", f"check the address of {one.setting}"
     else:
-        said, remedy = one.why, f"check the network, the proxy and the address of {one.setting}"
+        said, remedy = (
+            f"cannot be used: {one.why}",
+            f"check the network, the proxy and the address of {one.setting}",
+        )
     return Finding(look=INDEX, level=level, said=f"{where} {said}", remedy=remedy)
 
 

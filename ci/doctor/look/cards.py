@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -100,8 +101,29 @@ def look_cards(world: World, *, opening: bool = False, root: Path = Path("/")) -
         left_s = deadline - world.monotonic()
         # Those that no time is left for stay closed; each may take what is left.
         opener = _opener(world, left_s) if opening and left_s > 0 else None
-        facts.append(facts_of(card, leases, health, now=world.clock(), open_card=opener))
+        shut = shut_node(card, root)
+        one = facts_of(card, leases, health, now=world.clock(), open_card=None if shut else opener)
+        facts.append(replace(one, shut=shut))
     return judge_cards(facts, kind=kind_of(cards, root), python=sys.executable)
+
+
+def shut_node(card: Card, root: Path = Path("/"), access: Callable[[Path], bool] | None = None) -> str:
+    """The file by which a real card is opened where this user may not; empty: he may, or nobody knows.
+
+    Args:
+        card: the card.
+        root: below which `dev` and `sys` are.
+        access: whether a file may be read and written.
+    """
+    if not ADDRESS.fullmatch(card.name):
+        return ""
+    try:
+        group = (root / _BUS / card.name / "iommu_group").resolve(strict=True).name
+    except OSError:
+        return ""
+    node = root / "dev" / "vfio" / group
+    may = access or (lambda path: os.access(path, os.R_OK | os.W_OK))
+    return str(node) if node.exists() and not may(node) else ""
 
 
 def leases_folder(settings: Settings) -> Path:

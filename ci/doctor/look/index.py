@@ -54,10 +54,14 @@ class Asker:
 
     def _place(self, address: str, page: str, setting: str) -> IndexFacts:
         try:
-            signed_in = "@" in urlsplit(address).netloc
-            local = urlsplit(address).scheme in _FOLDERS
+            parts = urlsplit(address)
+            signed_in, local = "@" in parts.netloc, parts.scheme in _FOLDERS
+            # A password that nobody escaped may look like a port, or like a path.
+            usable = local or (bool(parts.hostname) and parts.port != 0)
         except ValueError:
-            return IndexFacts(shown=shown(address), state="away", why="is no address", setting=setting)
+            usable = False
+        if not usable:
+            return IndexFacts(shown=shown(address), state="away", why="it is no address", setting=setting)
         state, why = self._of_folder(address, page) if local else self._of_page(page)
         return IndexFacts(shown=shown(address), state=state, why=why, signed_in=signed_in, setting=setting)
 
@@ -72,14 +76,14 @@ class Asker:
                 )
                 return state_of(names, self.pin, self.tags), ""
             if not root.is_dir():
-                return "away", "is no folder"
+                return "away", "it is no folder"
             if not folder.is_dir():
                 return "none", ""
             names = [one.name for one in folder.iterdir()]
             if (folder / "index.html").is_file():
                 names += names_of((folder / "index.html").read_text(encoding="utf-8", errors="replace"))
         except OSError as error:
-            return "away", f"cannot be read: {error.strerror}"
+            return "away", f"it cannot be read: {error.strerror}"
         return state_of(names, self.pin, self.tags), ""
 
     def _of_page(self, url: str) -> tuple[State, str]:

@@ -55,9 +55,8 @@ def test_a_token_that_is_not_known_is_told(world: MakeWorld, api: KubernetesApi,
     assert "0ld" not in f"{found.said}{found.remedy}"
 
 
-@pytest.mark.parametrize("content", ["{", "", "apiVersion: v1\nkind: Config\n"])
-def test_a_kubeconfig_that_is_broken_is_told(world: MakeWorld, tmp_path: Path, content: str) -> None:
-    (tmp_path / "k").write_text(content)
+def test_a_kubeconfig_that_is_broken_is_told(world: MakeWorld, tmp_path: Path) -> None:
+    (tmp_path / "k").write_text("{")
     found = looked(world, tmp_path / "k")
     assert (found.level, str(tmp_path / "k") in found.said) == (Level.FAULT, True)
 

@@ -296,6 +296,7 @@ def test_a_free_card_is_opened_under_its_lease(world: MakeWorld, tmp_path: Path)
     assert held.take("emulated:0"), "it was let go"
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("torch_installed")
 def test_a_card_that_fails_is_told(world: MakeWorld) -> None:
     one = world({"SPYRE_CI_CARD_FAULTS": "emulated:0=fail"}, run__cards=1)

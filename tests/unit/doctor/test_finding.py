@@ -85,3 +85,7 @@ def test_the_document_has_the_shape_it_is_said_to_have(findings: list[Finding]) 
     jsonschema.validate(json.loads(json.dumps(made)), SCHEMA)
     assert made["seconds"] == {"disk": 1.235}
     assert all("\n" not in one.said and "\x1b" not in one.said for one in findings)
+
+
+def test_an_address_with_a_query_keeps_what_stands_behind_it() -> None:
+    assert fault("hud", "it is away (https://h/x?***)", "x").said == "it is away (https://h/x?***)"

@@ -92,3 +92,11 @@ def test_of_very_many_cards_only_some_are_told_one_by_one() -> None:
     found = judged(*(replace(FREE, name=f"c{index}", holding=HOLDING) for index in range(64)))
     assert len(found) == 10
     assert found[-1].said == "and 56 more such lines"
+
+
+def test_a_card_that_this_user_may_not_open_is_a_fault() -> None:
+    first, second = judged(replace(FREE, shut="/dev/vfio/17"))
+    assert (first.level, first.said) == (Level.FAULT, "1 real card, 0 free, 1 sick: no run can have one")
+    assert (second.level, second.remedy) == (Level.FAULT, "have its group let you: ls -l -- /dev/vfio/17")
+    # Whoever holds it may: nothing more is known of it.
+    assert judged(replace(FREE, shut="/dev/vfio/17", holding=HOLDING))[0].level is Level.WARNING

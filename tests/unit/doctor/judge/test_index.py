@@ -65,7 +65,11 @@ def test_one_that_has_it_is_enough_and_the_others_are_told() -> None:
     [
         (replace(ONE, state="login"), "shows nothing without a login", "put one that may read into ~/.netrc"),
         (replace(ONE, state="login", signed_in=True), "refuses the login in its address", "mend the user"),
-        (replace(ONE, state="away", why="it cannot be reached: x"), "cannot be reached", "check the network"),
+        (
+            replace(ONE, state="away", why="it cannot be reached: x"),
+            "cannot be used: it cannot be reached: x",
+            "check the network",
+        ),
         (replace(ONE, state="odd", why="it names no file"), "is no package index", "check the address"),
         (replace(ONE, state="lacks"), "has torch, and not torch 2.13.0", "name an index that has it"),
         (replace(ONE, state="other"), "no wheel of it for this Python", "use a Python"),

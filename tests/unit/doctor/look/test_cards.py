@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from ci.doctor.finding import Level
-from ci.doctor.look.cards import facts_of, holding_of, kind_of, leases_folder, look_cards, look_device
+from ci.doctor.look.cards import (
+    facts_of,
+    holding_of,
+    kind_of,
+    leases_folder,
+    look_cards,
+    look_device,
+    shut_node,
+)
 from ci.errors import CommandError
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles
@@ -217,3 +225,18 @@ def test_the_device_is_what_the_runner_would_test(  # noqa: PLR0917  # a row of 
     (found,) = look_device(make_world(environ, **flags), root=tmp_path)
     assert found.level is level, found
     assert words in found.said
+
+
+def test_a_card_that_this_user_may_not_open_is_known_by_its_file(tmp_path: Path) -> None:
+    card = Card(name=ADDRESS, environment={})
+    assert shut_node(card, tmp_path) == ""
+    group = tmp_path / "sys/kernel/iommu_groups/17"
+    device = tmp_path / "sys/bus/pci/devices" / ADDRESS
+    for folder in (group, device, tmp_path / "dev/vfio"):
+        folder.mkdir(parents=True)
+    (device / "iommu_group").symlink_to(group)
+    assert shut_node(card, tmp_path, access=lambda _: False) == ""
+    (tmp_path / "dev/vfio/17").touch()
+    assert shut_node(card, tmp_path, access=lambda _: False) == str(tmp_path / "dev/vfio/17")
+    assert shut_node(card, tmp_path) == ""
+    assert shut_node(Card(name="emulated:0", environment={}), tmp_path, access=lambda _: False) == ""

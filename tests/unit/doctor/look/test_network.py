@@ -52,7 +52,9 @@ def test_a_folder_of_links_has_the_files_themselves(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_none_is_told() -> None:
-    assert ASKER.index("https://[::1/simple", "index-url").why == "is no address"
+    for address in ("https://[::1/simple", "https://me:hunter2/3@host/simple", "https:///simple"):
+        found = ASKER.index(address, "index-url")
+        assert (found.why, "hunter2" in found.shown) == ("it is no address", False)
 
 
 def test_a_call_that_falls_over_answers_all_the_same() -> None:
