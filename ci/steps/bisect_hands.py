@@ -18,6 +18,7 @@ from ci.bisect.trees import Trees
 from ci.errors import CommandError
 from ci.process import finish_command
 from ci.report.text import last_line
+from ci.runner.strays import end_strays
 from ci.steps.bisect_child import KIND, answers_in
 from ci.steps.context import Context
 from ci.withheld import without_job_secrets
@@ -25,6 +26,8 @@ from test_selection.files import write_json
 
 # What collecting, planning and starting may take besides the tries.
 _BESIDE_S = 900
+# By this variable processes of a search are found again, whoever became their parent.
+MARK = "SPYRE_CI_BISECT"
 
 
 @dataclass(kw_only=True)
@@ -96,7 +99,7 @@ class RunnerHands:
             [made.python, "-m", "ci.steps.bisect_child", folder / "job.json"],
             timeout_s=_BESIDE_S + tries * settings.model.bisect.try_timeout_s,
             cwd=folder,
-            env=child_environment(self.context),
+            env=child_environment(self.context, self.folder),
             stop=self.stop.is_set,
         )
         found = answers_in(ended.stdout.decode("utf-8", "replace").splitlines())
@@ -116,7 +119,13 @@ class RunnerHands:
         self._made.clear()
 
 
-def child_environment(context: Context) -> dict[str, str]:
-    """The environment of a try: no secret of ours, and our own code before any other."""
+def child_environment(context: Context, folder: Path) -> dict[str, str]:
+    """The environment of a try: no secret of ours, our own code before any other, and whose it is."""
     path = [str(Path(ci.__file__).parent.parent), *filter(None, [context.environ.get("PYTHONPATH")])]
-    return {**without_job_secrets(context.environ), "PYTHONPATH": os.pathsep.join(path)}
+    environ = without_job_secrets(context.environ)
+    return {**environ, "PYTHONPATH": os.pathsep.join(path), MARK: str(folder)}
+
+
+def end_left(folder: Path) -> None:
+    """End what tries of a search left running, as those of one that was killed."""
+    end_strays(str(folder), spare=[os.getpid()], variable=MARK)

@@ -28,7 +28,7 @@ from ci.errors import (
 from ci.report.history_outcomes import past_outcomes
 from ci.report.text import counted, one_line
 from ci.runner.run_lock import run_lock
-from ci.steps.bisect_hands import RunnerHands
+from ci.steps.bisect_hands import RunnerHands, end_left
 from ci.steps.context import Context
 from ci.steps.folder import find_run
 from ci.withheld import without_job_secrets
@@ -82,12 +82,16 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
         KeyboardInterrupt: it was interrupted; the same command goes on.
     """
     folder, question = _asked(context, wanted)
+    folder = folder.resolve()
     if wanted.dry_run:
         record = _begun(context, question)
         _say_plan(context, record)
         return Outcome(exit_code=EXIT_OK, record=record, folder=folder)
+    # Before anything is made: what cannot be begun leaves nothing.
+    known = (folder / FILE).is_file() and not wanted.fresh
+    begun = None if known else _begun(context, question)
     with run_lock(folder, alone=True):
-        record = _record(context, folder, question, fresh=wanted.fresh)
+        record = _record(context, folder, begun)
         if record.result is None:
             _search(context, folder, record)
         else:
@@ -170,19 +174,18 @@ def _repository(context: Context, source: str | None) -> Path:
     return folder
 
 
-def _record(context: Context, folder: Path, question: Question, *, fresh: bool) -> Record:
-    if not fresh and (folder / FILE).is_file():
+def _record(context: Context, folder: Path, begun: Record | None) -> Record:
+    """The record that goes on, or that of a search that begins."""
+    if begun is None:
         record = read_record(folder)
         if record.result is None:
             context.say(f"going on: {counted(len(record.tries), 'try', 'tries')} were made; {folder}")
         return record
-    record = _begun(context, question)
-    folder.mkdir(parents=True, exist_ok=True)
     for name in (ISSUE_FILE, PAGE_FILE):
         (folder / name).unlink(missing_ok=True)
-    write_record(folder, record)
-    _say_plan(context, record)
-    return record
+    write_record(folder, begun)
+    _say_plan(context, begun)
+    return begun
 
 
 def _begun(context: Context, question: Question) -> Record:
@@ -238,6 +241,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
         timeout_s=settings.build_timeout_s,
         stop=stop.is_set,
     )
+    end_left(folder)
     trees = Trees(work, Path(record.question.repository))
     context = context.on_device(record.question.device)
     hands = RunnerHands(
@@ -274,6 +278,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
         with timed(record, context.monotonic):
             search.run()
     finally:
+        end_left(folder)
         remove(work)
     found = finding(record.belief(), limits)
     shown = [] if found.kind in {"never", "before"} else record.commits[found.first : found.last + 1][:_SHOWN]
