@@ -135,7 +135,8 @@ def remember(project: Project, outcomes: dict[int, Verdict]) -> None:
     for position, verdict in outcomes.items():
         identity = RunIdentity(
             run=f"r{position}", run_id=position + 1, run_attempt=1, device="cpu", pytorch_version="2",
-            stage=1, pytorch_sha=project.commits[position], percent=5, started_at=1e9 + position, lane="nightly-main",
+            stage=1, pytorch_sha=project.commits[position], percent=5, started_at=1e9 + position,
+            lane="nightly-main",
         )  # fmt: skip
         record(Path(".spyre-ci/history.sqlite"), identity, [Result(id=TEST, verdict=verdict, attempts=1)], {})
 
@@ -215,3 +216,31 @@ def test_wheels_of_sixty_four_commits_are_searched_by_four_in_three_rounds(made:
     for sha, folder in kept.items():
         (found,) = folder.glob("lib/*/site-packages/shout-*.dist-info")
         assert found.name == f"shout-1.{project.position(sha)}.dist-info"
+
+
+def test_where_no_machine_can_try_nothing_is_answered(made: Maker, tmp_path: Path) -> None:
+    project = made(commits=3, broken=2)
+    environ = {
+        "SPYRE_CI__BISECT__COMMAND": json.dumps(["true", "{tag}"]),
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+    }
+    code, out, err = call(*ends(project), "--builder", "image", "--json", TEST, **environ)
+    document = json.loads(out)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert code == 3, err
+    assert document["tries"] == []
+    assert not document["result"]["sure"]
+    assert set(document["barred"]) == {"0", "1", "2"}
+    assert all("no container engine answers" in why for why in document["barred"].values())
+
+
+def test_what_cannot_be_built_is_passed_over_with_what_the_build_said(made: Maker) -> None:
+    project = made(commits=3, broken=2)
+    command = [sys.executable, "-c", "import sys; sys.exit(f'no luck with {sys.argv[1]}')", "{sha}; touch x"]
+    environ = {"SPYRE_CI__BISECT__COMMAND": json.dumps(command)}
+    code, out, _ = call(*ends(project), "--builder", "wheel", TEST, **environ)
+    assert code == 3
+    assert f"no luck with {project.commits[1]}; touch x" in out
+    assert "not clear" in out
+    assert the_record()["tries"] == []
+    assert not list(Path.cwd().rglob("x"))
