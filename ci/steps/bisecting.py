@@ -88,8 +88,8 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
         _say_plan(context, record)
         return Outcome(exit_code=EXIT_OK, record=record, folder=folder)
     # Before anything is made: what cannot be begun leaves nothing.
-    known = (folder / FILE).is_file() and not wanted.fresh
-    begun = None if known else _begun(context, question)
+    known = read_record(folder) if (folder / FILE).is_file() and not wanted.fresh else None
+    begun = _begun(context, question) if known is None or _is_past(context, known, wanted) else None
     with run_lock(folder, alone=True):
         record = _record(context, folder, begun)
         if record.result is None:
@@ -100,6 +100,14 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
             context.say(line)
         context.say(f"issue text: {folder / ISSUE_FILE}; report: {folder / PAGE_FILE}")
     return Outcome(exit_code=exit_code(record), record=record, folder=folder)
+
+
+def _is_past(context: Context, known: Record, wanted: Wanted) -> bool:
+    """Whether a search has ended whose ends were other commits: a branch moved on, or the history did."""
+    if known.result is None or wanted.resume is not None:
+        return False
+    now = _begun(context, known.question).commits
+    return (now[0], now[-1]) != (known.commits[0], known.commits[-1])
 
 
 def exit_code(record: Record) -> int:
@@ -230,6 +238,12 @@ def _say_plan(context: Context, record: Record) -> None:
 
 def _search(context: Context, folder: Path, record: Record) -> None:
     settings, stop = context.settings.model.bisect, threading.Event()
+    if record.question.builder != "checkout" and not settings.command:
+        raise UsageError(
+            f"the search was begun with builder {record.question.builder}, and no command builds now",
+            where="bisect.command",
+            remedy="set it as it was, or begin anew with another --builder",
+        )
     limits = limits_of(context)
     work = folder / "work"
     plan = Plan(

@@ -14,10 +14,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ci.bisect.asking import Limits, finding
+from ci.bisect.belief import Tally
+from ci.bisect.outcome import result_of
+from ci.bisect.record import Record, write_record
 from ci.cli.app import run
 from ci.report.history import record
 from ci.report.identity import RunIdentity
 from ci.report.verdict import Result, Verdict
+from ci.steps import bisecting
 from ci.steps.bisect_hands import MARK
 
 from .conftest import TEST, Maker, Project
@@ -160,6 +165,40 @@ def test_ends_come_from_the_history(made: Maker, capsys: pytest.CaptureFixture[s
     assert "0" not in document["history"]
 
 
+def test_an_ended_search_of_other_commits_is_past(
+    made: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, searched = made(commits=5, broken=2), list[str]()
+
+    def at_once(_context: object, folder: Path, record: Record) -> None:
+        searched.append(record.commits[-1])
+        found = finding(record.belief().after(record.last, Tally(failed=9)), Limits(confidence=0.5))
+        record.result = result_of(record, found, confidence=0.5, about=[])
+        write_record(folder, record)
+
+    monkeypatch.setattr(bisecting, "_search", at_once)
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(project.folder), str(clone)], check=True)
+    words = ["bisect", "--pytorch-src", str(clone), "--good", project.commits[0], "--bad", "main", TEST]
+    for moved, times in ((None, 1), (None, 1), (project.commits[3], 2), (None, 2)):
+        if moved is not None:
+            subprocess.run(["git", "-C", str(clone), "reset", "--quiet", "--hard", moved], check=True)
+        assert run(words) in {0, 3}
+        assert len(searched) == times
+    assert searched == [project.commits[4], project.commits[3]]
+    assert run(["bisect", "--resume", "latest"]) in {0, 3}
+    assert len(searched) == 2
+    capsys.readouterr()
+    # One that was begun with a command goes on only with one.
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path / "shop")
+    content = the_record() | {"builder": "wheel", "result": None}
+    (path,) = Path("runs").glob("bisect-*/bisect.json")
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert run(["bisect", "--resume", str(path.parent)]) == 2
+    assert "no command builds now" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -244,3 +283,17 @@ def test_what_cannot_be_built_is_passed_over_with_what_the_build_said(made: Make
     assert "not clear" in out
     assert the_record()["tries"] == []
     assert not list(Path.cwd().rglob("x"))
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("torch_installed")
+def test_commits_without_the_test_or_with_a_broken_file_are_no_answers(made: Maker) -> None:
+    project = made(commits=8, broken=6, young=3, odd=5)
+    words = [*ends(project), "--confidence", "0.8", "--absent", "good", "--json", TEST]
+    code, out, err = call(*words)
+    document = json.loads(out)
+    assert code == 3, err
+    assert (document["result"]["kind"], document["result"]["sure"]) == ("range", True)
+    assert (document["result"]["first"], document["result"]["last"]) == (5, 6)
+    assert "cannot be collected" in document["barred"]["5"]
+    assert {one["position"] for one in document["tries"] if one["said"] == "failed"} <= {6, 7}
