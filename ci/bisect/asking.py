@@ -93,7 +93,8 @@ def next_round(
     Returns:
         Empty where the search has ended.
     """
-    if ended(belief, limits):
+    # However little is asked for, no commit is named that nobody tried anything of.
+    if tried and ended(belief, limits):
         return []
     askable = [one for one in range(belief.last + 1) if one not in barred]
     first = _ends(belief, workers, askable, tried) if not tried else []
@@ -155,13 +156,14 @@ def settled(belief: Belief, limits: Limits, position: int) -> bool:
 def finding(belief: Belief, limits: Limits) -> Finding:
     """What is known, however far the search came."""
     best, masses = belief.best, belief.masses
+    seen = any(one.tries for one in belief.tallies.values())
     others = sorted(
         ((one, masses[one]) for one in range(1, belief.last + 1) if one != best), key=lambda row: -row[1]
     )
     runners_up = tuple(row for row in others[:3] if row[1] >= 1e-6)  # noqa: PLR2004  # shown as zero
     if best in (0, belief.last + 1):
         kind: Kind = "before" if best == 0 else "never"
-        sure = masses[best] >= limits.confidence
+        sure = seen and masses[best] >= limits.confidence
         return Finding(
             kind=kind,
             first=best,
@@ -181,7 +183,7 @@ def finding(belief: Belief, limits: Limits) -> Finding:
         first=first,
         last=last,
         probability=min(whole, 1.0),
-        sure=whole >= limits.confidence,
+        sure=seen and whole >= limits.confidence,
         runners_up=runners_up,
     )
 

@@ -18,13 +18,17 @@ from ci.bisect.trees import Trees
 from ci.errors import CommandError
 from ci.process import finish_command
 from ci.report.text import last_line
+from ci.runner.strays import end_strays
 from ci.steps.bisect_child import KIND, answers_in
+from ci.steps.bisect_image import conditions_of, try_in_image
 from ci.steps.context import Context
 from ci.withheld import without_job_secrets
 from test_selection.files import write_json
 
 # What collecting, planning and starting may take besides the tries.
 _BESIDE_S = 900
+# By this variable processes of a search are found again, whoever became their parent.
+MARK = "SPYRE_CI_BISECT"
 
 
 @dataclass(kw_only=True)
@@ -92,22 +96,31 @@ class RunnerHands:
         }
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "job.json", KIND, job)
-        ended = finish_command(
-            [made.python, "-m", "ci.steps.bisect_child", folder / "job.json"],
-            timeout_s=_BESIDE_S + tries * settings.model.bisect.try_timeout_s,
-            cwd=folder,
-            env=child_environment(self.context),
-            stop=self.stop.is_set,
-        )
-        found = answers_in(ended.stdout.decode("utf-8", "replace").splitlines())
-        if not any((folder / one).exists() for one in ("try-1", "try-2")) and found:
+        lines, said = self._run(made, folder, _BESIDE_S + tries * settings.model.bisect.try_timeout_s)
+        found = answers_in(lines)
+        if found and not any(folder.glob("try-*")):  # nothing failed, so there is nothing to look at
             shutil.rmtree(folder, ignore_errors=True)
         if not found and not self.stop.is_set():
-            said = last_line(ended.stderr.decode("utf-8", "replace"))
-            raise CommandError(
-                f"the try ended with code {ended.code}: {said or 'without a word'}", where=folder
-            )
+            raise CommandError(f"the try ended without an answer: {said or 'no word'}", where=folder)
         return found
+
+    def _run(self, made: Made, folder: Path, timeout_s: float) -> tuple[list[str], str]:
+        """The lines of a try, and the last word of one that failed."""
+        job = folder / "job.json"
+        if made.image:
+            conditions = conditions_of(self.context, tree=made.tree, folder=folder, search=self.folder)
+            environ = self.context.environ
+            lines = try_in_image(environ, made.image, job, conditions, timeout_s=timeout_s, stop=self.stop)
+            return lines, last_line("\n".join(lines))
+        ended = finish_command(
+            [made.python, "-m", "ci.steps.bisect_child", job],
+            timeout_s=timeout_s,
+            cwd=folder,
+            env=child_environment(self.context, self.folder),
+            stop=self.stop.is_set,
+        )
+        said = last_line(ended.stderr.decode("utf-8", "replace"))
+        return ended.stdout.decode("utf-8", "replace").splitlines(), said
 
     def put_down(self) -> None:
         """Remove the trees of a round; what was built of them is kept by its builder."""
@@ -116,7 +129,13 @@ class RunnerHands:
         self._made.clear()
 
 
-def child_environment(context: Context) -> dict[str, str]:
-    """The environment of a try: no secret of ours, and our own code before any other."""
+def child_environment(context: Context, folder: Path) -> dict[str, str]:
+    """The environment of a try: no secret of ours, our own code before any other, and whose it is."""
     path = [str(Path(ci.__file__).parent.parent), *filter(None, [context.environ.get("PYTHONPATH")])]
-    return {**without_job_secrets(context.environ), "PYTHONPATH": os.pathsep.join(path)}
+    environ = without_job_secrets(context.environ)
+    return {**environ, "PYTHONPATH": os.pathsep.join(path), MARK: str(folder)}
+
+
+def end_left(folder: Path) -> None:
+    """End what tries of a search left running, as those of one that was killed."""
+    end_strays(str(folder), spare=[os.getpid()], variable=MARK)

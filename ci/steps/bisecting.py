@@ -28,7 +28,7 @@ from ci.errors import (
 from ci.report.history_outcomes import past_outcomes
 from ci.report.text import counted, one_line
 from ci.runner.run_lock import run_lock
-from ci.steps.bisect_hands import RunnerHands
+from ci.steps.bisect_hands import RunnerHands, end_left
 from ci.steps.context import Context
 from ci.steps.folder import find_run
 from ci.withheld import without_job_secrets
@@ -82,12 +82,16 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
         KeyboardInterrupt: it was interrupted; the same command goes on.
     """
     folder, question = _asked(context, wanted)
+    folder = folder.resolve()
     if wanted.dry_run:
         record = _begun(context, question)
         _say_plan(context, record)
         return Outcome(exit_code=EXIT_OK, record=record, folder=folder)
+    # Before anything is made: what cannot be begun leaves nothing.
+    known = read_record(folder) if (folder / FILE).is_file() and not wanted.fresh else None
+    begun = _begun(context, question) if known is None or _is_past(context, known, wanted) else None
     with run_lock(folder, alone=True):
-        record = _record(context, folder, question, fresh=wanted.fresh)
+        record = _record(context, folder, begun)
         if record.result is None:
             _search(context, folder, record)
         else:
@@ -96,6 +100,14 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
             context.say(line)
         context.say(f"issue text: {folder / ISSUE_FILE}; report: {folder / PAGE_FILE}")
     return Outcome(exit_code=exit_code(record), record=record, folder=folder)
+
+
+def _is_past(context: Context, known: Record, wanted: Wanted) -> bool:
+    """Whether a search has ended whose ends were other commits: a branch moved on, or the history did."""
+    if known.result is None or wanted.resume is not None:
+        return False
+    now = _begun(context, known.question).commits
+    return (now[0], now[-1]) != (known.commits[0], known.commits[-1])
 
 
 def exit_code(record: Record) -> int:
@@ -170,19 +182,18 @@ def _repository(context: Context, source: str | None) -> Path:
     return folder
 
 
-def _record(context: Context, folder: Path, question: Question, *, fresh: bool) -> Record:
-    if not fresh and (folder / FILE).is_file():
+def _record(context: Context, folder: Path, begun: Record | None) -> Record:
+    """The record that goes on, or that of a search that begins."""
+    if begun is None:
         record = read_record(folder)
         if record.result is None:
             context.say(f"going on: {counted(len(record.tries), 'try', 'tries')} were made; {folder}")
         return record
-    record = _begun(context, question)
-    folder.mkdir(parents=True, exist_ok=True)
     for name in (ISSUE_FILE, PAGE_FILE):
         (folder / name).unlink(missing_ok=True)
-    write_record(folder, record)
-    _say_plan(context, record)
-    return record
+    write_record(folder, begun)
+    _say_plan(context, begun)
+    return begun
 
 
 def _begun(context: Context, question: Question) -> Record:
@@ -227,6 +238,12 @@ def _say_plan(context: Context, record: Record) -> None:
 
 def _search(context: Context, folder: Path, record: Record) -> None:
     settings, stop = context.settings.model.bisect, threading.Event()
+    if record.question.builder != "checkout" and not settings.command:
+        raise UsageError(
+            f"the search was begun with builder {record.question.builder}, and no command builds now",
+            where="bisect.command",
+            remedy="set it as it was, or begin anew with another --builder",
+        )
     limits = limits_of(context)
     work = folder / "work"
     plan = Plan(
@@ -238,6 +255,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
         timeout_s=settings.build_timeout_s,
         stop=stop.is_set,
     )
+    end_left(folder)
     trees = Trees(work, Path(record.question.repository))
     context = context.on_device(record.question.device)
     hands = RunnerHands(
@@ -274,6 +292,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
         with timed(record, context.monotonic):
             search.run()
     finally:
+        end_left(folder)
         remove(work)
     found = finding(record.belief(), limits)
     shown = [] if found.kind in {"never", "before"} else record.commits[found.first : found.last + 1][:_SHOWN]

@@ -96,7 +96,7 @@ def test_a_round_asks_what_can_be_asked(situation: tuple[Belief, int, set[int]],
     assert len(asked) <= workers
     assert not set(asked) & barred
     assert all(0 <= one <= belief.last for one in asked)
-    if ended(belief, Limits()):
+    if begun and ended(belief, Limits()):
         assert asked == []
 
 
@@ -104,7 +104,8 @@ def test_a_round_asks_what_can_be_asked(situation: tuple[Belief, int, set[int]],
 def test_what_is_found_is_between_the_ends_and_adds_up(situation: tuple[Belief, int, set[int]]) -> None:
     found = finding(situation[0], Limits())
     assert 0 <= found.probability <= 1 + 1e-9
-    assert found.sure == (found.probability >= 0.99)
+    seen = any(one.tries for one in situation[0].tallies.values())
+    assert found.sure == (seen and found.probability >= 0.99)
     if found.kind in {"found", "range"}:
         assert 1 <= found.first <= found.last <= situation[0].last
     assert (found.kind == "found") == (found.kind in {"found", "range"} and found.first == found.last)
@@ -122,6 +123,14 @@ def test_a_commit_is_tried_until_it_is_settled_and_no_further() -> None:
     assert enough(sure, limits, 4, visit=FAIL)
     # The bad end's rate weighs all later answers.
     assert not enough(sure, limits, 8, visit=FAIL, learn=True)
+
+
+def test_no_commit_is_named_that_nobody_tried_anything_of() -> None:
+    only, limits = Belief(last=1), Limits(confidence=0.5)
+    assert ended(only, limits)
+    assert next_round(only, limits, workers=1) == [1]
+    assert not finding(only, limits).sure
+    assert play(1, 1, limits=limits).tries >= 1
 
 
 def test_tries_are_made_in_one_go_where_that_saves_time() -> None:

@@ -1,0 +1,70 @@
+"""How a try is started: what it is given, and what of its words counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ci.bisect.answers import Answer, Said
+from ci.config import load_settings
+from ci.steps.bisect_child import answers_in, as_row
+from ci.steps.bisect_hands import MARK, child_environment
+from ci.steps.bisect_image import conditions_of
+from ci.steps.context import Context
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(
+        settings=load_settings(path=None, environ={}, flags={}, cwd=tmp_path),
+        environ={
+            "SPYRE_CI_HUD_TOKEN": "x",
+            "GITHUB_TOKEN": "x",
+            "PATH": "/bin",
+            "SPYRE_CI__DEVICE__NAME": "cpu",
+        },
+        clock=lambda: 0.0,
+        monotonic=lambda: 0.0,
+        console=Console(),
+        cores=1,
+    )
+
+
+def test_a_try_is_given_no_secret_and_is_found_again(context: Context, tmp_path: Path) -> None:
+    environ = child_environment(context, tmp_path)
+    assert {"SPYRE_CI_HUD_TOKEN", "GITHUB_TOKEN"}.isdisjoint(environ)
+    assert environ[MARK] == str(tmp_path)
+    assert environ["PATH"] == "/bin"
+
+
+def test_a_container_is_given_the_tree_the_job_and_nothing_else(context: Context, tmp_path: Path) -> None:
+    tree, folder = tmp_path / "tree", tmp_path / "tries" / "1"
+    made = conditions_of(context, tree=tree, folder=folder, search=tmp_path)
+    assert set(made.mounts.values()) == {tree, folder, tmp_path / "leases"}
+    assert all(one.name in {"ci", "test_selection"} for one in made.read_only_mounts.values())
+    assert (made.network, made.restricted) == ("none", True)
+    assert {name for name in made.environment if "TOKEN" in name} == set()
+    assert made.environment["SPYRE_CI__DEVICE__NAME"] == "cpu"
+    named = replace(context, settings=replace(context.settings, path=tmp_path / "spyre-ci.yaml"))
+    with_settings = conditions_of(named, tree=tree, folder=folder, search=tmp_path)
+    assert tmp_path / "spyre-ci.yaml" in with_settings.read_only_mounts.values()
+
+
+def test_answers_come_through_and_other_lines_do_not() -> None:
+    told = [Answer(said=Said.FAILED, message="é", seconds=0.5, card="cpu:0"), Answer(said=Said.ABSENT)]
+    lines = [json.dumps(as_row(one)) for one in told]
+    noise = [
+        "",
+        "words",
+        "{}",
+        "[1]",
+        "null",
+        '{"said": "passed"}',
+        '{"said": "maybe", "message": ""}',
+        lines[0][:9],
+    ]
+    assert answers_in([*noise, *lines, *noise]) == told
