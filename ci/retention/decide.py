@@ -120,8 +120,7 @@ def _wanted(things: Sequence[Thing], order: Sequence[Thing], old: set[str], rule
     for one in order:
         if left <= rule.keep_bytes:
             break
-        # Only age lets go what was cut off; a full disk does not.
-        if one.name not in goes and not one.cut_off:
+        if one.name not in goes:
             left -= freed.take(one)
             goes.add(one.name)
     return goes

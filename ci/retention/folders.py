@@ -21,6 +21,7 @@ from ci.retention.trash import PREFIX
 RUNS, REPRODUCTIONS, BISECTS = "runs", "reproductions", "bisects"
 # The file a folder is known by, the kind it makes of it, and its schema's; the first that is there decides.
 _MARKS = (
+    ("reproduce.json", REPRODUCTIONS, "reproduce"),
     ("reproduction.json", REPRODUCTIONS, "reproduction"),
     ("bisect.json", BISECTS, "bisect"),
     ("run.json", RUNS, "run"),
@@ -123,8 +124,9 @@ def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Loo
     if latest:
         held.append(f"is what `latest` means for {latest[0]}")
     held += _wanted(path, kind, identity, look.released)
-    own = {REPRODUCTIONS: "reproduction.json", BISECTS: "bisect.json"}.get(kind, "")
-    mark = read_any(path / own) if own else None
+    mark = next(
+        (read_any(path / name) for name, _, schema in _MARKS if schema_of(path / name) == schema), None
+    )
     return Thing(
         kind=kind,
         name=path.name,
@@ -133,7 +135,7 @@ def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Loo
         own=measured.own,
         shared=measured.shared,
         held=tuple(dict.fromkeys(held)),
-        cut_off=not (_has_ended(mark) if own else _is_finished(path, summary)),
+        cut_off=not (_is_finished(path, summary) if kind == RUNS else _has_ended(mark)),
     )
 
 
@@ -176,8 +178,8 @@ def _is_worktree_of_another(git: Path, folder: Path) -> bool:
 
 
 def _has_ended(mark: Mapping[str, Any] | None) -> bool:
-    """Whether a reproduction (`ended`) or a bisect (`result`) came to its end."""
-    return mark is not None and bool(mark.get("ended") or mark.get("result"))
+    """Whether a reproduction (`ran`, or `ended`) or a bisect (`result`) came to its end."""
+    return mark is not None and any(mark.get(key) is not None for key in ("ran", "ended", "result"))
 
 
 def _is_finished(path: Path, summary: Mapping[str, Any] | None) -> bool:

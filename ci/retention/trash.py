@@ -7,6 +7,7 @@ there. Whoever was killed meanwhile leaves that folder; the next one finds it an
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from test_selection.errors import EXIT_INCOMPLETE, SpyreCiError
-from test_selection.files import read_json, write_json
+from test_selection.files import read_json, schema_name
 
 PREFIX = ".spyre-ci-trash-"
 NOTE, KIND = "trash.json", "trash"
@@ -50,7 +51,8 @@ def discard(path: Path) -> None:
     except OSError as error:
         raise _not_moved(path, error) from error
     try:
-        write_json(trash / NOTE, KIND, {"was": path.name})
+        # Not by `write_json`, which waits for the disk: one that a machine's end left empty will do.
+        (trash / NOTE).write_text(json.dumps({"schema": schema_name(KIND), "was": path.name}))
         path.rename(trash / "it")
     except BaseException as error:
         if not os.path.lexists(trash / "it"):
@@ -110,7 +112,8 @@ def _is_ours(path: Path) -> bool:
             return False
         if {one.name for one in path.iterdir()} - {NOTE, "it"}:
             return False
-        read_json(path / NOTE, KIND)
+        if (path / NOTE).lstat().st_size:
+            read_json(path / NOTE, KIND)
     except (SpyreCiError, OSError):
         return False
     return True

@@ -79,6 +79,15 @@ def test_a_plan_with_no_summary_is_a_run_cut_off_and_a_finished_reproduction_is_
     assert found(tmp_path)["run"].cut_off
 
 
+@pytest.mark.parametrize(("ran", "cut_off"), [(None, True), ([], False), ([{"verdict": "failed"}], False)])
+def test_a_reproduction_has_ended_with_what_it_ran(tmp_path: Path, ran: object, *, cut_off: bool) -> None:
+    # With a summary of a test that never ran, as an interrupt leaves it.
+    make_run(tmp_path, "r", 1, summary={"interrupted": True, "verdicts": {"not_run": 1}})
+    put(tmp_path / "r" / "reproduce.json", "reproduce", {"id": "t", "run": "old", "ran": ran})
+    assert found(tmp_path) == {}
+    assert found(tmp_path, REPRODUCTIONS)["r"].cut_off is cut_off
+
+
 def test_a_bisect_has_ended_with_its_result(tmp_path: Path) -> None:
     put(tmp_path / "a" / "bisect.json", "bisect", {"result": {"kind": "found"}})
     put(tmp_path / "b" / "bisect.json", "bisect", {"result": None})

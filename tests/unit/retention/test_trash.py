@@ -87,7 +87,7 @@ def test_one_that_was_cut_off_before_it_moved_anything_leaves_it(
         raise KeyboardInterrupt
 
     full(tmp_path / "d")
-    monkeypatch.setattr("ci.retention.trash.write_json", interrupted)
+    monkeypatch.setattr(Path, "write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
         discard(tmp_path / "d")
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -100,8 +100,10 @@ def test_a_folder_of_that_name_without_our_note_is_not_ours(tmp_path: Path) -> N
     (tmp_path / f"{PREFIX}more" / "thesis.txt").write_text("mine")
     put(tmp_path / f"{PREFIX}other" / NOTE, "plan", {})
     (tmp_path / f"{PREFIX}file").touch()
+    (tmp_path / f"{PREFIX}cut").mkdir()
+    (tmp_path / f"{PREFIX}cut" / NOTE).touch()  # as a machine's end leaves it
     (tmp_path / f"{PREFIX}link").symlink_to(tmp_path / f"{PREFIX}noted")
-    assert [path.name for path in left_over(tmp_path)] == [f"{PREFIX}noted"]
+    assert [path.name for path in left_over(tmp_path)] == [f"{PREFIX}cut", f"{PREFIX}noted"]
 
 
 def test_what_cannot_be_moved_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
