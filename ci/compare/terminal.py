@@ -30,7 +30,7 @@ from ci.report.text import one_line
 _RED = {Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.FAILING_UNKNOWN, Kind.FAILING_DIFFERENTLY}
 _YELLOW = {Kind.NEWLY_FLAKY, Kind.FLAKY_UNKNOWN, Kind.NEWLY_SKIPPED, Kind.QUARANTINED}
 _GREEN = {Kind.FIXED, Kind.NO_LONGER_FLAKY}
-_MESSAGE = 160
+_MESSAGE, _LONGEST = 160, 2_000
 
 
 def show(console: Console, comparison: Comparison[Test], *, limit: int) -> None:
@@ -114,10 +114,6 @@ def _listed(console: Console, lines: Sequence[str], limit: int) -> None:
 
 def _say(console: Console, line: str, style: str = "") -> None:
     # Long ids stay on one line, so that they can be copied.
-    console.print(
-        Text(
-            one_line(line, 2_000) if not line.startswith("  ") else f"  {one_line(line, 2_000)}", style=style
-        ),
-        soft_wrap=True,
-        highlight=False,
-    )
+    indent = "  " if line.startswith("  ") else ""
+    text = Text(indent + one_line(line, _LONGEST), style=style)
+    console.print(text, soft_wrap=True, highlight=False)

@@ -19,6 +19,7 @@ from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_t
 from ci.pipeline.unpack import Wanted, unpack
 from ci.report.history_spread import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
+from ci.report.text import shell_line
 from ci.runner.event_values import seconds_of, text_of
 from ci.runner.journal_line import event_of
 from ci.steps.context import Context
@@ -72,6 +73,9 @@ def compare_runs(context: Context, base: str, now: str, *, least_s: float = LEAS
             )
         context.say(f"comparing {_name(now, here)} with {_name(base, there)}")
         sides = [_side(folder, named, notes) for folder, named in ((there, base), (here, now))]
+    if sides[0].run == sides[1].run:
+        # A CI calls the folder of each run the same.
+        sides = [replace(side, run=named) for side, named in zip(sides, (base, now), strict=True)]
     found = compare_sides(sides[1], sides[0], least_s=least_s)
     return Compared(comparison=_with_past(context, found), notes=tuple(notes))
 
@@ -116,14 +120,18 @@ def _must_be_reported(folder: RunFolder) -> None:
         raise MissingInputError(
             f"the run has no {lacking}: it still runs, was cut off, or was not reported",
             where=folder.path,
-            remedy=f"finish it with `spyre-ci pytorch --resume {folder.run}`, or report it as it is with "
-            "`spyre-ci report --run-dir` and its folder",
+            remedy=f"finish it with `{_command('pytorch', '--resume', folder)}`, or report it as it is with "
+            f"`{_command('report', '--run-dir', folder)}`",
         )
     raise MissingInputError(
         f"there is no {lacking}, so this is no run folder",
         where=folder.path,
         remedy="name a run's folder or id, `latest`, `latest-1`, or the zip of an artifact",
     )
+
+
+def _command(verb: str, flag: str, folder: RunFolder) -> str:
+    return shell_line(["spyre-ci", verb, flag, str(folder.path)])
 
 
 def _setups(journals: Path) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from tests.benchmarks import (
+    bench_compare,
     bench_hud_pages,
     bench_hud_rows,
     bench_jobs,
@@ -22,9 +23,9 @@ from tests.benchmarks import (
     inputs,
 )
 
-PARTS = ("planner", "hud", "jobs", "trivial", "journal", "runner")
+PARTS = ("planner", "hud", "jobs", "compare", "trivial", "journal", "runner")
 # These want neither torch nor pytest's helpers.
-ALONE = {"planner", "hud", "jobs"}
+ALONE = {"planner", "hud", "jobs", "compare"}
 FULL, QUICK = (100, 1_000), (4, 25)
 
 
@@ -35,20 +36,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if "planner" in wanted:
         found["planner"] = bench_planner.run(options)
     if "hud" in wanted:
-        if missing := [
-            name for name in ("chdb", "clickhouse_connect") if importlib.util.find_spec(name) is None
-        ]:
-            found["skipped"].append(f"hud: {' and '.join(missing)} cannot be imported")
-        else:
-            found["hud"] = bench_hud_rows.measure(
-                rows=20_000 if options.quick else 1_000_000, rounds=options.rounds
-            )
-            few, many = (20_000, 40_000) if options.quick else (1_000_000, 10_000_000)
-            found["pages"] = bench_hud_pages.measure(
-                rows={"sqlite": few, "clickhouse": many}, rounds=options.rounds
-            )
+        found |= _hud(options, found["skipped"])
     if "jobs" in wanted:
         found["jobs"] = bench_jobs.measure(*((64, 6_000) if options.quick else (2_048, 200_000)))
+    if "compare" in wanted:
+        found["compare"] = bench_compare.measure(5_000 if options.quick else 200_000)
     if wanted <= ALONE:
         return found
     if reason := _missing("torch", "xdist"):
@@ -73,6 +65,18 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def _hud(options: argparse.Namespace, skipped: list[str]) -> dict[str, Any]:
+    """Rows and pages of the HUD, where its databases are here."""
+    if reason := _missing("chdb", "clickhouse_connect"):
+        skipped.append(f"hud: {reason}")
+        return {}
+    few, many = (20_000, 40_000) if options.quick else (1_000_000, 10_000_000)
+    return {
+        "hud": bench_hud_rows.measure(rows=few, rounds=options.rounds),
+        "pages": bench_hud_pages.measure(rows={"sqlite": few, "clickhouse": many}, rounds=options.rounds),
+    }
+
+
 def _missing(*names: str) -> str:
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     return f"{' and '.join(missing)} cannot be imported" if missing else ""
@@ -87,6 +91,7 @@ def show(found: dict[str, Any]) -> None:
         "hud": bench_hud_rows,
         "pages": bench_hud_pages,
         "jobs": bench_jobs,
+        "compare": bench_compare,
         "trivial": bench_trivial,
         "runner": bench_runner,
     }

@@ -89,6 +89,13 @@ def test_a_file_that_is_not_there_says_so() -> None:
     assert "ended with 2" in caught.value.stderr
 
 
+def test_the_quick_benchmark_compares_two_runs() -> None:
+    found = json.loads(bench("--only", "compare", "--json").stdout)["compare"]
+    assert (found["code"], found["tests"], found["counted"]) == (0, 5_000, 5_000)
+    assert found["mib"] > 0
+    assert (found["slower"], found["faster"]) == (5, 0)
+
+
 def test_the_quick_benchmark_collects_a_job() -> None:
     found = json.loads(bench("--only", "jobs", "--json").stdout)["jobs"]
     assert (found["pods"], found["tests"]) == (64, 6_000)

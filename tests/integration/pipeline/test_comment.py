@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ci.pipeline import commenting
 from ci.pipeline.commenting import find
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import report_folder, zipped
+from tests.unit.compare.making import add_catalog
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
@@ -36,12 +37,18 @@ def hand_on(
     name: str = "results",
     *,
     pytorch: str = "2.13.0",
+    known: Sequence[str] | bytes = (),
 ) -> None:
     """Let a run have ended with these outcomes, handed on as an artifact."""
     repository = api.repositories["o/r"]
     number = next(api.ids)
     repository.runs[run["id"]] = run
-    data = zipped(report_folder(tmp_path / f"run-{number}", outcomes, pytorch=pytorch))
+    folder = report_folder(tmp_path / f"run-{number}", outcomes, pytorch=pytorch)
+    if isinstance(known, bytes):
+        (folder / "catalog.jsonl.gz").write_bytes(known)
+    elif known:
+        add_catalog(folder, known)
+    data = zipped(folder)
     repository.artifacts[number] = artifact(number, name, run=run["id"], size=len(data))
     repository.blobs[number] = data
 
@@ -90,6 +97,28 @@ def test_what_changed_against_main_is_said_test_by_test(
     assert "Against `main at cccccccccccc`" in body
     assert "**1 newly failing**\n  - `t.py::A::test_bad`" in body
     assert "**1 still failing**\n  - `t.py::B::test_old`" in body
+
+
+def test_tests_that_a_change_adds_and_takes_away_are_said_where_both_runs_have_catalogs(
+    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
+) -> None:
+    main = workflow_run(40, event="push", branch="main", sha="c" * 40)
+    hand_on(api, tmp_path, main, THEN, known=[*THEN, "t.py::A::test_gone"])
+    hand_on(
+        api, tmp_path, ended(50), NOW | {"t.py::A::test_new": "failed"}, known=[*NOW, "t.py::A::test_new"]
+    )
+    event("workflow_run", {"workflow_run": ended(50)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "**1 new and failing**\n  - `t.py::A::test_new`" in body
+    assert "**1 vanished: there is no such test here**\n  - `t.py::A::test_gone`" in body
+    # What a stranger broke costs only what it would have told.
+    hand_on(api, tmp_path, ended(51), NOW, known=b"no catalog")
+    event("workflow_run", {"workflow_run": ended(51)})
+    assert spyre("comment") == 0
+    (body,) = bodies(api)
+    assert "**1 newly failing**" in body
+    assert "vanished:" not in body
 
 
 def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_are_compared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -85,6 +86,28 @@ def test_an_artifact_is_a_run_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert "new (new.zip) against old (old.zip)" in said
     assert "1 appeared: there is no such test there\n  test_9.py::test_new" in said
     assert "1 file slower to set up, by more than noise\n  test_3.py: 20 s instead of 2.0 s" in said
+
+
+def test_runs_of_the_same_name_are_told_apart_by_how_they_were_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for where in ("a", "b"):
+        write_run(Path(where, "ci"), results(dict.fromkeys(NAMES, Verdict.PASSED)))
+    assert run(["compare", "a/ci", "b/ci"]) == 0
+    assert "b/ci against a/ci" in out(capsys)
+
+
+def test_a_run_that_was_cut_off_is_refused_with_the_command_that_finishes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = Path("runs/it's $(off)").resolve()
+    NEW.rename(folder)
+    (folder / "summary.json").unlink()
+    assert run(["compare", "old", str(folder)]) == 2
+    said = capsys.readouterr().err
+    quoted = shlex.quote(str(folder))
+    assert f"`spyre-ci pytorch --resume {quoted}`" in said
+    assert f"`spyre-ci report --run-dir {quoted}`" in said
 
 
 def test_the_check_ends_with_1_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,12 @@ def test_where_several_could_be_meant_none_is() -> None:
     assert match(["new.py::T::x"], ["a.py::T::x", "b.py::T::x"]) == {}
 
 
+def test_of_two_files_that_became_one_a_test_of_both_is_of_neither() -> None:
+    went = ["a.py::T::x", "a.py::T::only_a", "b.py::T::x", "b.py::T::only_b"]
+    found = match(["new.py::T::x", "new.py::T::only_a", "new.py::T::only_b"], went)
+    assert found == {"new.py::T::only_a": "a.py::T::only_a", "new.py::T::only_b": "b.py::T::only_b"}
+
+
 def test_tests_of_a_file_that_could_not_be_collected_are_not_gone() -> None:
     found = compare_catalogs(known("a.py::t", broken={"b.py": "ImportError"}), known("a.py::t", "b.py::u"))
     assert found.vanished == ()

@@ -177,9 +177,9 @@ def test_what_past_runs_took_already_is_no_news_on_a_machine_that_is_slower() ->
     for factor in (6.0, 1 / 6):
         times = compare_times(slowed(pairs, [chosen], factor))
         (found,) = times.tests
-        # Two ends and nothing between them: no deviation says that, and past runs do.
-        edge = found.now_s / 2.0
-        usual = Past(min(edge * factor**0.1, 4), 4, max(edge * factor**0.1, 4), 10)
+        # There it took half as long, as all did; so no deviation excuses it, and past runs do.
+        there = found.now_s / 2.0
+        usual = Past(there * 0.95, there, there * 1.05, 10)
         assert with_history(times, {chosen: usual}).tests == ()
         tight = Past(3.99, 4, 4.01, 10)
         assert with_history(times, {chosen: tight}).tests == (found,)
