@@ -67,6 +67,14 @@ def soak(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or which))
 
 
+@nox.session(default=False, tags=["check"])
+def macos(session: nox.Session) -> None:
+    """What needs no card and no engine, as on a laptop: unit tests, and a share of the op suite."""
+    install(session, "-e", TESTED, groups=("test",))
+    session.run("pytest", "tests/unit", "-n", "2")
+    spyre_ci(session, "pytorch", *(session.posargs or ("--percent", "1", "--cards", "2")))
+
+
 @nox.session(tags=["check"])
 def lint(session: nox.Session) -> None:
     """Every linter, types and the repository; `-- --fix` mends what it can; `-- PROJECT` lints another."""
@@ -82,6 +90,8 @@ def lint(session: nox.Session) -> None:
         # At its strictest, which is more than other projects are asked for.
         session.run("zizmor", "--offline", "--persona=auditor", "--no-progress", "--quiet", ".")
         session.run("mypy")
+        # As it would be run there: mypy follows checks of the system.
+        session.run("mypy", "--platform", "darwin", "ci", "test_selection")
         session.run("python", "scripts/check_repository.py")
 
 
@@ -105,7 +115,19 @@ def pytorch(session: nox.Session) -> None:
     """The main job: a staged share of PyTorch's tests, on the emulated device where there is no card."""
     install(session, "-e", ".[torch]")
     install_back_end(session)
-    spyre_ci(session, "pytorch", *session.posargs)
+    try:
+        spyre_ci(session, "pytorch", *session.posargs)
+    finally:
+        if session.venv_backend != "none" and not os.environ.get("CI"):
+            # A report's lines are pasted where the verbs are found.
+            session.log(f'the verbs: export PATH="{session.bin}:$PATH"')
+
+
+@nox.session(default=False)
+def reproduce(session: nox.Session) -> None:
+    """Bring one test of a run back, as a report's line does: `-- --run --seed 7 -- ID RUN`."""
+    install(session, "-e", ".[torch]")
+    spyre_ci(session, "reproduce", *session.posargs)
 
 
 @nox.session(default=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import selectors
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -86,12 +87,16 @@ def _hand_over(
 
 
 def bury_orphans(child: int) -> None:
-    """Take the exit codes of ended processes that were left to this one, all but that of `child`."""
-    while True:
-        try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if ended is None or ended.si_pid == child:
-            return
-        os.waitpid(ended.si_pid, 0)
+    """Take the exit codes of ended processes that were left to this one, all but that of `child`.
+
+    Only the first process of a container has any, and containers are Linux.
+    """
+    if sys.platform == "linux":
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None or ended.si_pid == child:
+                return
+            os.waitpid(ended.si_pid, 0)

@@ -72,7 +72,8 @@ class Conditions:
 
     def owned(self, up: int) -> int:
         """The least number of cards of which `up` are up."""
-        cards = max(up, math.floor(up / self.availability) - 1)
+        # Of few cards one counts as up however seldom it is: the estimate lies above them.
+        cards = 1 if self.up(1) >= up else max(up, math.floor(up / self.availability) - 1)
         while self.up(cards) < up:
             cards += 1
         return cards

@@ -23,6 +23,18 @@ def schema_name(kind: str, version: int = 1) -> str:
     return f"spyre-ci/{kind}/{version}"
 
 
+def document_text(kind: str, content: Mapping[str, Any]) -> str:
+    """What a verb prints under `--json`: one object, whose schema says which.
+
+    Args:
+        kind: as in `spyre-ci/<kind>/1`; `docs/schemas` describes each.
+        content: its fields; what JSON does not have, such as a path, becomes text.
+    """
+    text = json.dumps({"schema": schema_name(kind), **content}, indent=1, default=str)
+    # Azure's runner, and GitHub's, read this anywhere in a line as a command.
+    return text.replace("##[", "#\\u0023[")
+
+
 @contextlib.contextmanager
 def atomic_writer(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` that takes its place when the block ends without an error.

@@ -13,6 +13,7 @@ from typing import Any
 from test_selection.errors import BadFileError
 from test_selection.files import read_json, write_json
 from test_selection.plan_rows import Group, Shard, seconds_of, shard_row, shards_of, text_of
+from test_selection.seeds import MOST, seed_of_fingerprint
 
 __all__ = [
     "KIND",
@@ -45,6 +46,7 @@ class Plan:
         makespan_s: expected seconds of the longest shard.
         binds: what keeps the makespan from being shorter.
         shards: one entry a worker, by index from 0.
+        seed: of the run, as it was planned; None: nobody named one, see `run_seed`.
     """
 
     fingerprint: str
@@ -52,6 +54,12 @@ class Plan:
     makespan_s: float
     binds: str
     shards: tuple[Shard, ...]
+    seed: int | None = None
+
+    @property
+    def run_seed(self) -> int:
+        """The seed of a run of this plan, from which each test's follows; the same on every host."""
+        return seed_of_fingerprint(self.fingerprint) if self.seed is None else self.seed
 
     @property
     def ids(self) -> list[str]:
@@ -81,6 +89,7 @@ def plan_to_json(plan: Plan, indexes: Iterable[int] | None = None) -> dict[str, 
         "bound_s": round(plan.bound_s, 3),
         "makespan_s": round(plan.makespan_s, 3),
         "binds": plan.binds,
+        **({} if plan.seed is None else {"seed": plan.seed}),
         "shards": [shard_row(plan.shards[index]) for index in wanted],
     }
     if indexes is not None:
@@ -129,6 +138,7 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
             makespan_s=seconds_of(content, "makespan_s"),
             binds=text_of(content, "binds"),
             shards=shards_of(content),
+            seed=_seed_of(content),
         )
     except (KeyError, TypeError) as error:
         raise _bad(f"a key is missing or of the wrong kind: {error}", where) from error
@@ -136,6 +146,13 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
     if "slice" in content:
         return _padded(plan, slice_size(content, where), where)
     return _checked(plan, where)
+
+
+def _seed_of(content: Mapping[str, Any]) -> int | None:
+    seed = content.get("seed")
+    if seed is not None and (type(seed) is not int or not 0 <= seed <= MOST):
+        raise TypeError(f"seed is {seed!r:.40}, not a whole number from 0 to {MOST}")
+    return seed
 
 
 def slice_size(content: Mapping[str, Any], where: Path | str) -> int:

@@ -38,7 +38,7 @@ def merged(slices: Iterable[tuple[Mapping[str, Any], Path | str]]) -> Plan:
     rows: dict[Any, Any] = {}
     first: Path | str = ""
     for content, where in slices:
-        found = (slice_size(content, where), *(content[key] for key in _ALIKE))
+        found = (slice_size(content, where), content.get("seed"), *(content[key] for key in _ALIKE))
         said, first = said or found, first or where
         if found != said:
             raise _bad(f"is a slice of another plan than {first}", where)
@@ -47,11 +47,12 @@ def merged(slices: Iterable[tuple[Mapping[str, Any], Path | str]]) -> Plan:
             if type(index) is not int or index in rows:
                 raise _bad(f"its shard {index!r} is in another slice as well, or is none", where)
             rows[index] = row
-    of, *alike = said
+    of, seed, *alike = said
     missing = set(range(of)) - rows.keys()
     rows |= {index: {"index": index, "expected_s": 0.0, "groups": []} for index in missing}
     shards = [rows[index] for index in sorted(rows)]
-    return plan_from_json({**dict(zip(_ALIKE, alike, strict=True)), "shards": shards}, first)
+    whole = {**dict(zip(_ALIKE, alike, strict=True)), "seed": seed, "shards": shards}
+    return plan_from_json(whole, first)
 
 
 def _bad(what: str, where: Path | str) -> BadFileError:

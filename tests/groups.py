@@ -16,9 +16,13 @@ GROUPS = {
     "tests/integration/jobs/test_debug_local.py": "engine",
     "tests/integration/jobs/test_images.py": "engine",
     "tests/integration/jobs/test_local": "engine",
+    "tests/integration/retention/test_engine_images.py": "engine",
     "tests/heavy/test_image_op_suite.py": "engine",
     "tests/heavy/test_job_local.py": "engine",
     "tests/heavy/test_jenkinsfiles": "jenkins",
+    # README's first command makes an environment with torch.
+    "tests/heavy/test_first_hour.py": "clone",
+    "tests/heavy/test_readme.py": "clone",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ci import interrupts
+from ci.cli.completion import use_bash_script
 from ci.cli.lazily import Root
 from ci.cli.options import Config
 from ci.config import load_settings
@@ -22,6 +23,7 @@ from ci.report.text import plain
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70
 
+use_bash_script()
 # Its verbs stand in ci/cli/verbs.py.
 app = typer.Typer(
     cls=Root,

@@ -9,6 +9,7 @@ import typer
 
 from ci.cli.options import Json, make_context
 from ci.config.load import rows
+from test_selection.files import document_text
 
 app = typer.Typer(help="The settings of this checkout.", no_args_is_help=True)
 
@@ -19,12 +20,15 @@ def show(
     json_output: Json = False,
     describe: Annotated[bool, typer.Option("--describe", help="Say what each key means.")] = False,
 ) -> None:
-    """Print every setting, its value and its origin: default, file, environment or flag."""
+    """Print every setting, its value and its origin: default, file, environment or flag.
+
+    Example: spyre-ci config show --describe
+    """
     settings = make_context(ctx, {}).settings
     every = list(rows(settings))
     if json_output:
         table = {key: {"value": value, "origin": origin} for key, value, origin, _ in every}
-        typer.echo(json.dumps(table, indent=1, default=str))
+        typer.echo(document_text("settings", table))
         return
     typer.echo(f"# settings file: {settings.path or 'none'}")
     width = max(len(key) for key, *_ in every)

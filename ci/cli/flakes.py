@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import timedelta
 from typing import Annotated
@@ -17,6 +16,7 @@ from ci.report.quarantine import day_of
 from ci.report.text import counted, one_line
 from ci.steps.context import Context
 from ci.steps.marking import protected
+from test_selection.files import document_text
 
 
 def flakes(
@@ -57,7 +57,7 @@ def flakes(
             "percent": round(found.percent, 4),
             "broken_runs": found.broken,
         }
-        typer.echo(json.dumps({**content, "tests": [one.as_json() for one in shown]}, indent=1))
+        typer.echo(document_text("flakes", {**content, "tests": [one.as_json() for one in shown]}))
     elif proposing:
         expires = day_of(now) + timedelta(days=FORGIVEN_DAYS)
         chosen = _worth_it(context, shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +17,10 @@ from ci.report.history import prune as prune_runs
 from ci.report.history_imports import forget_imports, import_classes, import_durations
 from ci.report.history_overview import DeviceHistory, overview
 from ci.report.history_runs import import_run
+from ci.steps.released import kept_by_releases, read_releases
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations
-from test_selection.files import load_json
+from test_selection.files import document_text, load_json
 
 app = typer.Typer(help="History: what past runs took, for planning.", no_args_is_help=True)
 NAME = Path("durations.json.gz")
@@ -29,16 +31,20 @@ def export(
     ctx: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="File to write, .json or .json.gz.")] = NAME,
     device: options.Device = None,
+    json_output: options.Json = False,
 ) -> None:
     """Write median and 95th percentile of the last runs on a device, for `spyre-ci plan --durations`.
 
     Example: spyre-ci history export --out durations.json --device spyre
     """
-    context = options.make_context(ctx, {"device.name": device})
+    context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
     name = context.settings.model.device.name
     found = export_durations(context.history, device=name)
     write_durations(out, found)
     context.say(f"{_counts(found)} on {name}: {out}")
+    if json_output:
+        content = {"file": out, "device": name, "tests": len(found.tests), "files": len(found.files)}
+        typer.echo(document_text("history-export", content))
 
 
 @app.command(name="import")
@@ -60,6 +66,7 @@ def import_(
             help="Configuration of class times to take; given again: the median over them.",
         ),
     ] = None,
+    json_output: options.Json = False,
 ) -> None:
     """Keep seconds measured elsewhere; runs in the history go before them.
 
@@ -67,20 +74,26 @@ def import_(
 
     Example: spyre-ci history import test-class-times.json --config linux-jammy-py3.10-gcc11/default
     """
-    context = options.make_context(ctx, {"device.name": device})
+    context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
     name = context.settings.model.device.name
     # All are read before the first is kept: a broken one leaves the history as it was.
     read = [None if path.is_dir() else _read(path, config or ()) for path in files]
+    rows: list[dict[str, object]] = []
     for path, found in zip(files, read, strict=True):
         if found is None:
             identity = import_run(context.history, path, now=context.clock())
             context.say(f"{path}: run {identity.run}, attempt {identity.run_attempt}, on {identity.device}")
+            rows.append({"path": path, "kind": "run", "run": identity.run, "device": identity.device})
         elif isinstance(found, Durations):
             import_durations(context.history, found, device=name)
             context.say(f"{path}: {_counts(found)} on {name}")
+            rows.append({"path": path, "kind": "durations", "tests": len(found.tests), "device": name})
         else:
             import_classes(context.history, found)
             context.say(f"{path}: {len(found):,} classes")
+            rows.append({"path": path, "kind": "classes", "classes": len(found)})
+    if json_output:
+        typer.echo(document_text("history-import", {"imported": rows}))
 
 
 @app.command()
@@ -91,26 +104,41 @@ def prune(
     ] = None,
     imported: Annotated[bool, typer.Option("--imported", help="Forget all that was imported, too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    json_output: options.Json = False,
 ) -> None:
-    """Take old runs out of the history.
+    """Take old runs out of the history; those that a release names stay.
 
     Example: spyre-ci history prune --keep-days 90 --dry-run
     """
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {}, json_output=json_output)
     path = context.history
     days = keep_days if keep_days is not None else context.settings.model.history.keep_days
-    gone = prune_runs(path, days, context.clock(), dry_run=dry_run)
+    released = read_releases(context)
+    gone = prune_runs(path, days, context.clock(), dry_run=dry_run, keeps=kept_by_releases(released))
     verb = "would leave" if dry_run else "left"
     context.say(f"{gone:,} runs that began more than {days} x 24 h ago {verb} the history")
+    for broken, why in released.broken:
+        context.say(f"no run left: {broken} is of a release and cannot be read ({why}), and may name any")
+    names = forget_imports(path, dry_run=dry_run) if imported else 0
     if imported:
-        context.say(f"{forget_imports(path, dry_run=dry_run):,} imported names {verb} the history")
+        context.say(f"{names:,} imported names {verb} the history")
+    if json_output:
+        content = {"days": days, "dry_run": dry_run, "runs": gone, "imported": names}
+        typer.echo(document_text("history-prune", content))
 
 
 @app.command()
-def show(ctx: typer.Context) -> None:
-    """Show how many runs and tests there are by device, and how old they are."""
-    context = options.make_context(ctx, {})
+def show(ctx: typer.Context, json_output: options.Json = False) -> None:
+    """Show how many runs and tests there are by device, and how old they are.
+
+    Example: spyre-ci history show
+    """
+    context = options.make_context(ctx, {}, json_output=json_output)
     rows, classes = overview(context.history)
+    if json_output:
+        content = {"devices": [asdict(row) for row in rows], "classes": classes}
+        typer.echo(document_text("history", content))
+        return
     table = Table()
     for column in ("device", "runs", "tests", "imported", "oldest", "newest"):
         table.add_column(column, justify="left" if column == "device" else "right")

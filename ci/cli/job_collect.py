@@ -58,7 +58,7 @@ def collect(
 
     Of shards without a journal the cluster says why that is, where it still knows.
 
-    Example: spyre-ci job collect latest --from /mnt/results
+    Example: spyre-ci job collect latest --from results
     """
     context = options.make_context(ctx, {}, json_output=json_output)
     folder = find_job_folder(context.runs, named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from pathlib import Path
@@ -27,6 +26,7 @@ from test_selection.capacity import DAY_S, Conditions
 from test_selection.capacity_days import Capacity, Needed
 from test_selection.catalog import read_catalog
 from test_selection.durations import UNKNOWN_TEST_S, read_durations
+from test_selection.files import document_text
 
 MOST_RUNS = 1000
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
@@ -89,7 +89,7 @@ def forecast(
         draw_outlooks(out, found, asked)
         context.say(f"drawn: {out}")
     if json_output:
-        typer.echo(json.dumps(_content(found, asked), indent=1))
+        typer.echo(document_text("job-forecast", _content(found, asked)))
         return
     context.console.print(_sizes_table(found))
     context.console.print(_needs_table(found, asked))

@@ -86,7 +86,7 @@ def debug(
 ) -> None:
     """Look into a job: its image, cards and mounts, with a shell or a notebook in place of its command.
 
-    Example: spyre-ci job debug examples/train.yaml --minutes 30
+    Example: spyre-ci job debug examples/tests-stage1.yaml --minutes 30
     """
     from ci.jobs.cluster import open_cluster  # noqa: PLC0415  # its client takes a second
     from ci.jobs.debug_local import Look  # noqa: PLC0415  # as the engine's

@@ -25,7 +25,8 @@ from ci.jobs.render import render as manifests_of
 from ci.jobs.token import how_to_make, is_made, secret_name, secret_of
 from ci.report.text import counted
 from ci.steps.context import Context
-from test_selection.files import write_text
+from ci.steps.folder import RunFolder
+from test_selection.files import document_text, write_text
 
 TOKEN_BYTES = 24
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The job's YAML file; examples/ has some.")]
@@ -116,17 +117,20 @@ def submit(
     store: Place = None,
     namespace: Namespace = None,
     cluster_context: InContext = None,
+    json_output: options.Json = False,
 ) -> None:
     """Submit a job: image, checkout and inputs looked up, all of it checked by the cluster, then made.
 
     Done again with the same run it makes what is missing, and nothing twice.
 
-    Example: spyre-ci job submit examples/tests-stage1.yaml --collect
+    Example: spyre-ci job submit examples/tests-stage1.yaml
+
+    Example: spyre-ci job submit examples/tests-stage1.yaml --dry-run
     """
     from ci.jobs.cluster import PATIENCE_S, open_cluster  # noqa: PLC0415  # its client takes a second
     from ci.jobs.submit import submit as make  # noqa: PLC0415
 
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {}, json_output=json_output)
     patience_s = WATCH_PATIENCE_S if watch or collect or gather else PATIENCE_S
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
     asked = Asked(run=run, begins=True, plan=plan, parameters=param or (), namespace=cluster.namespace)
@@ -140,6 +144,7 @@ def submit(
     if dry_run:
         make(cluster, manifests, dry_run=True)
         context.say(f"{job.name}: the cluster takes it; nothing was made")
+        _print_json(json_output, job, folder, begun_by="")
         return
 
     def ready() -> None:
@@ -153,6 +158,8 @@ def submit(
 
     done = make(cluster, manifests, shards=job.shards, ready=ready)
     context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; begun by {done.begins}")
+    # Before it is watched for hours: whoever reads this wants the name.
+    _print_json(json_output, job, folder, begun_by=done.begins)
     if is_made(job):
         context.say(f"its token is in the secret {secret_name(job)}")
     tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
@@ -164,6 +171,22 @@ def submit(
         raise typer.Exit(ending.exit_code)
     where = None if store is None else str(store)
     raise typer.Exit(collect_watched(context, folder, cluster, store=where, report=not gather))
+
+
+def _print_json(wanted: bool, job: Job, folder: RunFolder, *, begun_by: str) -> None:
+    """Print what was made, where that is wanted; nobody began a job that is only checked."""
+    if not wanted:
+        return
+    content = {
+        "job": job.name,
+        "namespace": job.namespace,
+        "run": job.run,
+        "run_dir": folder.path,
+        "pods": job.pods,
+        "image": job.image,
+        "begun_by": begun_by,
+    }
+    typer.echo(document_text("job-submit", content))
 
 
 def check_journals(job: Job, store: Path | None) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.config.run_model import Matrix
 from ci.steps.folder import find_plan
 from test_selection.files import write_text
@@ -35,7 +36,12 @@ class Target(StrEnum):
 
 def matrix(
     ctx: typer.Context,
-    plan: Annotated[str, typer.Argument(metavar="PLAN|RUN", help="Plan file, run folder, id or `latest`.")],
+    plan: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAN|RUN", help="Plan file, run folder, id or `latest`.", autocompletion=completing.runs
+        ),
+    ],
     target: Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")],
     cards_per_leg: Annotated[
         int | None, typer.Option(help="Cards of a leg; default: the fewest that need no more than 256 legs.")

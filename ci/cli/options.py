@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 from rich.console import Console
 
-from ci.config import load_settings
+from ci.config import completing, flags, load_settings
 from ci.config.context import settings_from_context
 from ci.errors import UsageError
 from ci.live.github import Defused
@@ -32,7 +32,9 @@ Source = Annotated[
     ),
 ]
 Device = Annotated[str | None, typer.Option("--device", help="Device under test: spyre, cpu, …")]
-Stage = Annotated[int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.")]
+Stage = Annotated[
+    int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.", autocompletion=completing.stages)
+]
 Percent = Annotated[
     float | None, typer.Option("--percent", help="Share by itself, 0 to 100, in place of a stage.")
 ]
@@ -47,7 +49,10 @@ Files = Annotated[
     typer.Option("--files", help="Globs of test files, separated by commas; may be given again."),
 ]
 Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="A canonical id; only these run.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="A canonical id; only these run.", autocompletion=completing.tests),
+]
 Bucket = Annotated[
     str | None,
     typer.Option("--bucket", help="Bucket whose limits hold: pr, nightly or weekly; default: the stage's."),
@@ -56,13 +61,26 @@ Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
 ]
 Static = Annotated[bool | None, typer.Option("--static", help="Every card runs its shard and nothing else.")]
+StartMethod = Annotated[
+    str | None,
+    typer.Option("--start-method", metavar="HOW", help="How a file's process begins: auto, fork or spawn."),
+]
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", help="Seed of the run, from which each test's follows; default: drawn, and noted."
+    ),
 ]
 Resume = Annotated[
     str | None,
     typer.Option(
-        "--resume", metavar="RUN", help="Finish a run that was cut off: its folder, its id or `latest`."
+        "--resume",
+        metavar="RUN",
+        help="Finish a run that was cut off: its folder, its id or `latest`.",
+        autocompletion=completing.runs,
     ),
 ]
 Control = Annotated[
@@ -72,6 +90,7 @@ Control = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]
+Json = flags.Json
 Events = Annotated[
     str | None,
     typer.Option(
@@ -80,7 +99,6 @@ Events = Annotated[
         help="File or pipe that takes what happens, a JSON object a line; `-`: standard output.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 
 
 def make_context(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ci.cli import options
 from ci.errors import EXIT_OK
 from ci.package.extra import extra
 from ci.package.flags import ProjectFolder, Records
+from test_selection.files import document_text
 
 
 def device(  # typer makes options of them
@@ -43,6 +43,6 @@ def device(  # typer makes options of them
     )
     told = run_device(bench, asked)
     if json_output:
-        typer.echo(json.dumps(told, indent=1))
+        typer.echo(document_text("package-device", told))
     if told["exit_code"] != EXIT_OK:
         raise typer.Exit(told["exit_code"])

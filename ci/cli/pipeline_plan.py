@@ -46,7 +46,7 @@ def plan(
 ) -> None:
     """Collect, select and plan without a card, and deal the shards to a CI's jobs.
 
-    Example: spyre-ci pipeline plan --for github --files 'test_view_ops.py' --percent 5
+    Example: spyre-ci pipeline plan --for github --pytorch-src ~/pytorch --percent 5
     """
     context = context_in_force(ctx, {"device.name": device})
     model = context.settings.model

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.live.sink import open_sink
 from ci.steps.main_job import Outcome, Wanted, run_main_job
 from ci.steps.resuming import resumable, resume_step
@@ -24,6 +25,8 @@ def pytorch(
     device: options.Device = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    start_method: options.StartMethod = None,
+    seed: options.Seed = None,
     control: options.Control = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
@@ -31,7 +34,11 @@ def pytorch(
     bucket: options.Bucket = None,
     last_failed: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Only what did not pass in that run: a folder, an id or `latest`."),
+        typer.Option(
+            metavar="RUN",
+            help="Only what did not pass in that run: a folder, an id or `latest`.",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     relock: options.Relock = False,
     resume: options.Resume = None,
@@ -52,6 +59,8 @@ def pytorch(
         "device.name": device,
         "run.static": static,
         "run.retries": retries,
+        "run.start_method": start_method,
+        "run.seed": seed,
         "run.control": control,
     }
     context = options.make_context(
@@ -68,6 +77,7 @@ def pytorch(
             "--bucket": bucket,
             "--last-failed": last_failed,
             "--relock": relock,
+            "--seed": seed,
             "--dry-run": dry_run,
         }
         options.refuse_beside("--resume", resume, others)

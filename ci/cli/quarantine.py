@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from ci.errors import EXIT_OK, EXIT_USAGE
 from ci.report.text import counted
 from ci.steps.folder import RunFolder
 from ci.steps.marking import check_step
+from test_selection.files import document_text
 
 app = typer.Typer(help="Tests whose failures do not turn a run red, until a day.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def check(
         catalog = RunFolder(path=run_dir.resolve()).catalog
     entries, findings = check_step(context, file, catalog)
     if json_output:
-        typer.echo(json.dumps([one.as_json() for one in findings], indent=1))
+        typer.echo(document_text("quarantine-check", {"findings": [one.as_json() for one in findings]}))
     else:
         for one in findings:
             context.say(str(one))

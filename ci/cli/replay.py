@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.live.sink import open_sink
 from ci.steps.folder import JOURNALS, find_run
 from ci.steps.replaying import replay_step
@@ -16,7 +17,9 @@ from ci.steps.replaying import replay_step
 
 def replay(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")] = "latest",
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
+    ] = "latest",
     speed: Annotated[
         float,
         typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,23 @@ import typer
 
 from ci.cli import options
 from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
+from ci.config import completing
 from ci.errors import UsageError
 from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.explain import Explanation, explain, explain_file, parse_test
+from test_selection.files import document_text
 from test_selection.rules import Rules
 from test_selection.scope_table import file_table, scope_table
 
-app = typer.Typer(help="What is in scope, what is not, and why.")
+app = typer.Typer(
+    help="""What is in scope, what is not, and why.
+
+    Prints the table of reasons of a catalog: code, in or out, tests, files, text, issue.
+
+    Example: spyre-ci scope --run-dir runs/nightly
+    """
+)
 
 CatalogFile = Annotated[
     Path | None, typer.Option("--catalog", help="Catalog to read; default: the run folder's.")
@@ -36,10 +44,7 @@ def scope(
     device: options.Device = None,
     json_output: options.Json = False,
 ) -> None:
-    """Print the table of reasons of a catalog: code, in or out, tests, files, text, issue.
-
-    Example: spyre-ci scope --run-dir runs/nightly
-    """
+    """Print the table of reasons of a catalog."""
     if ctx.invoked_subcommand is not None:
         options.refuse_before_verb(ctx)
         return
@@ -54,7 +59,7 @@ def scope(
         found = _on_device(scope_catalog(context, run_dir, catalog), device)
         name, table = found.device, scope_table(found, rules)
     if json_output:
-        typer.echo(json.dumps(table_document(table, rules, name), indent=1))
+        typer.echo(document_text("scope", table_document(table, rules, name)))
         return
     for line in table_lines(table, rules, name, tests=source is None):
         context.say(line)
@@ -63,7 +68,12 @@ def scope(
 @app.command("explain")
 def explain_command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="ID", help="A canonical id, a node id, or a test file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A canonical id, a node id, or a test file.", autocompletion=completing.tests
+        ),
+    ],
     run_dir: options.RunDir = None,
     catalog: CatalogFile = None,
     device: options.Device = None,
@@ -82,7 +92,7 @@ def explain_command(
     told = _explained(name, found, on, rules)
     buckets = {} if told.test.id == told.test.file else buckets_of(context, told, on, rules)
     if json_output:
-        typer.echo(json.dumps(explained_document(told, rules, on, buckets), indent=1))
+        typer.echo(document_text("scope-explain", explained_document(told, rules, on, buckets)))
         return
     for line in (*explained_lines(told, rules, on), *bucket_lines(buckets)):
         context.say(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from ci.steps.selecting import refuse_nothing, select_step, selected_lines
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.difference import compare, difference_json, difference_lines
+from test_selection.files import document_text
 
 app = typer.Typer(invoke_without_command=True)
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
@@ -37,6 +37,7 @@ def select(
     ids: options.Ids = None,
     bucket: options.Bucket = None,
     relock: options.Relock = False,
+    json_output: options.Json = False,
 ) -> None:
     """Choose the tests of a stage from a catalog into `selection.json`.
 
@@ -45,7 +46,7 @@ def select(
     if ctx.invoked_subcommand is not None:
         options.refuse_before_verb(ctx)
         return
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {}, json_output=json_output)
     folder = options.run_folder(run_dir, out, catalog)
     share = share_of(
         context,
@@ -75,6 +76,16 @@ def select(
     context.say(f"{sum(selection.out_of_scope.values()):,} are out of scope")
     for code, count in selection.out_of_scope.items():
         context.say(f"  {count:>9,} {code}")
+    if json_output:
+        content = {
+            "selection": out or folder.selection,
+            "stage": selection.stage,
+            "percent": selection.percent,
+            "tests": len(selection.ids),
+            "out_of_scope": selection.out_of_scope,
+            "collect_errors": selection.collect_errors,
+        }
+        typer.echo(document_text("select", content))
     refuse_nothing(selection)
 
 
@@ -98,4 +109,4 @@ def diff(
     for line in difference_lines(difference):
         context.say(line)
     if json_output:
-        typer.echo(json.dumps(difference_json(difference), indent=1))
+        typer.echo(document_text("select-diff", difference_json(difference)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from rich import box
 from rich.table import Table
 
 from ci.cli import options
+from ci.config import completing
 from ci.errors import UsageError
 from ci.report.text import span
 from ci.steps.collecting import noted_source
@@ -30,6 +30,7 @@ from ci.steps.reporting import past_durations
 from ci.steps.selecting import in_scope
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
+from test_selection.files import document_text
 from test_selection.plan import read_plan
 from test_selection.selection import read_selection
 from test_selection.simulate import modes
@@ -44,7 +45,9 @@ Out = Annotated[Path | None, typer.Option("--out", help="Drawing to write: .svg 
 
 def simulate(
     ctx: typer.Context,
-    named: Annotated[str, typer.Argument(metavar="PLAN|RUN", help="plan.json, or a run.")] = "latest",
+    named: Annotated[
+        str, typer.Argument(metavar="PLAN|RUN", help="plan.json, or a run.", autocompletion=completing.runs)
+    ] = "latest",
     durations: In = None,
     sigma_file: Annotated[float, typer.Option(help="Sigma of a file's lognormal error.")] = 0.3,
     sigma_test: Annotated[float, typer.Option(help="Sigma of a test's own lognormal error.")] = 0.0,
@@ -89,7 +92,7 @@ def simulate(
         context.say(f"drawn: {out}")
     if json_output:
         content = {"plan": str(plan_file), "draws": draws, "ways": [_way(one) for one in days]}
-        typer.echo(json.dumps(content, indent=1))
+        typer.echo(document_text("simulate", content))
     else:
         context.console.print(_days_table(days))
 
@@ -132,7 +135,7 @@ def forecast(
         draw_forecast(out, prospects)
         context.say(f"drawn: {out}")
     if json_output:
-        typer.echo(json.dumps({"stages": [_stage(one) for one in prospects]}, indent=1))
+        typer.echo(document_text("forecast", {"stages": [_stage(one) for one in prospects]}))
     else:
         context.console.print(_forecast_table(prospects, within))
         for one in prospects:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.errors import UsageError
 from ci.live.sink import open_sink
 from ci.steps.collecting import collect_step, resolve_source
@@ -26,7 +27,7 @@ from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
-from test_selection.files import read_json
+from test_selection.files import document_text, read_json
 from test_selection.plan import read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
@@ -44,13 +45,15 @@ def collect(
     percent: options.Percent = None,
     device: options.Device = None,
     files: options.Files = None,
+    start_method: options.StartMethod = None,
     json_output: options.Json = False,
 ) -> None:
     """Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.
 
     Example: spyre-ci collect --pytorch-src ~/pytorch --files 'test_view_ops.py'
     """
-    context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
+    flags = {"device.name": device, "run.start_method": start_method}
+    context = options.make_context(ctx, flags, json_output=json_output)
     share = share_of(
         context,
         stage=stage,
@@ -73,7 +76,7 @@ def collect(
             "tests": len(collection.catalog.tests),
             "collect_errors": errors,
         }
-        typer.echo(json.dumps(content, indent=1))
+        typer.echo(document_text("collect", content))
 
 
 def plan(
@@ -87,7 +90,9 @@ def plan(
     shards: Annotated[
         int | None, typer.Option(help="Shards, 1 to 4,096; default: the cards of the stage.")
     ] = None,
+    seed: options.Seed = None,
     out: Out = None,
+    json_output: options.Json = False,
 ) -> None:
     """Split a selection over shards into `plan.json`.
 
@@ -95,7 +100,7 @@ def plan(
     """
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
-    context = options.make_context(ctx, {})
+    context = options.make_context(ctx, {"run.seed": seed}, json_output=json_output)
     folder = options.run_folder(run_dir, out, selection, catalog)
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
@@ -113,6 +118,7 @@ def plan(
         durations_file=None if out else folder.durations,
         settings=context.settings.model,
         rules=scope_rules(context),
+        seed=context.run_seed(),
         say=context.say,
     )
     cards = sum(shard.cards for shard in made.shards)
@@ -122,6 +128,18 @@ def plan(
         f"{len(made.ids):,} tests on {len(made.shards):,} shards{held}: about {made.makespan_s:.1f} s "
         f"(bound {made.bound_s:.1f} s, bound by {made.binds})"
     )
+    if json_output:
+        content = {
+            "plan": out or folder.plan,
+            "fingerprint": made.fingerprint,
+            "tests": len(made.ids),
+            "shards": len(made.shards),
+            "cards": cards,
+            "makespan_s": made.makespan_s,
+            "bound_s": made.bound_s,
+            "binds": made.binds,
+        }
+        typer.echo(document_text("plan-made", content))
 
 
 def run(
@@ -136,6 +154,7 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    start_method: options.StartMethod = None,
     control: options.Control = None,
     resume: options.Resume = None,
     events: options.Events = None,
@@ -149,6 +168,7 @@ def run(
         "run.cards": cards,
         "run.static": static,
         "run.retries": retries,
+        "run.start_method": start_method,
         "run.control": control,
     }
     context = options.make_context(ctx, flags, json_output=options.to_stdout(events))
@@ -183,7 +203,10 @@ def run(
 
 def report(
     ctx: typer.Context,
-    run_dir: Annotated[str | None, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")] = None,
+    run_dir: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs),
+    ] = None,
     named: options.RunDir = None,
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected do not redden the run.")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ci.cli import options
+from ci.config import completing
 from ci.errors import EXIT_OK, EXIT_USAGE
 from ci.report.results import RESULTS_FILE
 from ci.report.text import counted
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.suites import check_step, promote_step, write_patch
+from test_selection.files import document_text
 
 app = typer.Typer(help="torch-spyre's suite files.", no_args_is_help=True)
 
@@ -37,7 +38,7 @@ def check(
     findings = check_step(context, files or (), folder=folder, catalog=catalog)
     errors = sum(one.severity == "error" for one in findings)
     if json_output:
-        typer.echo(json.dumps([one.as_json() for one in findings], indent=1))
+        typer.echo(document_text("suite-check", {"findings": [one.as_json() for one in findings]}))
     else:
         for one in findings:
             context.say(str(one))
@@ -48,7 +49,9 @@ def check(
 @app.command()
 def promote(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
+    ],
     write: Annotated[bool, typer.Option("--write", help="Change the suite files, too.")] = False,
 ) -> None:
     """Print a patch by which what was expected to fail and passed in RUN has to pass from now on.

@@ -24,7 +24,8 @@ class Verb:
 # A new verb is a line here, in the order of `spyre-ci --help`.
 VERBS: Mapping[str, Verb] = {
     "doctor": Verb(
-        "ci.cli.doctor:doctor", "Look at this machine: what a run needs, what is there, and the remedy where it is not."
+        "ci.cli.doctor:doctor",
+        "Look at this machine: what a run needs, what is there, and the remedy where it is not.",
     ),
     "init": Verb("ci.cli.init:init", "Set a back end's checkout up: settings, workflows and a Jenkinsfile."),
     "pytorch": Verb("ci.cli.pytorch:pytorch", "Run a staged share of PyTorch's tests and report it."),
@@ -57,7 +58,8 @@ VERBS: Mapping[str, Verb] = {
         "ci.cli.replay:replay", "Show a recorded run again, as it was seen while it ran. Nothing is run."
     ),
     "reproduce": Verb(
-        "ci.cli.reproduce:reproduce", "Bring one test of a run back: its command, environment, seed and image."
+        "ci.cli.reproduce:reproduce",
+        "Bring one test of a run back: its command, environment, seed and image.",
     ),
     "compare": Verb("ci.cli.compare:compare", "Say what one run changes against another, test by test."),
     "bisect": Verb(

@@ -11,12 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from ci.config.bisect_model import Bisect
 from ci.config.hud_model import Hud
 from ci.config.lanes_model import Lane, LaneName, LaneWorker
 from ci.config.package_model import Package
 from ci.config.pins_model import Pins
 from ci.config.pipeline_model import Pipeline
 from ci.config.report_model import Report
+from ci.config.retention_model import Retention
 from ci.config.run_model import Collect, Device, Matrix, Plan, PyTorch, Run
 from ci.config.section import GIT_ADDRESS, Section
 from ci.config.stage_model import Buckets, Stage, roll_out
@@ -89,6 +91,8 @@ class SettingsModel(Section):
     package: Package = Field(default_factory=Package)
     pipeline: Pipeline = Field(default_factory=Pipeline)
     pins: Pins = Field(default_factory=Pins)
+    bisect: Bisect = Field(default_factory=Bisect)
+    retention: Retention = Field(default_factory=Retention)
 
     @model_validator(mode="after")
     def _stages_nest(self) -> SettingsModel:

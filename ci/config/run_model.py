@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from ci.config.section import Seconds, Section
 from test_selection.capabilities import known_dtype
+from test_selection.seeds import MOST as MOST_SEED
 
 
 class PyTorch(Section):
@@ -89,6 +90,12 @@ class Run(Section):
     cards: int = Field(
         default=0, ge=0, le=4096, description="cards used on this host, a worker each; 0: one a CPU core"
     )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_SEED,
+        description="of the random numbers; each test's own follows from it; none: drawn for each plan",
+    )
     test_timeout_s: Seconds = Field(default=600, description="after which a test counts as hung")
     timeout_factor: float = Field(
         default=10, ge=1, le=1000, description="how many times its file's slowest test a test may take"
@@ -105,6 +112,12 @@ class Run(Section):
     )
     static: bool = Field(
         default=False, description="every card runs its shard and nothing else; else idle ones help"
+    )
+    start_method: Literal["auto", "fork", "spawn"] = Field(
+        default="auto",
+        description="how a file's process begins: fork, a copy of one that has torch imported; spawn, one "
+        "that imports it, which takes seconds more a file; auto: fork on Linux unless the device is open "
+        "before the copy is made, spawn elsewhere",
     )
     retries: int = Field(
         default=1, ge=0, le=10, description="how often a failed test is run again, alone, on another card"

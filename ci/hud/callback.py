@@ -191,6 +191,7 @@ class RunDetails(BaseModel):
         default_factory=dict, max_length=64
     )
     quarantined: TestCount = 0
+    seed: Count | None = None
     cards: Count | None = None
     in_scope: Count | None = None
     selected: Count | None = None
@@ -203,7 +204,7 @@ class RunDetails(BaseModel):
     first_failure_seconds: Seconds | None = None
 
     # What stays in the job's `environment` alone; every other field is a column of its own in the store.
-    NO_COLUMNS: ClassVar[frozenset[str]] = frozenset({"verdicts", "quarantined"})
+    NO_COLUMNS: ClassVar[frozenset[str]] = frozenset({"verdicts", "quarantined", "seed"})
 
 
 class ClientPayload(_Part):

@@ -42,7 +42,10 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serve the HUD-compatible endpoint and its pages until Ctrl-C."""
+    """Serve the HUD-compatible endpoint and its pages until Ctrl-C.
+
+    Example: spyre-ci hud serve --port 0
+    """
     from ci.hud.server.chores import Chores, doing  # noqa: PLC0415  # as in `open_server`
     from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415
 

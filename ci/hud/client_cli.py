@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
-from ci.config import Settings
+from ci.config import Settings, completing
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
 from ci.hud.callback import MAX_WHOLE
 from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
@@ -23,9 +24,11 @@ from ci.hud.handed import forward
 from ci.hud.handing import hand_over
 from ci.hud.naming import FIELDS, name_run
 from ci.hud.row_upload import rows_wait
+from test_selection.files import document_text
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
+]
 
 
 def add_client_verbs(app: typer.Typer) -> None:
@@ -41,7 +44,10 @@ def add_client_verbs(app: typer.Typer) -> None:
 
 
 def begin_verb(ctx: typer.Context, run: Run) -> None:
-    """Tell that a run begins which the relay dispatched; for runs that are split over machines."""
+    """Tell that a run begins which the relay dispatched; for runs that are split over machines.
+
+    Example: spyre-ci hud begin latest
+    """
     settings = settings_from_context(ctx)
     # A run that only begins has been planned, and has nothing to send yet.
     run_dir = run_folder(settings.resolve(settings.model.runs), run, holding="run.json")
@@ -50,7 +56,10 @@ def begin_verb(ctx: typer.Context, run: Run) -> None:
 
 
 def flush_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
-    """Send the reports that wait in a run's outbox; ends with 3 when some are left."""
+    """Send the reports that wait in a run's outbox; ends with 3 when some are left.
+
+    Example: spyre-ci hud flush latest
+    """
     settings = settings_from_context(ctx)
     run_dir = run_folder(settings.resolve(settings.model.runs), run)
     if not any((run_dir / "outbox").glob("*.json")) and not rows_wait(run_dir):
@@ -64,14 +73,20 @@ def flush_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
 
 
 def dispatch_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
-    """Ask the GitHub repository of `report.dispatch` to report a run; ends with 3 when it was not asked."""
+    """Ask the GitHub repository of `report.dispatch` to report a run; ends with 3 when it was not asked.
+
+    Example: spyre-ci hud dispatch latest
+    """
     settings = settings_from_context(ctx)
     run_dir = run_folder(settings.resolve(settings.model.runs), run, holding="summary.json")
     _end(hand_over(run_dir, _reporter(settings, json_output=json_output)), json_output=json_output)
 
 
 def forward_verb(ctx: typer.Context, json_output: Json = False) -> None:
-    """Report what another CI handed over in SPYRE_CI_REPORT; ends with 3 when it is not delivered."""
+    """Report what another CI handed over in SPYRE_CI_REPORT; ends with 3 when it is not delivered.
+
+    Example: spyre-ci hud forward
+    """
     settings = settings_from_context(ctx)
     runs = settings.resolve(settings.model.runs)
     _end(forward(runs, _reporter(settings, json_output=json_output)), json_output=json_output)
@@ -81,16 +96,26 @@ def identity_verb(  # noqa: PLR0917  # typer makes options of them
     ctx: typer.Context,
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", help="Run folder, id or `latest`; default: what the environment says."),
+        typer.Argument(
+            metavar="RUN",
+            help="Run folder, id or `latest`; default: what the environment says.",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     shard: Annotated[
         int | None, typer.Option(min=0, max=MAX_WHOLE, help="A shard's index, for `shard_key`.")
     ] = None,
-    test: Annotated[str | None, typer.Option(help="A test's canonical id, for `test_key`.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="A test's canonical id, for `test_key`.", autocompletion=completing.tests),
+    ] = None,
     field: Annotated[str | None, typer.Option(help="Print this one alone.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Print what a run, its job, a shard and a test are known by, so that no pipeline works it out itself."""
+    """Print what a run, its job, a shard and a test are known by, so that no pipeline works it out itself.
+
+    Example: spyre-ci hud identity latest --shard 0
+    """
     if field is not None and field not in FIELDS:
         raise UsageError(
             f"{field!r} is none of them", where="--field", remedy=f"name one of {', '.join(FIELDS)}"
@@ -114,7 +139,7 @@ def identity_verb(  # noqa: PLR0917  # typer makes options of them
         value = named[field]
         typer.echo(json.dumps(value) if json_output else value)
     elif json_output:
-        typer.echo(json.dumps(named, indent=1))
+        typer.echo(document_text("hud-identity", named))
     else:
         for name, value in named.items():
             typer.echo(f"{name}={value}")
@@ -157,5 +182,5 @@ def _echo(*, err: bool) -> Callable[[str], None]:
 
 def _end(delivery: Delivery, *, json_output: bool) -> None:
     if json_output:
-        typer.echo(json.dumps(asdict(delivery), indent=1))
+        typer.echo(document_text("delivery", asdict(delivery)))
     raise typer.Exit(0 if delivery.outcome in {"delivered", "dispatched"} else EXIT_INCOMPLETE)

@@ -22,6 +22,7 @@ def details_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     """
     told: dict[str, Any] = {
         "cards": summary.get("cards"),
+        "seed": (summary.get("identity") or {}).get("seed"),
         "in_scope": summary.get("in_scope") or None,
         "in_scope_seconds": summary.get("in_scope_s"),
         "first_failure_seconds": summary.get("first_failure_s"),

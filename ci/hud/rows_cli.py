@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.errors import UsageError
 from ci.hud.callback import MAX_ATTEMPT, MAX_WHOLE
 from ci.hud.identity import job_number
@@ -21,6 +21,7 @@ from ci.hud.row_files import object_name
 from ci.hud.row_layout import KINDS
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
 from ci.hud.rows import Job
+from test_selection.files import document_text
 
 
 def rows(
@@ -36,7 +37,7 @@ def rows(
     ] = None,
     attempt: Annotated[int, typer.Option(min=1, max=MAX_ATTEMPT, help="The CI's attempt.")] = 1,
     check_run_id: Annotated[str | None, typer.Option(help="The job's, as its callback has it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write test_run, test_run_summary and failed_test_runs of JUnit files, gzip, a JSON object a line.
 
@@ -51,7 +52,7 @@ def rows(
         job, sources = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=number), paths
     written = put_rows(junit_files(sources), job, to)
     if as_json:
-        typer.echo(json.dumps({"job": job.keys(), "files": written}))
+        typer.echo(document_text("hud-rows", {"job": job.keys(), "files": written}))
         return
     for address, number in written.items():
         typer.echo(f"{number:>9,} rows  {address}")

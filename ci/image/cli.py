@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -12,8 +11,10 @@ from typing import Annotated
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json, renamed
 from ci.errors import SettingsError, UsageError
 from ci.image.override import FORM_HERE
+from test_selection.files import document_text
 
 # What works with the engine is imported late: its client takes a part of a second, which every verb pays.
 app = typer.Typer(help="The runtime image, from its components to the registry.", no_args_is_help=True)
@@ -46,9 +47,12 @@ def render(  # noqa: PLR0917  # typer makes options of them
     variant: Variant = None,
     with_: With = None,
     test_with: TestWith = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it with its tag, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Print the Containerfile that would be built, every part of it named exactly."""
+    """Print the Containerfile that would be built, every part of it named exactly.
+
+    Example: spyre-ci image render --variant pinned
+    """
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.engine import engine  # noqa: PLC0415
 
@@ -65,7 +69,7 @@ def render(  # noqa: PLR0917  # typer makes options of them
             "components": dict(prepared.resolved.revisions),
             "containerfile": prepared.containerfile,
         }
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(document_text("image-render", told))
         return
     typer.echo(prepared.containerfile, nl=False)
 
@@ -89,9 +93,12 @@ def build(  # noqa: PLR0917  # typer makes options of them
     ] = False,
     results: Results = None,
     sbom: Sbom = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was made, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Build and test the image, unless the registry has what would come out of it; push it where asked to."""
+    """Build and test the image, unless the registry has what would come out of it; push it where asked to.
+
+    Example: spyre-ci image build --variant pinned --results results
+    """
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.component_tests import planned_tests  # noqa: PLC0415
     from ci.image.engine import engine, fetch  # noqa: PLC0415
@@ -121,7 +128,9 @@ def build(  # noqa: PLR0917  # typer makes options of them
             fetch(client, made.name)
             maker.gate.look(made.name, None, stack=prepared.resolved, against=None)
     if as_json:
-        typer.echo(json.dumps({"image": made.name, "digest": made.digest, "found": made.found}))
+        typer.echo(
+            document_text("image-build", {"image": made.name, "digest": made.digest, "found": made.found})
+        )
         return
     typer.echo(f"{made.name} {made.digest}".rstrip())
 
@@ -131,9 +140,12 @@ def tree(
     ctx: typer.Context,
     image: Annotated[str, typer.Argument(metavar="IMAGE", help="Its name; pulled where it is not here.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New, empty, or with that tree already.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what is there, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Put PyTorch's tests of an image's very commit into a folder; the main job takes it by --pytorch-src."""
+    """Put PyTorch's tests of an image's very commit into a folder; the main job takes it by --pytorch-src.
+
+    Example: spyre-ci image tree registry.example.com/spyre/runtime:main pytorch
+    """
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.engine import engine  # noqa: PLC0415
     from ci.image.tree import origin_of, put_tree  # noqa: PLC0415
@@ -143,7 +155,9 @@ def tree(
         origin = origin_of(client, image, url=url)
     put_tree(origin, folder, environ=os.environ, echo=wiring.echo)
     if as_json:
-        typer.echo(json.dumps({"commit": origin.commit, "url": origin.url, "folder": str(folder)}))
+        typer.echo(
+            document_text("image-tree", {"commit": origin.commit, "url": origin.url, "folder": folder})
+        )
         return
     typer.echo(origin.commit)
 
@@ -156,10 +170,16 @@ def run_tests(  # noqa: PLR0917  # typer makes options of them
     with_: With = None,
     test_with: TestWith = None,
     component: Annotated[list[str] | None, typer.Option(help="Only this component's; repeatable.")] = None,
-    device: Annotated[bool, typer.Option("--device", help="Only the tests that want a device.")] = False,
+    on_device: Annotated[
+        bool, typer.Option("--on-device", help="Only the tests that want a device.")
+    ] = False,
+    device: Annotated[bool | None, typer.Option("--device", hidden=True)] = None,
     results: Results = None,
 ) -> None:
-    """Run the components' tests where an image's build would; nothing is pushed, and no tag is given."""
+    """Run the components' tests where an image's build would; nothing is pushed, and no tag is given.
+
+    Example: spyre-ci image test --component flex
+    """
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.component_tests import chosen_tests, planned_tests  # noqa: PLC0415
     from ci.image.engine import engine  # noqa: PLC0415
@@ -168,7 +188,11 @@ def run_tests(  # noqa: PLR0917  # typer makes options of them
     with engine(os.environ) as client:
         prepared = wiring.prepared_of(settings, client, stack, variant, with_, test_with=test_with)
         planned = planned_tests(prepared.resolved, wiring.device_of(settings))
-        chosen = chosen_tests(planned, components=component or (), with_device=device)
+        chosen = chosen_tests(
+            planned,
+            components=component or (),
+            with_device=renamed("--device", "--on-device", device, on_device),
+        )
         maker = wiring.maker_of(settings, client, prepared, results=results, tests=True)
         maker.test(prepared, chosen)
 
@@ -184,9 +208,12 @@ def verify_image(  # noqa: PLR0917  # typer makes options of them
         str | None, typer.Option(metavar="IMAGE|TAG", help="In a registry: the size it is compared with.")
     ] = None,
     sbom: Sbom = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the checks, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Check how an image starts, its roles, labels, size and contents, by its stack or its labels alone."""
+    """Check how an image starts, its roles, labels, size and contents, by its stack or its labels alone.
+
+    Example: spyre-ci image verify --sbom sbom.json
+    """
     from ci.findings import refuse_failed  # noqa: PLC0415
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.engine import engine, fetch  # noqa: PLC0415
@@ -213,7 +240,7 @@ def verify_image(  # noqa: PLR0917  # typer makes options of them
             {"check": one.check, "passed": one.passed, "seen": one.seen, "remedy": one.remedy}
             for one in verified.findings
         ]
-        typer.echo(json.dumps({"image": name, "id": verified.image, "checks": checks}, indent=2))
+        typer.echo(document_text("image-verify", {"image": name, "id": verified.image, "checks": checks}))
     refuse_failed(name, verified.findings)
 
 
@@ -227,7 +254,10 @@ def shell(
         str | None, typer.Option(help="none, host or a network's name; default: the engine's.")
     ] = None,
 ) -> None:
-    """Open a shell in the image, with the checkout at /workspace; what is written there is the caller's."""
+    """Open a shell in the image, with the checkout at /workspace; what is written there is the caller's.
+
+    Example: spyre-ci image shell --network none
+    """
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.engine import engine, fetch  # noqa: PLC0415
     from ci.image.shell import Caller, become, find_client, shell_command  # noqa: PLC0415

@@ -13,6 +13,7 @@ from urllib3.exceptions import HTTPError
 
 from ci.addresses import without_secrets
 from ci.errors import CommandError, DiskFullError, MissingInputError, SpyreCiError, UsageError
+from ci.system import engines, kinds
 
 TIMEOUT_S = 3600
 # Engines name theirs as Go does, kernels otherwise.
@@ -24,24 +25,24 @@ _NO_SPACE = (NO_SPACE, "have enough free space in", "more space needed on the")
 
 @contextmanager
 def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterator[docker.DockerClient]:
-    """The engine of DOCKER_HOST, or of the usual socket.
+    """The engine of DOCKER_HOST, or of a usual socket.
 
     Args:
-        environ: DOCKER_HOST is read from it.
+        environ: what names it; see `ci.system.engines`.
         timeout_s: seconds in which it may say nothing, as while a container says nothing.
 
     Raises:
         CommandError: none is there; an error of the engine in the block.
         DiskFullError: its disk is full.
     """
-    address = environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    address = engines.address(environ, system=kinds.name())
     try:
         client = docker.DockerClient(base_url=address, version="auto", timeout=timeout_s)
     except (DockerException, requests.RequestException) as error:
         raise CommandError(
             f"no container engine answers at {without_secrets(address)}: {_first_line(error)}",
             where="DOCKER_HOST",
-            remedy="start dockerd or podman's socket, or set DOCKER_HOST to where one is",
+            remedy=engines.remedy(system=kinds.name()),
         ) from error
     try:
         yield client
@@ -80,7 +81,7 @@ def check_is_here(client: docker.DockerClient) -> None:
 
 
 def check_platform(client: docker.DockerClient, platform: str) -> None:
-    """Refuse to build for a platform that the engine is not of.
+    """Refuse to build for a platform that the engine is not of, or where it is not on this very system.
 
     Args:
         client: the engine.
@@ -90,6 +91,14 @@ def check_platform(client: docker.DockerClient, platform: str) -> None:
         UsageError: it builds for another one, or is not on this machine.
     """
     check_is_here(client)
+    if not kinds.is_linux():
+        # What is served to steps is served on this system's loopback, which a virtual machine does not share.
+        raise UsageError(
+            f"the runtime image is built on Linux; on {kinds.in_words()} the engine is in a virtual machine",
+            where="image.platform",
+            remedy=f"build on a machine of {platform}, or in CI (`nox -s image`); `spyre-ci image render` "
+            "works here",
+        )
     said = client.version()
     own = f"{said.get('Os', '')}/{_ARCHITECTURES.get(said.get('Arch', ''), said.get('Arch', ''))}"
     if own != platform:

@@ -61,7 +61,9 @@ def find_client(environ: Mapping[str, str], which: Callable[[str], str | None]) 
     )
 
 
-def shell_command(client: Sequence[str], image: str, caller: Caller, *, network: str | None) -> list[str]:
+def shell_command(
+    client: Sequence[str], image: str, caller: Caller, *, network: str | None, more: Sequence[str] = ()
+) -> list[str]:
     """The words that open a shell.
 
     Args:
@@ -69,6 +71,7 @@ def shell_command(client: Sequence[str], image: str, caller: Caller, *, network:
         image: its name.
         caller: who asks.
         network: none, host or a name; None: the engine's default.
+        more: words for the engine.
     """
     rootless = os.path.basename(client[0]) == "podman" and caller.user != 0  # noqa: PTH119  # a word, no path
     return [
@@ -78,7 +81,7 @@ def shell_command(client: Sequence[str], image: str, caller: Caller, *, network:
         "--interactive",
         *(["--tty"] if caller.terminal else []),
         "--mount",
-        _csv(["type=bind", f"source={caller.checkout}", f"target={WORKSPACE}"]),
+        bound(caller.checkout, WORKSPACE),
         "--workdir",
         WORKSPACE,
         "--user",
@@ -90,6 +93,7 @@ def shell_command(client: Sequence[str], image: str, caller: Caller, *, network:
         "label=disable",
         *(["--userns", "keep-id"] if rootless else []),
         *(["--network", network] if network else []),
+        *more,
         image,
         "shell",
     ]
@@ -100,6 +104,12 @@ def become(words: Sequence[str]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(words[0], list(words))  # noqa: S606  # a terminal is handed over whole
+
+
+def bound(source: Path, target: str, *, readonly: bool = False) -> str:
+    """A folder or file of this machine in the image, as `--mount` takes it."""
+    fields = ["type=bind", f"source={source}", f"target={target}"]
+    return _csv([*fields, *(["readonly"] if readonly else [])])
 
 
 def _csv(fields: Sequence[str]) -> str:

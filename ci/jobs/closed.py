@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
+from ci.system.kinds import prctl
 
 # linux/prctl.h
 _PR_SET_DUMPABLE = 4
@@ -20,6 +19,4 @@ def close_process(*, closed: bool = True) -> bool:
     Returns:
         Whether the system did so; only Linux can.
     """
-    if sys.platform != "linux":
-        return False
-    return bool(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(not closed), 0, 0, 0) == 0)
+    return prctl(_PR_SET_DUMPABLE, int(not closed))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ci.config.flags import Json
 from ci.errors import UsageError
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel as cancel_job
@@ -34,6 +34,7 @@ from ci.jobs.watch_view import view_for
 from ci.jobs.watcher import Watcher
 from ci.live.github import defused
 from ci.report.text import clean, counted
+from test_selection.files import document_text
 
 Name = Annotated[str, typer.Argument(help="Name of the job, as submit and list say it.")]
 Namespace = Annotated[
@@ -42,7 +43,6 @@ Namespace = Annotated[
 InContext = Annotated[
     str | None, typer.Option("--context", help="Of the kubeconfig; default: its current one.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")]
 # A control plane that is renewed is away for some minutes; a watch has nothing else to do.
 WATCH_PATIENCE_S = 600
 LOG_COLUMNS = 200
@@ -72,7 +72,9 @@ def watch(
     board, ending = _watched(cluster, name, console, pending_limit)
     if as_json:
         counts = {str(phase): number for phase, number in sorted(board.counts.items()) if number}
-        typer.echo(json.dumps({"job": name, "pods": board.pods, "counts": counts, **asdict(ending)}))
+        typer.echo(
+            document_text("job-watch", {"job": name, "pods": board.pods, "counts": counts, **asdict(ending)})
+        )
     raise typer.Exit(ending.exit_code)
 
 
@@ -167,7 +169,7 @@ def cancel(
     shown = ", ".join(f"{number:,} {kind}" for kind, number in words.items())
     _say(f"removed of {name}: {shown}" if removed else f"nothing of {name} is there", err=as_json)
     if as_json:
-        typer.echo(json.dumps({"job": name, "removed": removed}))
+        typer.echo(document_text("job-cancel", {"job": name, "removed": removed}))
 
 
 def list_jobs(as_json: Json = False, namespace: Namespace = None, context: InContext = None) -> None:
@@ -178,7 +180,7 @@ def list_jobs(as_json: Json = False, namespace: Namespace = None, context: InCon
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     rows = jobs_of(cluster, now_s=time.time())
     if as_json:
-        typer.echo(json.dumps([row.as_json() for row in rows]))
+        typer.echo(document_text("job-list", {"jobs": [row.as_json() for row in rows]}))
         return
     table = Table(box=None, pad_edge=False)
     for head in HEAD:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
@@ -18,9 +17,11 @@ from rich.console import Console
 from ci.addresses import shown
 from ci.config import Settings
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.errors import EXIT_OK, UsageError
 from ci.jobs.access import configuration_of
 from ci.jobs.cluster import Cluster, open_cluster
+from ci.jobs.cluster_cli import InContext, Namespace
 from ci.jobs.names import job_name
 from ci.jobs.spec import read_spec
 from ci.jobs.validate.checked import PASSED, Checked, digest, exit_code, unasked
@@ -32,6 +33,7 @@ from ci.jobs.validate.report import About, check_out, counts, table, write_repor
 from ci.live.github import Defused
 from ci.provider import detect, in_log
 from ci.report.text import iso_utc
+from test_selection.files import document_text
 
 # The stage that holds no tests yet: a cluster is validated in it.
 FIRST_STAGE = 0
@@ -47,8 +49,8 @@ def validate(  # noqa: PLR0917  # typer makes options of them
     ] = None,
     stage: Annotated[int, typer.Option(help="Row of the roll-out whose cards are wanted.")] = FIRST_STAGE,
     image: Annotated[str | None, typer.Option(help="Image to try; default: the spec's.")] = None,
-    namespace: Annotated[str | None, typer.Option(help="Of jobs; default: the context's.")] = None,
-    context: Annotated[str | None, typer.Option(help="Of the kubeconfig; default: its current one.")] = None,
+    namespace: Namespace = None,
+    context: InContext = None,
     preflight: Annotated[
         bool, typer.Option("--preflight/--no-preflight", help="Pull the image and check every card.")
     ] = True,
@@ -56,13 +58,11 @@ def validate(  # noqa: PLR0917  # typer makes options of them
         float, typer.Option(help="Seconds after which a node that is silent has not answered.")
     ] = 900,
     out: Annotated[Path | None, typer.Option("--out", help="Report to write and sign: .html or .md.")] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document; words go to standard error.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Check a cluster for a stage: nodes, operator, cards, storage, quota, rights; then try every card.
 
-    Example: spyre-ci job validate --stage 1 --spec examples/tests.yaml --out validation.html
+    Example: spyre-ci job validate --stage 1 --spec examples/tests-stage1.yaml --out validation.html
     """
     check_out(out)
     if not 0 < preflight_timeout <= HOUR_S:
@@ -85,7 +85,7 @@ def validate(  # noqa: PLR0917  # typer makes options of them
         console.print(f"report: {out}", markup=False, highlight=False, soft_wrap=True)
     if json_output:
         content = {"digest": digest(found), "findings": [asdict(one) for one in found]}
-        typer.echo(json.dumps(content, indent=1))
+        typer.echo(document_text("job-validate", content))
     else:
         console.print(table(found))
         console.print(counts(found), markup=False, highlight=False)

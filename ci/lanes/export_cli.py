@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.lanes.export import (
@@ -24,7 +25,7 @@ from ci.lanes.export import (
     triggers,
     workflows,
 )
-from test_selection.files import read_json, schema_name, write_json
+from test_selection.files import document_text, read_json, write_json
 from test_selection.yaml_lines import load_document
 
 
@@ -53,16 +54,17 @@ def export(
     repository: Annotated[
         str | None, typer.Option("--repository", help="Only workflows of this one: owner/name.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write the cadence of lanes that a CI begins as that CI's own triggers, or compare them with its files.
 
-    Example: `spyre-ci lanes export jenkins --out jenkins/resources/triggers.json`, and
-    `spyre-ci lanes export github --check .github/workflows`.
+    Example: spyre-ci lanes export jenkins --out triggers.json
+
+    Example: spyre-ci lanes export github --check .github/workflows
     """
     settings = settings_from_context(ctx)
     if target is Target.JENKINS:
-        _jenkins(settings, out, check)
+        _jenkins(settings, out, check, as_json=as_json)
     else:
         if out is not None:
             raise UsageError(
@@ -82,15 +84,15 @@ def export(
         typer.echo(f"lane {name} {why}", err=True)
 
 
-def _jenkins(settings: Settings, out: Path | None, check: Path | None) -> None:
+def _jenkins(settings: Settings, out: Path | None, check: Path | None, *, as_json: bool) -> None:
     content = triggers(settings.model.lanes, time_zone=settings.model.lane_worker.time_zone)
     if check is not None:
         there = read_json(check, KIND)
         _same({key: there.get(key) for key in content}, content, check, f"jenkins --out {check}")
     elif out is not None:
         write_json(out, KIND, content)
-    else:
-        typer.echo(json.dumps({"schema": schema_name(KIND), **content}, indent=1))
+    if as_json or (check is None and out is None):
+        typer.echo(document_text(KIND, content))
 
 
 def _github(settings: Settings, check: Path | None, repository: str | None, *, as_json: bool) -> None:
@@ -107,10 +109,9 @@ def _github(settings: Settings, check: Path | None, repository: str | None, *, a
     found = [one for one in named if repository in {None, one.repository}]
     if check is not None:
         _check_workflows(found, check)
-    elif as_json:
-        rows = [asdict(one) for one in found if one.lanes]
-        typer.echo(json.dumps({"schema": schema_name("workflows"), "workflows": rows}, indent=1))
-    elif shown := [as_yaml(one) for one in found if one.lanes]:
+    if as_json:
+        typer.echo(document_text("workflows", {"workflows": [asdict(one) for one in found if one.lanes]}))
+    elif check is None and (shown := [as_yaml(one) for one in found if one.lanes]):
         typer.echo("\n\n".join(shown))
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.errors import UsageError
 from ci.lanes.run_cli import STATE, lanes_folder
@@ -38,11 +39,13 @@ def next_(
             metavar="TIME", help="Seen from then, such as 2026-03-29T02:30; without a zone: the settings'."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say what of every lane runs next, when and why, as the worker's state and the settings have it.
 
-    Example: `spyre-ci lanes next --at 2026-10-25T00:00`. It begins nothing and changes nothing.
+    It begins nothing and changes nothing.
+
+    Example: spyre-ci lanes next --at 2026-10-25T00:00
     """
     settings = settings_from_context(ctx)
     worker = settings.model.lane_worker

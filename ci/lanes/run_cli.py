@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
@@ -50,7 +51,10 @@ def run(
         bool, typer.Option("--once", help="Begin what is due now, see it to its end, and end.")
     ] = False,
     lane: Annotated[
-        list[str] | None, typer.Option("--lane", help="Begin this lane only; may stand several times.")
+        list[str] | None,
+        typer.Option(
+            "--lane", help="Begin this lane only; may stand several times.", autocompletion=completing.lanes
+        ),
     ] = None,
     now: Annotated[
         bool,
@@ -59,10 +63,14 @@ def run(
 ) -> None:
     """Begin lanes when they are due, until stopped; for places without a CI of their own.
 
-    Example: `spyre-ci lanes run`, kept running by systemd or a container; `spyre-ci lanes run --once` from a
-    crontab; `spyre-ci lanes run --once --lane nightly --now` by hand, also what its CI begins otherwise.
-    SIGTERM or Ctrl-C ends it with 130: runs here are told to end as well, and the next worker begins them
-    again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
+    systemd or a container keeps it running; with `--once` a crontab begins it, and with `--now` somebody by
+    hand, also what its CI begins otherwise. SIGTERM or Ctrl-C ends it with 130: runs here are told to end as
+    well, and the next worker begins them again. With `--once` it ends with 0, 1 where a run failed, 3 where
+    one came to no answer.
+
+    Example: spyre-ci lanes run --once
+
+    Example: spyre-ci lanes run --once --lane nightly --now
     """
     settings = settings_from_context(ctx)
     chosen = _chosen(settings, lane or ())

@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ci.config import completing
 from ci.config.context import settings_from_context
+from ci.config.flags import Json, renamed
 from ci.lanes.hands import folder_of
 from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.run_cli import STATE, lanes_folder
@@ -29,18 +31,26 @@ _SAID = 120
 def status(
     ctx: typer.Context,
     *,
-    lane: Annotated[str | None, typer.Option("--lane", help="Of this lane only.")] = None,
-    last: Annotated[int, typer.Option("--last", min=1, max=10_000, help="So many runs.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    lane: Annotated[
+        str | None, typer.Option("--lane", help="Of this lane only.", autocompletion=completing.lanes)
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="How many are shown, the newest.")
+    ] = 20,
+    last: Annotated[int | None, typer.Option("--last", min=1, max=10_000, hidden=True)] = None,
+    as_json: Json = False,
 ) -> None:
     """Show the last runs of lanes, the newest first, each attempt with its end, and times that were skipped.
 
-    Example: `spyre-ci lanes status --lane nightly --last 5`. It waits for no worker and changes nothing.
+    It waits for no worker and changes nothing.
+
+    Example: spyre-ci lanes status --lane nightly --limit 5
     """
     settings = settings_from_context(ctx)
     folder = lanes_folder(settings)
     path = folder / STATE
-    runs = history(path, lane=lane, most=last) if path.is_file() else []
+    most = renamed("--last", "--limit", last, limit)
+    runs = history(path, lane=lane, most=most) if path.is_file() else []
     by_ci = sorted(name for name, one in settings.model.lanes.items() if one.begun_by == "ci" and one.enabled)
     if as_json:
         rows = [

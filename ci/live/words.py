@@ -12,7 +12,7 @@ from ci.live.streams import Stream
 from ci.report.text import clean, counted, one_line, span
 from ci.report.verdict import Verdict
 
-Again = Callable[[str], str]
+Again = Callable[[str, int], str]
 # What the overall figures always name, and what only where there is some.
 _TOLD = (Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.FLAKY, Verdict.NOT_RUN)
 _MINUTE, _HOUR = 60, 3600
@@ -65,7 +65,7 @@ def failure_lines(told: Ended, again: Again, *, verdict: Verdict | None = None) 
 
     Args:
         told: the try that failed.
-        again: gives the command by id.
+        again: gives the command by id and try.
         verdict: of the test now, where that is known better than when the try ended.
     """
     now = verdict or told.verdict
@@ -73,7 +73,11 @@ def failure_lines(told: Ended, again: Again, *, verdict: Verdict | None = None) 
     cause = f" ({told.cause})" if told.cause and told.cause != told.outcome else ""
     where = f" on card {one_line(told.card)}" if told.card else ""
     head = f"  {what}{cause}{where}: {one_line(told.id, 500)}"
-    return [head, f"    {one_line(told.message) or 'no reason given'}", f"    again: {again(told.id)}"]
+    return [
+        head,
+        f"    {one_line(told.message) or 'no reason given'}",
+        f"    again: {again(told.id, told.attempt)}",
+    ]
 
 
 def late_line(told: Ended) -> str:

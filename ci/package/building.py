@@ -29,6 +29,7 @@ from ci.package.text import without_index_secrets
 from ci.package.version_source import put_version
 from ci.process import LAST_LINES, stream_command
 from ci.resources import compile_jobs
+from ci.system.kinds import is_linux
 
 _REPAIR_TIMEOUT_S = 900
 _GIB = 2**30
@@ -178,7 +179,7 @@ class _Maker:
 
     def repair(self, wheel: Path) -> Path:
         """The wheel with the manylinux tag that its extension can have; a pure one as it is."""
-        if not (self.wanted.settings.repair and sys.platform == "linux" and "-linux_" in wheel.name):
+        if not (self.wanted.settings.repair and is_linux() and "-linux_" in wheel.name):
             return wheel
         into = wheel.parent / "repaired"
         shutil.rmtree(into, ignore_errors=True)

@@ -21,7 +21,6 @@ Records = Annotated[
 IndexName = Annotated[
     str, typer.Option("--index", metavar="NAME", help="pypi, testpypi or one of the settings.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print it for machines.")]
 ForIndex = Annotated[
     str | None, typer.Option("--index", metavar="NAME", help="The index it is for: versions, tags, size.")
 ]

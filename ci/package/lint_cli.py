@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from ci.config.flags import Json
 from ci.errors import EXIT_TEST_FAILED
 from ci.package.extra import extra
-from ci.package.flags import AsJson, ProjectFolder, Records
+from ci.package.flags import ProjectFolder, Records
 
 
 def lint(  # noqa: PLR0917  # typer makes options of them
@@ -21,7 +22,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
         list[str] | None, typer.Option(metavar="NAME", help="Only this linter; repeatable.")
     ] = None,
     records: Records = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Look at every file of a checkout with the field's linters; without --fix nothing there changes.
 

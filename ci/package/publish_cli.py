@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -14,10 +13,12 @@ import typer
 
 from ci.config import Settings
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.config.package_model import Index
 from ci.errors import MissingInputError, UsageError
 from ci.package.extra import extra
-from ci.package.flags import AsJson, Dist, IndexName, ProjectFolder, Records
+from ci.package.flags import Dist, IndexName, ProjectFolder, Records
+from test_selection.files import document_text
 
 if TYPE_CHECKING:
     from ci.package.artifacts import Artifact
@@ -64,9 +65,12 @@ def publish(  # noqa: PLR0917  # typer makes options of them
         typer.Option("--skip-existing-version", help="Be content with another build of the same preview."),
     ] = False,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Publish what was verified, or the rest of it; then install it from there."""
+    """Publish what was verified, or the rest of it; then install it from there.
+
+    Example: spyre-ci package publish --index stage --dry-run
+    """
     with extra():
         from ci.findings import refuse_failed  # noqa: PLC0415
         from ci.package import fitness  # noqa: PLC0415
@@ -112,9 +116,12 @@ def promote(  # noqa: PLR0917  # typer makes options of them
     ] = None,
     records: Records = None,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Publish the very files of one index to another: nothing is built again."""
+    """Publish the very files of one index to another: nothing is built again.
+
+    Example: spyre-ci package promote 1.0 --from stage --to prod
+    """
     with extra():
         from ci.findings import refuse_failed  # noqa: PLC0415
         from ci.package import fitness, promoting  # noqa: PLC0415
@@ -193,7 +200,7 @@ def _publisher(
 
 def _tell(done: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(done, indent=2))
+        typer.echo(document_text("package-publish", done))
         return
     from ci.package.text import harmless_line  # noqa: PLC0415
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from ci.config.flags import Json
 from ci.package.extra import extra
-from ci.package.flags import AsJson, Dist, ProjectFolder, Records
+from ci.package.flags import Dist, ProjectFolder, Records
+from test_selection.files import document_text
 
 
 def release(  # noqa: PLR0917  # typer makes options of them
@@ -29,9 +30,12 @@ def release(  # noqa: PLR0917  # typer makes options of them
     ] = None,
     by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for --override.")] = "",
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded with the release.")] = "",
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Write release.json, the SBOM, SHA256SUMS and the statement; ends with 1 where the gate is shut."""
+    """Write release.json, the SBOM, SHA256SUMS and the statement; ends with 1 where the gate is shut.
+
+    Example: spyre-ci package release . --index stage
+    """
     with extra():
         from ci.package import gates  # noqa: PLC0415
         from ci.package.artifacts import artifacts_in  # noqa: PLC0415
@@ -64,9 +68,12 @@ def check_statement(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]...", help="Files that it is to be of.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Check a statement's signature, and that files are those it is of."""
+    """Check a statement's signature, and that files are those it is of.
+
+    Example: spyre-ci package check-statement demo.intoto.json dist/demo-1.0-py3-none-any.whl --key key.pem
+    """
     with extra():
         from ci.package.artifacts import artifact  # noqa: PLC0415
         from ci.package.statement import check_envelope, check_subjects  # noqa: PLC0415
@@ -76,7 +83,7 @@ def check_statement(
     check_subjects(said, [artifact(path) for path in files or ()], statement)
     source = said["predicate"]["buildDefinition"]["externalParameters"]["source"]
     told = f"signed; {len(said['subject'])} files, built of {source['commit'] or 'no commit'}"
-    typer.echo(json.dumps(said, indent=2) if as_json else told)
+    typer.echo(document_text("package-check-statement", said) if as_json else told)
 
 
 def notes(
@@ -84,7 +91,10 @@ def notes(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="Of the release.")],
     folder: ProjectFolder = Path(),
 ) -> None:
-    """Print a release's notes, from the change fragments; nothing is changed."""
+    """Print a release's notes, from the change fragments; nothing is changed.
+
+    Example: spyre-ci package notes 1.2.3
+    """
     with extra():
         from ci.package.notes import notes_of  # noqa: PLC0415
         from ci.package.wiring import bench_of  # noqa: PLC0415
@@ -97,7 +107,10 @@ def changelog(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="Of the release.")],
     folder: ProjectFolder = Path(),
 ) -> None:
-    """Put the change fragments into the changelog, under a version, and delete them."""
+    """Put the change fragments into the changelog, under a version, and delete them.
+
+    Example: spyre-ci package changelog 1.2.3
+    """
     with extra():
         from ci.package.notes import write_changelog  # noqa: PLC0415
         from ci.package.wiring import bench_of  # noqa: PLC0415

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ci.config.flags import Json
 from ci.errors import EXIT_OK
 from ci.package.extra import extra
-from ci.package.flags import AsJson, Records
+from ci.package.flags import Records
+from test_selection.files import document_text
 
 
 def unit(  # typer makes options of them
@@ -28,7 +29,7 @@ def unit(  # typer makes options of them
     keep_env: Annotated[
         bool, typer.Option("--keep-env", help="Use the environment of the last time again.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Install a project in an environment of its own and run its tests that need no device.
 
@@ -45,7 +46,7 @@ def unit(  # typer makes options of them
         echo(f"left out, not being in the repository: {len(untracked)} files, such as {untracked[0]!r}")
     outcome = run_unit(bench, os.environ, given, keep=keep_env, say=echo)
     if as_json:
-        typer.echo(json.dumps(outcome.as_json(), indent=1).replace("##[", "#\\u0023["))
+        typer.echo(document_text("package-unit", outcome.as_json()))
     else:
         typer.echo(outcome.line)
     if outcome.exit_code != EXIT_OK:

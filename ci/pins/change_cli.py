@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,15 @@ from typing import Annotated
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.pins.applying import Done, carry_out, hub_of, note_of
 from ci.pins.branch import repository_at
 from ci.pins.change import Change
 from ci.pins.events import Upgraded
 from ci.pins.protocol import Decision, as_event
 from ci.pins.releases import same_version
-from ci.pins.tracks import Followed, Json, Name, breaks, clock, decided, followed, say
-from test_selection.files import write_text
+from ci.pins.tracks import Followed, Name, breaks, clock, decided, followed, say
+from test_selection.files import document_text, write_text
 
 
 def checklist(
@@ -82,7 +82,7 @@ def apply(  # noqa: PLR0917  # typer makes options of them
             hub = None if local else hub_of(repository, os.environ)
             done = carry_out(here, done, change, hub, remote=remote, base=base, now=now.timestamp())
     if as_json:
-        typer.echo(json.dumps(done.content(), indent=1))
+        typer.echo(document_text("pins-apply", done.content()))
         return
     for line in done.lines(remote):
         say(line if line.startswith("  ") else f"{track}: {line}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 
 from ci.addresses import shown
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.config.package_model import Index
 from ci.config.pins_model import Track
@@ -28,6 +28,7 @@ from ci.pins.ledger import read_records, track_folder
 from ci.pins.record import Flag
 from ci.pins.recording import Recorded, record_releases
 from ci.report.text import counted, one_line
+from test_selection.files import document_text
 
 if TYPE_CHECKING:
     from ci.pins.sources import Source
@@ -36,8 +37,6 @@ PYPI = "https://pypi.org/simple/"
 # torch's own wheels for GPUs are of 3 GiB.
 _MOST_MIB = 8192
 _LONGEST = 500
-
-Json = Annotated[bool, typer.Option("--json", help="Print it for machines.")]
 
 
 def record(  # noqa: PLR0917  # typer makes options of them
@@ -67,7 +66,9 @@ def record(  # noqa: PLR0917  # typer makes options of them
 
     With --keep the checkout first gets what that branch has; a pull request of it is opened where none is.
 
-    Example: spyre-ci pins record --keep, or spyre-ci pins record runtime --release 2.4.0 --flag major
+    Example: spyre-ci pins record torch
+
+    Example: spyre-ci pins record runtime --release 2.4.0 --flag major
     """
     settings = settings_from_context(ctx)
     names = _names(settings, tracks, release)
@@ -87,7 +88,7 @@ def record(  # noqa: PLR0917  # typer makes options of them
     if as_json:
         told = {name: _as_json(settings, name, one, kept.get(name)) for name, one in found.items()}
         told |= {name: {"error": error.what} for name, error in away.items()}
-        typer.echo(json.dumps(told, indent=1))
+        typer.echo(document_text("pins-record", told))
     else:
         for name, one in found.items():
             _print(name, one)
@@ -121,7 +122,7 @@ def diff(
     records = read_records(track_folder(settings_from_context(ctx), track))
     found = between(*pair(records, before, after, track=track))
     if as_json:
-        typer.echo(json.dumps(difference_as_json(found), indent=1))
+        typer.echo(document_text("pins-diff", difference_as_json(found)))
         return
     for line in lines(found):
         _say(line)

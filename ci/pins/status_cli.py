@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from ci.config.context import settings_from_context
+from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.errors import EXIT_TEST_FAILED
 from ci.pins.assumptions import Assumption, assumptions
 from ci.pins.open_branches import unmerged
 from ci.pins.protocol import Decision
 from ci.pins.situation import Situation, situation
-from ci.pins.tracks import Followed, Json, Names, chosen, clock, decided, followed, moment_of, say
+from ci.pins.tracks import Followed, Names, chosen, clock, decided, followed, moment_of, say
 from ci.pins.words import day, moment
 from test_selection.files import schema_name
 

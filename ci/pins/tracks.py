@@ -29,7 +29,6 @@ Name = Annotated[str, typer.Argument(metavar="TRACK", help="Its name in pins.tra
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[TRACK]...", help="Names in pins.tracks; none: all.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 class ToldAlreadyError(Exception):

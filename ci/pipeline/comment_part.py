@@ -5,10 +5,12 @@ Whatever comes from a run stands in code, as in a run's summary: it makes no lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.pipeline.compare import Changes, compare
+from ci.compare.comparison import compare_sides
+from ci.compare.markdown import sections
+from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
 from ci.report.summary import code, fence
 from ci.report.verdict import Verdict
@@ -16,6 +18,8 @@ from ci.report.verdict import Verdict
 MAX_ROWS = 20
 MAX_COMMANDS = 10
 MAX_NAMES = 10
+# Longer ones nobody pastes.
+LONGEST = 2000
 _OTHERS = {
     Verdict.HARDWARE: "Fault of the card",
     Verdict.INFRASTRUCTURE: "Lost to infrastructure",
@@ -68,8 +72,9 @@ def details_of(part: Part) -> list[str]:
     if told is None:
         return []
     failed = [row for row in told.rows if row.red]
-    texts = [_changes(part), *_table("Failed", failed), *_commands(failed, told)]
-    texts += _uncollected(told)
+    changed, *times = _changes(part)
+    texts = [changed, *_table("Failed", failed), *_commands(failed, told)]
+    texts += [*_uncollected(told), *times]
     texts += _table("Flaky", [row for row in told.rows if row.verdict is Verdict.FLAKY])
     for verdict, title in _OTHERS.items():
         texts += _table(title, [row for row in told.rows if row.verdict is verdict])
@@ -79,38 +84,11 @@ def details_of(part: Part) -> list[str]:
     return texts
 
 
-def _changes(part: Part) -> str:
-    """What changed against main, or why nobody knows."""
+def _changes(part: Part) -> list[str]:
+    """What changed against main, as `spyre-ci compare` says it, or why nobody knows; at least one text."""
     if part.told is None or part.base is None:
-        return f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""
-    changes = compare(part.told.rows, part.base.rows)
-    lines = [f"#### Against {code(part.base_said, 200)}", "", *_listed(changes)]
-    there, here = part.base.who, part.told.who
-    if (there.device, there.pytorch_version) != (here.device, here.pytorch_version):
-        lines += [
-            "",
-            f"That run was on {code(there.device, 60)} with PyTorch {code(there.pytorch_version, 60)}.",
-        ]
-    return "\n".join(lines)
-
-
-def _listed(changes: Changes) -> Iterable[str]:
-    kinds = {
-        "newly failing": changes.newly_failing,
-        "failing, and not known there": changes.failing_unknown,
-        "still failing": changes.still_failing,
-        "fixed": changes.fixed,
-        "newly flaky": changes.newly_flaky,
-    }
-    said = [f"- **{len(rows):,} {name}**{_names(rows)}" for name, rows in kinds.items() if rows]
-    if changes.gone:
-        said.append(f"- {changes.gone:,} failing there, not planned here")
-    return said or ["Nothing changed: no test fails or is flaky that was not so there."]
-
-
-def _names(rows: Sequence[Row]) -> str:
-    shown = "".join(f"\n  - {code(row.id, 300)}" for row in rows[:MAX_NAMES])
-    return shown + (f"\n  - and {len(rows) - MAX_NAMES:,} more" if len(rows) > MAX_NAMES else "")
+        return [f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""]
+    return sections(compare_sides(side_of(part.told), side_of(part.base)), part.base_said, limit=MAX_NAMES)
 
 
 def _table(title: str, rows: Sequence[Row]) -> list[str]:
@@ -129,7 +107,11 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
 
 def _commands(failed: Sequence[Row], told: Told) -> list[str]:
     """How to run what failed again on a machine of one's own, folded away."""
-    lines = [line for row in failed[:MAX_COMMANDS] if len(line := command_for(row.id, told.who)) <= 2_000]  # noqa: PLR2004  # longer ones nobody pastes
+    lines = [
+        line
+        for row in failed[:MAX_COMMANDS]
+        if len(line := command_for(row.id, told.who, row.tried)) <= LONGEST
+    ]
     if not lines:
         return []
     title = "Reproduce" + (f" (the first {MAX_COMMANDS})" if len(failed) > MAX_COMMANDS else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,17 @@ from ci.github.client import Client
 from ci.pipeline.comment_part import Part
 from ci.pipeline.comment_text import Comment
 from ci.pipeline.runs import Artifact, Run, artifacts_of, bad_jobs, fetch, runs_of
-from ci.pipeline.told import REPORT_FILES, Told, read_told
+from ci.pipeline.side import CATALOG_FILE, with_catalog
+from ci.pipeline.told import MAX_PACKED, REPORT_FILES, Told, read_told
+from ci.pipeline.unpack import Wanted
 from ci.report.results import SUMMARY_FILE
 
 # Names under which workflows hand on a run's folder.
 ARTIFACTS = ("results", "results-*", "device.*")
 # What main's runs are begun by; a pull request's branch may be called main, too.
 _OF_MAIN = frozenset({"push", "schedule", "workflow_dispatch", "merge_group"})
+# A comment says what a change adds and takes away where both runs handed their catalog on.
+TAKEN = (*REPORT_FILES, Wanted(pattern=re.escape(CATALOG_FILE), most_bytes=MAX_PACKED))
 MAX_LISTED = 100
 MAX_LOOKED_AT = 10
 MAX_PARTS = 20
@@ -97,7 +102,7 @@ def with_base(part: Part, base: Path) -> Part:
     Raises:
         SpyreCiError: that folder holds no results.
     """
-    told = read_told(base)
+    told = with_catalog(read_told(base), base)
     return replace(part, base=told, base_said=f"run {told.run}")
 
 
@@ -105,11 +110,16 @@ def _told(desk: Desk, artifact: Artifact) -> tuple[Told | None, str]:
     """What an artifact tells, or why it cannot be used: it is a stranger's, and may be anything."""
     into = desk.folder / f"artifact-{artifact.id}"
     try:
-        fetch(desk.client, desk.repository, artifact, into, REPORT_FILES, beside=SUMMARY_FILE)
-        return read_told(into), ""
+        fetch(desk.client, desk.repository, artifact, into, TAKEN, beside=SUMMARY_FILE)
+        told = read_told(into)
     except SpyreCiError as error:
         desk.say(f"artifact {artifact.name}: {error.what}")
         return None, error.what
+    try:
+        return with_catalog(told, into), ""
+    except SpyreCiError as error:
+        desk.say(f"artifact {artifact.name}: its catalog is not used: {error.what}")
+        return told, ""
 
 
 def _against(desk: Desk, parts: Sequence[Part], run: Run, branch: str) -> list[Part]:

@@ -11,12 +11,15 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from ci.compare.existing import Known
 from ci.errors import BadFileError, MissingInputError
 from ci.pipeline.unpack import Wanted, bounded_lines
+from ci.report.again import Origin, ref_of, reproduce_line
+from ci.report.identity import source_in
 from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND
-from ci.report.text import shell_line
 from ci.report.verdict import Verdict
 from test_selection.files import schema_name
+from test_selection.seeds import MOST as MOST_SEED
 
 MAX_SUMMARY = 32 << 20
 MAX_PACKED = 64 << 20
@@ -33,6 +36,7 @@ _UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-
 _SAFE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _Line = Annotated[str, msgspec.Meta(max_length=20_000)]
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # thirty years
 Kind = TypeVar("Kind")
 
 
@@ -41,6 +45,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     id: _Id
     verdict: Verdict
+    seconds: _Seconds = 0.0
     card: _Line | None = None
     attempts: int = 0
     message: str = ""
@@ -48,11 +53,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     # Only whether there is a mark counts: what a stranger nests in it is not taken apart.
     quarantine: msgspec.Raw = NO_MARK
     upstream: bool = False
+    tried: int = 0
 
     @property
     def red(self) -> bool:
         """Whether it failed and nobody forgives it."""
-        return self.verdict is Verdict.FAILED and self.quarantine == NO_MARK
+        return self.verdict is Verdict.FAILED and not self.quarantined
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether an entry of the quarantine covers its failure."""
+        return self.quarantine != NO_MARK
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -67,6 +78,14 @@ class Uncollected(msgspec.Struct, frozen=True):
     error: _Line
 
 
+class RanWith(msgspec.Struct, frozen=True, kw_only=True):
+    """What some of the tests ran in."""
+
+    back_end: _Line = ""
+    torch: _Line = ""
+    image: _Line = ""
+
+
 class Who(msgspec.Struct, frozen=True, kw_only=True):
     """What is told of the run itself."""
 
@@ -76,7 +95,17 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     percent: float
     stage: int | None = None
     lane: _Line = ""
+    started_at: _Line = ""
+    back_end: _Line = ""
+    commit: _Line = ""
+    image: _Line = ""
+    restricted: _Line = ""
     reproduce: Sequence[str] = ()
+    run: _Line = ""
+    run_id: int = 0
+    run_attempt: int = 1
+    provider: _Line = ""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] | None = None
 
 
 class _Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +115,9 @@ class _Summary(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     reasons: list[_Line]
     identity: Who
+    in_scope: int = 0
+    cards: int = 0
+    ran_in: list[RanWith] = []
     notes: list[_Line] = []
     collect_errors: list[Uncollected] = []
 
@@ -102,6 +134,10 @@ class Told:
         reasons: why it is not 0.
         notes: what else a reader must know.
         collect_errors: files in scope that could not be collected.
+        in_scope: how many tests the share is taken of; 0 where nobody counted them.
+        cards: how many accelerators it had; 0 where nobody says.
+        ran_in: everything that tests ran in.
+        known: the tests there are; None where no catalog was read.
     """
 
     run: str
@@ -111,6 +147,10 @@ class Told:
     reasons: Sequence[str] = ()
     notes: Sequence[str] = ()
     collect_errors: Sequence[Uncollected] = ()
+    in_scope: int = 0
+    cards: int = 0
+    ran_in: Sequence[RanWith] = ()
+    known: Known | None = None
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
@@ -123,15 +163,19 @@ class Told:
         return self.exit_code == 0 and not any(row.red for row in self.rows)
 
 
-def read_told(folder: Path) -> Told:
+def read_told(folder: Path, *, most_bytes: int = MAX_UNPACKED) -> Told:
     """What a run folder tells.
+
+    Args:
+        folder: of the run.
+        most_bytes: of its results, unpacked; a run of one's own may hold more than a stranger's.
 
     Raises:
         MissingInputError: a file is not there.
         BadFileError: it is not what it has to be, or holds more than agreed.
     """
     summary = _summary(folder / SUMMARY_FILE)
-    rows = _rows(folder / RESULTS_FILE)
+    rows = _rows(folder / RESULTS_FILE, most_bytes)
     if len(rows) != summary.planned:
         raise BadFileError(
             f"holds {len(rows):,} tests, and {summary.planned:,} were planned",
@@ -146,23 +190,30 @@ def read_told(folder: Path) -> Told:
         reasons=summary.reasons,
         notes=summary.notes,
         collect_errors=summary.collect_errors,
+        in_scope=summary.in_scope,
+        cards=summary.cards,
+        ran_in=summary.ran_in,
     )
 
 
-def command_for(name: str, who: Who) -> str:
+def command_for(name: str, who: Who, attempt: int = 1) -> str:
     """The command line that runs one test again, made of what can be trusted and the test's quoted name.
+
+    It is the line of the report, but for what only that run's machine has.
 
     People paste it: a word that a stranger's file brings is in it only where it can do no harm.
     """
-    # Not by a nox session: the project may have none of that name, and the verb is the same everywhere.
-    words = ["spyre-ci", "pytorch"]
-    if "--pytorch-src" in who.reproduce:
-        given = list(who.reproduce)
-        where = given[given.index("--pytorch-src") + 1 :][:1]
-        # Where the tree was on another machine says nothing here.
-        words += ["--pytorch-src", where[0] if where and _UPSTREAM.fullmatch(where[0]) else "../pytorch"]
-    device = who.device if _SAFE.fullmatch(who.device) else "spyre"
-    return shell_line([*words, "--device", device, "--id", name])
+    source = source_in(who.reproduce) if "--pytorch-src" in who.reproduce else None
+    if "--pytorch-src" in who.reproduce and not _UPSTREAM.fullmatch(source or ""):
+        source = "../pytorch"  # where the tree was on another machine says nothing here
+    origin = Origin(
+        device=who.device if _SAFE.fullmatch(who.device) else "spyre",
+        source=source,
+        sha=who.pytorch_sha,
+        seed=who.seed,
+        ref=ref_of(run=who.run, provider=who.provider, run_id=who.run_id, run_attempt=who.run_attempt),
+    )
+    return reproduce_line(name, origin, max(attempt, 1))
 
 
 def _summary(path: Path) -> _Summary:
@@ -178,10 +229,10 @@ def _summary(path: Path) -> _Summary:
     return content
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path, most_bytes: int) -> list[Row]:
     if not path.is_file():
         raise MissingInputError("there are no results", where=path, remedy=_REMEDY)
-    lines = bounded_lines(path, most_bytes=MAX_UNPACKED)
+    lines = bounded_lines(path, most_bytes=most_bytes)
     header = _decoded(next(lines, b""), msgspec.json.Decoder(_Header), f"{path}:1")
     _of_schema(header.schema, RESULTS_KIND, path)
     decoder = msgspec.json.Decoder(Row)

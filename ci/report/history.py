@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci.report.history_imports import imported_durations
@@ -127,7 +127,14 @@ def failure_shares(path: Path, *, device: str) -> dict[str, float]:
         return {original(name): share for name, share in store.execute(_FAILURES, {"device": device})}
 
 
-def prune(path: Path, keep_days: int, now: float, *, dry_run: bool = False) -> int:
+def prune(
+    path: Path,
+    keep_days: int,
+    now: float,
+    *,
+    dry_run: bool = False,
+    keeps: Callable[[str, int], bool] = lambda _run, _run_id: False,
+) -> int:
     """Take runs that started more than `keep_days` before `now` (seconds since the epoch) out of the history.
 
     Args:
@@ -135,6 +142,8 @@ def prune(path: Path, keep_days: int, now: float, *, dry_run: bool = False) -> i
         keep_days: what is younger stays.
         now: seconds since the epoch.
         dry_run: only count them.
+        keeps: whether a run stays however old, by its readable id, behind workflow and lane where a CI ran
+            it, and its number.
 
     Returns:
         How many runs left, or would leave.
@@ -144,15 +153,21 @@ def prune(path: Path, keep_days: int, now: float, *, dry_run: bool = False) -> i
         BadFileError: the file is no history, or one of a newer version.
         SpyreCiError: another process holds the file for too long.
     """
-    old = (now - keep_days * DAY_S,)
+    before = now - keep_days * DAY_S
     if dry_run:
         with read_store(path) as store:
-            return int(store.execute("SELECT count(*) FROM runs WHERE started_at < ?", old).fetchone()[0])
+            return len(_old(store, before, keeps))
     must_exist(path)
     with open_store(path) as store:
-        gone = store.execute("DELETE FROM runs WHERE started_at < ?", old).rowcount
+        gone = _old(store, before, keeps)
+        store.executemany("DELETE FROM runs WHERE number = ?", ((number,) for number in gone))
         store.execute("DELETE FROM tests WHERE number NOT IN (SELECT test FROM results)")
-    return gone
+    return len(gone)
+
+
+def _old(store: sqlite3.Connection, before: float, keeps: Callable[[str, int], bool]) -> list[int]:
+    rows = store.execute("SELECT number, run, run_id FROM runs WHERE started_at < ?", (before,))
+    return [number for number, run, run_id in rows if not keeps(run, run_id)]
 
 
 def _replace_run(store: sqlite3.Connection, identity: RunIdentity) -> int:

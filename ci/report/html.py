@@ -137,7 +137,7 @@ def _part(name: str, title: str, results: Sequence[Result], summary: Summary) ->
 def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
     return Shown(
         result=result,
-        command=clip(reproduce_command(result.id, summary.identity), 2000),
+        command=clip(reproduce_command(result.id, summary.identity, result.tried or 1), 4000),
         detail=tail(plain(result.detail), MAX_DETAIL) if detail else "",
         control=tail(plain(result.control.detail), MAX_DETAIL) if detail and result.control else "",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import Any
 
 from ci.addresses import without_credentials
 from ci.errors import BadFileError
-from ci.report.text import iso_utc, shell_line
+from ci.report.again import Origin, ref_of, reproduce_line
+from ci.report.text import iso_utc
 from test_selection.files import read_json, write_json
 
 KIND = "run"
@@ -40,7 +41,8 @@ class RunIdentity:
         back_end: what made the device, with its version and commit where they are known; empty in old runs.
         image: the image it ran in, name@sha256:…; empty where nobody said.
         restricted: what left tests out besides the share, such as `--files`; empty: nothing did.
-        reproduce: the words of the command that ran it, to which `--id ID` is added.
+        reproduce: the words of the command that ran it; `--pytorch-src` among them says where its tests are.
+        seed: of the run, as its plan has it; None before it is reported, and in old runs.
     """
 
     run: str
@@ -62,6 +64,7 @@ class RunIdentity:
     image: str = ""
     restricted: str = ""
     reproduce: tuple[str, ...] = ("spyre-ci", "run")
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         # Here, so that no report, page or command can show what was in an address (law 9).
@@ -76,6 +79,16 @@ class RunIdentity:
         """
         where = (self.workflow, self.lane) if self.provider != "none" else ()
         return self.run_id, self.run_attempt, "/".join(one for one in (*where, self.run) if one)
+
+    @property
+    def ref(self) -> str:
+        """What names this run to `spyre-ci reproduce`."""
+        return ref_of(run=self.run, provider=self.provider, run_id=self.run_id, run_attempt=self.run_attempt)
+
+    @property
+    def source(self) -> str | None:
+        """Where its tests came from, as `--pytorch-src` takes it; None: the embedded op suite."""
+        return source_in(self.reproduce)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, the time as ISO-8601 in UTC."""
@@ -125,6 +138,7 @@ def identity_from_json(content: Mapping[str, Any], *, where: Path) -> RunIdentit
             image=_text(content.get("image", "")),
             restricted=_text(content.get("restricted", "")),
             reproduce=tuple(map(_text, content["reproduce"])),
+            seed=None if content.get("seed") is None else int(content["seed"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFileError(
@@ -134,14 +148,28 @@ def identity_from_json(content: Mapping[str, Any], *, where: Path) -> RunIdentit
         ) from error
 
 
-def reproduce_command(name: str, identity: RunIdentity) -> str:
+def source_in(words: Sequence[str]) -> str | None:
+    """What a command names as `--pytorch-src`; None where it names nothing."""
+    following = list(words)[list(words).index("--pytorch-src") + 1 :] if "--pytorch-src" in words else []
+    return following[0] if following else None
+
+
+def reproduce_command(name: str, identity: RunIdentity, attempt: int = 1) -> str:
     """The command line, quoted for a shell, that runs one test again as this run did.
 
     Args:
         name: the test's canonical id.
         identity: of the run.
+        attempt: which try of it is meant, from 1.
     """
-    return shell_line([*identity.reproduce, "--id", name])
+    origin = Origin(
+        device=identity.device,
+        source=identity.source,
+        sha=identity.pytorch_sha,
+        seed=identity.seed,
+        ref=identity.ref,
+    )
+    return reproduce_line(name, origin, attempt)
 
 
 def _text(value: Any) -> str:

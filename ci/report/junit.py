@@ -8,7 +8,7 @@ not_run are errors of that type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +16,20 @@ import junitparser
 from junitparser.junitparser import Attr, Element, Properties, Property
 from junitparser.junitparser import Result as Outcome
 
-from ci.report.identity import RunIdentity
+from ci.report.identity import RunIdentity, reproduce_command
 from ci.report.reconcile import Account
-from ci.report.text import clean, iso_utc, one_line, plain, tail
+from ci.report.text import clean, clip, iso_utc, one_line, plain, tail
 from ci.report.verdict import Result, Verdict
 from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
+MAX_LINE = 4000
+# What somebody will want to see happen again.
+_LOOKED_AT = frozenset({Verdict.FAILED, Verdict.FLAKY, Verdict.HARDWARE})
+
+
+Again = Callable[[Result], str]
 
 
 class ShardCases(NamedTuple):
@@ -52,7 +58,7 @@ def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
     """Write `<shard>.xml` for every shard into `folder`; every planned test stands in exactly one."""
     for cases in shard_cases(account, identity):
         with atomic_writer(folder / f"{cases.shard}.xml") as stream:
-            junit_suite(cases, identity.run).write(stream)
+            junit_suite(cases, identity.run, lambda one: _line_of(one, identity)).write(stream)
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -72,13 +78,19 @@ def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
     ]
 
 
-def junit_suite(cases: ShardCases, run: str) -> junitparser.TestSuite:
-    """One shard as a test suite."""
+def junit_suite(cases: ShardCases, run: str, again: Again | None = None) -> junitparser.TestSuite:
+    """One shard as a test suite.
+
+    Args:
+        cases: its tests.
+        run: the readable run id.
+        again: the line that brings a test back; None: none is told.
+    """
     suite = junitparser.TestSuite(clean(f"{run} shard {cases.shard}"))
     suite.hostname = clean(cases.host)
     suite.timestamp = iso_utc(cases.started_at)
     # One by one, add_testcase would count all test cases again each time.
-    suite.add_testcases([_case(result) for result in cases.results])
+    suite.add_testcases([_case(result, again) for result in cases.results])
     return suite
 
 
@@ -90,7 +102,11 @@ def split_id(name: str, file: str) -> tuple[str, str]:
     return owner, template + bracket + parameters
 
 
-def _case(result: Result) -> junitparser.TestCase:
+def _line_of(result: Result, identity: RunIdentity) -> str:
+    return clip(reproduce_command(result.id, identity, result.tried or 1), MAX_LINE)
+
+
+def _case(result: Result, again: Again | None) -> junitparser.TestCase:
     owner, name = split_id(result.id, result.file)
     case = TestCase(clean(name), clean(owner or result.file), round(result.seconds, 3))
     case.file = clean(result.file)
@@ -98,6 +114,8 @@ def _case(result: Result) -> junitparser.TestCase:
     properties.add_property(Property("id", clean(result.id)))
     _append(case, properties)
     for outcome in _outcomes(result):
+        if again is not None and result.verdict in _LOOKED_AT:
+            outcome.text = "\n\n".join([*filter(None, [outcome.text]), f"reproduce: {again(result)}"])
         _append(case, outcome)
     said = [f"{key}: {value}" for key, value in _notes(result)]
     if said:

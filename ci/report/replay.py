@@ -12,7 +12,7 @@ from typing import Any
 
 from ci.report.ran_in import RanIn, ran_in_of
 from ci.report.verdict import SILENT, Try, Verdict
-from ci.runner.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, text_of
+from ci.runner.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, seed_of, text_of
 from test_selection.ids import encode_file
 
 # Why a piece was given out that says nothing against the tests in it.
@@ -109,7 +109,7 @@ class Replay:
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
     ran_in: set[RanIn] = field(default_factory=set)
-    _open: dict[str, tuple[float, int, bool]] = field(default_factory=dict)
+    _open: dict[str, tuple[float, int, bool, int | None, int]] = field(default_factory=dict)
     # The number of the tries in the piece that is at work, where that is none of tests that failed.
     _begun_time: int = 1
 
@@ -232,7 +232,9 @@ class Replay:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
         number = count_of(event.get("try", 1))
         # A piece of a host that was lost is begun once more, which is no word on the tests in it.
-        self._open[name] = self.ended_at, number, number > 1 and number != self._begun_time
+        again = number > 1 and number != self._begun_time
+        seeded_as = count_of(event.get("as", number))
+        self._open[name] = self.ended_at, number, again, seed_of(event.get("seed")), seeded_as
 
     def _piece(self, event: Event) -> None:
         self._begun_time = count_of(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
@@ -288,7 +290,7 @@ class Replay:
         message: str | None = None,
         cause: str | None = None,
     ) -> None:
-        begun, number, again = self._open.pop(name, (None, 1, False))
+        begun, number, again, seed, seeded_as = self._open.pop(name, (None, 1, False, None, 1))
         ran = 0.0 if begun is None else self.ended_at - begun
         seconds = seconds_of(event.get("seconds"), ran)
         one = Try(
@@ -304,6 +306,9 @@ class Replay:
             again=again,
             leak=text_of(event.get("leak")),
             job=run_attempt_of(self.attempt),
+            seed=seed,
+            seeded_as=seeded_as,
+            unseeded=text_of(event.get("unseeded")),
         )
         self.tries.setdefault(name, []).append(one)
 

@@ -149,6 +149,8 @@ def _row(result: Result) -> dict[str, Any]:
     }
     rare = ("cause", "detail", "started_at", "expectation", "leak")
     row |= {name: value for name in rare if (value := getattr(result, name))}
+    if result.seed is not None:
+        row |= {"seed": result.seed, "tried": result.tried}
     if result.quarantine is not None:
         row["quarantine"] = mark_to_json(result.quarantine)
     if result.control is not None:

@@ -232,7 +232,7 @@ def _details(results: Sequence[Result], summary: Summary) -> str:
     """Commands and tracebacks, folded away."""
     blocks = []
     for result in results[:MAX_TRACEBACKS]:
-        command = clip(reproduce_command(result.id, summary.identity), 2000)
+        command = clip(reproduce_command(result.id, summary.identity, result.tried or 1), 4000)
         blocks.append(f"{code(result.id, 500)}\n\n{fence(command, 'sh')}")
         if result.detail:
             blocks.append(fence(tail(plain(result.detail), MAX_TRACEBACK)))

@@ -140,7 +140,7 @@ def _problems(summary: Summary, account: Account) -> Iterable[Section]:
                 (_VERDICT_STYLES[verdict], f"{one_line(result.id)}{cause}{where}"),
                 ("", f"  {one_line(result.message) or '-'}"),
                 *(("", f"  {told}") for told in _marks(result)),
-                ("dim", f"  {reproduce_command(result.id, summary.identity)}"),
+                ("dim", f"  {reproduce_command(result.id, summary.identity, result.tried or 1)}"),
             ]
         if results:
             yield Section(f"{title} ({len(results):,})", lines + _more(len(results)))

@@ -57,6 +57,9 @@ class Try:
         again: whether it was ordered because the try before had ended badly.
         leak: processes and threads it left behind.
         job: how often the CI had run the job that tells of it, that time included.
+        seed: it was run with; None where nobody noted one.
+        seeded_as: the try whose seed that is, as a rule this one.
+        unseeded: what could not be given that seed, and why; empty where all was.
     """
 
     outcome: Verdict
@@ -71,6 +74,9 @@ class Try:
     again: bool = False
     leak: str = ""
     job: int = 1
+    seed: int | None = None
+    seeded_as: int = 1
+    unseeded: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +99,8 @@ class Result:
         quarantine: the entry that keeps its failure from turning the run red.
         control: what became of it on the control device, where it failed and there was one.
         leak: processes and threads that its last try to leave any left behind.
+        seed: of the try the verdict speaks of; None where nobody noted one.
+        tried: the try whose seed that is, as whoever ordered it counts; 0 where nobody knows.
     """
 
     id: str
@@ -110,6 +118,8 @@ class Result:
     quarantine: Quarantined | None = None
     control: Control | None = None
     leak: str = ""
+    seed: int | None = None
+    tried: int = 0
 
     @property
     def forgiven(self) -> bool:
@@ -251,6 +261,8 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
         shard=last.shard,
         started_at=last.started_at,
         expectation=expectation,
+        seed=told.seed,
+        tried=told.seeded_as if told.seed is not None else 0,
         leak=next((one.leak for one in reversed(tries) if one.leak), ""),
     )
 

@@ -17,6 +17,7 @@ from ci.runner.resume import cannot_go_on
 from ci.runner.watch import read_file
 from test_selection.plan import Shard
 
+_DESCRIPTORS = Path("/proc/self/fd")
 # Ids of a shard by what is to be said of them.
 Doubts = Mapping[int, Mapping[str, Sequence[str]]]
 
@@ -85,8 +86,10 @@ class Attempts:
     def _where(self, path: Path) -> Path:
         """The journal, also where a test has deleted it; a new file of its name would be in its way."""
         if not path.exists() and (descriptor := self._guarded.get(path)) is not None:
-            still_there = Path(f"/proc/self/fd/{descriptor}")
-            return still_there if still_there.exists() else path
+            still_there = _DESCRIPTORS / str(descriptor)
+            if still_there.exists():
+                return still_there
+            put_back(path, descriptor)  # where there is no /proc, a file has to be opened by its name
         return path
 
     def close(self) -> None:

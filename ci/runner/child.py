@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from typing import Any
 
 from ci.process import kill_group
 from ci.runner import prepare
+from ci.system.parents import die_with_parent
 from ci.runner.modules import module_words
 
 # A child that fell over outside of any test; sysexits.h calls it an internal software error.
@@ -71,11 +73,6 @@ class Child:
     def last_lines(self, count: int | None = 50, *, start: int = 0) -> str:
         """The end of what it printed, from byte `start` on."""
         return last_lines(self.log, count, start=start)
-
-
-def default_start_method() -> str:
-    """`fork` where it is safe with the system's own libraries, else `spawn`."""
-    return "fork" if sys.platform == "linux" else "spawn"
 
 
 def start(
@@ -143,10 +140,9 @@ def _run(body: Body, spec: Mapping[str, Any], log: Path, parent: int) -> None:
     code = EXIT_INTERNAL
     try:
         os.setsid()
-        prepare.die_with_parent(parent)
-        _redirect(log)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        die_with_parent(parent)
+        _to_log(log)
+        _own_signals_and_streams()
         code = _guarded(body, spec)
     finally:
         # Not sys.exit: the parent's exit handlers and torch's teardown are not the child's to run.
@@ -167,14 +163,20 @@ def _guarded(body: Body, spec: Mapping[str, Any]) -> int:
     return code
 
 
-def _redirect(log: Path) -> None:
-    """Standard input from nowhere, output and error to the log, line by line so that a crash loses none."""
+def _to_log(log: Path) -> None:
+    """Output and error go to the log."""
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)
+
+
+def _own_signals_and_streams() -> None:
+    """What a test meets in any child: a signal ends it, nothing to read, no printed line lost by a crash."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
     os.close(nothing)
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
@@ -203,13 +205,17 @@ def _spawn(body: Body, spec: Mapping[str, Any], log: Path, hand_on: Sequence[int
 
 def main() -> None:
     """The life of a spawned child: its task is on standard input."""
+    began = time.perf_counter()
     task = json.load(sys.stdin)
-    prepare.die_with_parent(int(task["parent"]))
+    die_with_parent(int(task["parent"]))
+    _own_signals_and_streams()
     prepare.single_thread(os.environ)
     prepare.import_torch(task["spec"]["device"], machinery=task["spec"]["machinery"])
     module, _, name = str(task["body"]).partition(":")
     __import__(module)
-    os._exit(_guarded(getattr(sys.modules[module], name), task["spec"]))
+    # A forked child had that from its parent: here it is part of what setting a file up takes.
+    spec = {**task["spec"], "imports_s": time.perf_counter() - began}
+    os._exit(_guarded(getattr(sys.modules[module], name), spec))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class CollectOptions:
         threads: CPU threads a child may use.
         timeout_s: seconds after which one file is given up.
         method: `fork` or `spawn`.
+        may_change: whether a collector that has the device open before it forks spawns after all.
     """
 
     device: str
@@ -47,6 +48,7 @@ class CollectOptions:
     threads: int
     timeout_s: float
     method: str
+    may_change: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,7 @@ def _task(tests: Path, files: Sequence[str], options: CollectOptions, folder: Pa
         "threads": options.threads,
         "timeout_s": options.timeout_s,
         "method": options.method,
+        "may_change": options.may_change,
         "parent": os.getpid(),
     }
 

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ci.process import signal_name
-from ci.runner import prepare
+from ci.runner import afresh, prepare
 from ci.runner.child import Child, start
 from ci.runner.collect_cache import KIND
 from ci.runner.collecting import collect_file
+from ci.system.parents import die_with_parent
 from test_selection.files import read_json
 
 POLL_S = 0.01
@@ -36,12 +37,16 @@ class _Running:
 
 def main() -> None:
     """Collect every file of the task."""
-    task = json.load(sys.stdin)
-    prepare.die_with_parent(int(task["parent"]), signal.SIGTERM)
+    inherited = afresh.open_descriptors()
+    task = afresh.told_again(sys.argv[1:]) or json.load(sys.stdin)
+    die_with_parent(int(task["parent"]), signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
         prepare.import_torch(task["device"], machinery=task["machinery"])
+        if task["may_change"] and (why := afresh.device_open(task["device"])):
+            # What opens the card when it is imported does so in every child: one at a time.
+            afresh.begin_again("ci.runner.collector", {**task, "workers": 1}, why=why, kept=inherited)
     for row in collect_all(task):
         print(json.dumps(row), flush=True)  # noqa: T201  # the answer to whoever started this process
 

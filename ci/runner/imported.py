@@ -29,6 +29,7 @@ class _Awaited(importlib.abc.MetaPathFinder):
 
     def __init__(self, name: str, do: Callable[[Any], None]) -> None:
         self._name, self._do = name, do
+        self._looking = False
 
     def find_spec(
         self,
@@ -37,16 +38,22 @@ class _Awaited(importlib.abc.MetaPathFinder):
         target: types.ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """The module's spec with a loader that tells of it; None for every other module."""
-        if fullname != self._name:
+        if fullname != self._name or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             load, do = loader.exec_module, self._do
 
             def exec_module(module: types.ModuleType) -> None:
                 load(module)
+                # Not before: whoever looks for a module need not import it, and an import may fail once.
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 do(module)
 
             loader.exec_module = exec_module

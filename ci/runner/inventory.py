@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ci.errors import DeviceError, UsageError
 from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_DEVICE, EMULATED_VARIABLE, Card
+from ci.system import kinds
 
 # The device plugin's list of PCI addresses; what it calls them has changed once.
 PCI_VARIABLES = ("PCIDEVICE_IBM_COM_SPYRE_PF", "PCIDEVICE_IBM_COM_AIU_PF")
@@ -39,7 +40,7 @@ def inventory(
 
     Raises:
         UsageError: a number below 0.
-        DeviceError: fewer real cards than wanted, or they are named wrongly.
+        DeviceError: fewer real cards than wanted, or they are named wrongly, or on a system that has none.
     """
     if wanted < 0:
         raise UsageError(f"--cards is {wanted}", remedy="give a number of cards, or 0 for all there are")
@@ -59,7 +60,7 @@ def present(
     """All cards of this host, of which a run takes those that are free; see `inventory`.
 
     Raises:
-        DeviceError: they are named wrongly.
+        DeviceError: they are named wrongly, or on a system that has none.
     """
     real = [] if device == "cpu" else _real(environ, root)
     # What is emulated must not be told of a card; there are as many, then.
@@ -78,6 +79,9 @@ def is_real(cards: Sequence[Card]) -> bool:
 
 
 def _real(environ: Mapping[str, str], root: Path) -> list[Card]:
+    if not kinds.is_linux():
+        _refuse_cards(environ)
+        return []
     given = _given(environ)
     if words := _words(environ, CARDS_VARIABLE):
         # Where a host's own numbers are used, they go beyond the list of this pod's addresses.
@@ -90,6 +94,17 @@ def _real(environ: Mapping[str, str], root: Path) -> list[Card]:
     # Positions count every card of the bus; one that is bound to another driver cannot be used.
     bus = _on_the_bus(root)
     return [_card(address, place) for place, address in enumerate(bus) if _has_group(root, address)]
+
+
+def _refuse_cards(environ: Mapping[str, str]) -> None:
+    """Where there are no cards none is to be named: what is emulated would be told of in its name."""
+    for variable in (CARDS_VARIABLE, *PCI_VARIABLES):
+        if words := environ.get(variable, "").strip():
+            raise DeviceError(
+                f"cards are named, and {kinds.in_words()} has none: {words[:80]}",
+                where=variable,
+                remedy=f"unset {variable}: without it the emulated device is tested; or give --device cpu",
+            )
 
 
 def _given(environ: Mapping[str, str]) -> list[str]:

@@ -2,13 +2,15 @@
 
 Events, by their key `e` (`t` is seconds since the epoch):
 
-- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run; and what the tests run in:
-  back_end, torch, image
+- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's),
+  threads; and what the tests run in: back_end, torch, image, python, environ (what may matter, nothing secret)
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `group_end`: file, seconds: what a process did after its last test
-- `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first
-- `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind
+- `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first,
+  seed (the test's), as where that is the seed of another try than this
+- `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind,
+  unseeded where a generator could not be seeded, and why
 - `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
   oom, exit or hardware
   with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
@@ -36,6 +38,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +46,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.runner.event_values import count_of, seconds_of, text_of
+from ci.runner.event_values import count_of, seconds_of, seed_of, text_of
 from ci.runner.excerpts import Excerpts
 from ci.runner.journal_line import Event, Lines, line_of
 from test_selection.errors import MissingInputError
@@ -65,6 +68,7 @@ __all__ = [
     "read_journals",
     "run_attempt_of",
     "seconds_of",
+    "seed_of",
     "text_of",
 ]
 
@@ -214,13 +218,25 @@ def bring_to_disk(descriptor: int, *, whole: bool = False) -> None:
         OSError: the disk refuses it.
     """
     try:
-        if whole or not hasattr(os, "fdatasync"):  # macOS
+        if hasattr(fcntl, "F_FULLFSYNC"):
+            _to_the_disk_itself(descriptor)
+        elif whole or not hasattr(os, "fdatasync"):
             os.fsync(descriptor)
         else:
             os.fdatasync(descriptor)
     except OSError as error:
         if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # what cannot be synced, such as a pipe
             raise
+
+
+def _to_the_disk_itself(descriptor: int) -> None:
+    """Where macOS's fsync(2) ends at the disk's own memory, which a power cut empties, as its manual says."""
+    try:
+        fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC"))  # noqa: B009  # only there it has it
+    except OSError as error:
+        if error.errno in {errno.EIO, errno.ENOSPC}:
+            raise
+        os.fsync(descriptor)  # a disk over the network, say
 
 
 @contextlib.contextmanager

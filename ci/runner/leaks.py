@@ -11,6 +11,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ci.system.kinds import PROC, has_proc
+from ci.system.processes import children
+
 _SHOWN = 3
 _NAME_LIMIT = 60
 # What libraries start once for all and end with the process: whoever came first is not to blame for it.
@@ -63,14 +66,18 @@ class Leaks:
         )
 
 
-def running_children(proc: Path = Path("/proc")) -> dict[int, str]:
+def running_children(proc: Path = PROC) -> dict[int, str]:
     """The processes started by this one that still run, by id with their name; none where nothing tells.
 
     A test may have used up what looking takes, such as open files; that must not cost it its outcome.
     """
     found: dict[int, str] = {}
     with contextlib.suppress(OSError):
-        for task in proc.glob("self/task/*/children") if _has_children() else ():
+        if not _has_children():
+            return found
+        if not has_proc(proc):
+            return {pid: name for pid, words in children() if (name := _known_as(words))}
+        for task in proc.glob("self/task/*/children"):
             for word in task.read_text(encoding="ascii").split():
                 if (name := _name(proc / word)) is not None:
                     found[int(word)] = name
@@ -78,9 +85,12 @@ def running_children(proc: Path = Path("/proc")) -> dict[int, str]:
 
 
 def _has_children() -> bool:
-    """Asked after every test, so one call of the system has to do where there are none."""
+    """Whether there may be any: asked after every test, so one call of the system has to do.
+
+    Python on macOS has that call from 3.13 on; before it, looking takes some milliseconds.
+    """
     if not hasattr(os, "waitid"):
-        return False
+        return True
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -96,7 +106,13 @@ def _name(folder: Path) -> str | None:
         words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except (OSError, IndexError):
         return None
-    if state == "Z" or any(known in word for word in words for known in _EXPECTED):
-        return None
     # One that is just becoming another program has no words yet.
-    return (" ".join(filter(None, words)) or stat.rpartition(")")[0].partition("(")[2])[:_NAME_LIMIT]
+    return None if state == "Z" else _known_as(words, stat.rpartition(")")[0].partition("(")[2])
+
+
+def _known_as(words: Iterable[str], otherwise: str = "") -> str | None:
+    """What people call a process with these words; None where it is none of the test's."""
+    said = list(filter(None, words))
+    if any(known in word for word in said for known in _EXPECTED):
+        return None
+    return (" ".join(said) or otherwise)[:_NAME_LIMIT]

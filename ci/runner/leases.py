@@ -23,11 +23,12 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
 from ci.errors import DiskFullError, FileSystemError
+from ci.runner.whereabouts import Whereabouts, noted, whereabouts
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")
@@ -59,12 +60,14 @@ class Holder:
         run: the run id.
         user: whose process it is.
         since: seconds since the epoch.
+        where: where its process id means that process; None where the lease does not say.
     """
 
     pid: int
     run: str
     user: str
     since: float
+    where: Whereabouts | None = None
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -118,7 +121,10 @@ class Leases:
             if descriptor is None:
                 return False
             self._held[card] = descriptor
-            holder = {"pid": os.getpid(), "run": self._run, "user": _user(), "since": round(self._clock(), 3)}
+            holder = {
+                "pid": os.getpid(), "run": self._run, "user": _user(), "since": round(self._clock(), 3),
+                "where": asdict(whereabouts(os.getpid())),
+            }  # fmt: skip
             with contextlib.suppress(OSError):  # a full disk: the lock holds whatever the file says
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
@@ -212,9 +218,13 @@ class Leases:
         try:
             row = json.loads(self._path(card).read_bytes()[:_LEASE_BYTES])
             return Holder(
-                pid=int(row["pid"]), run=str(row["run"]), user=str(row["user"]), since=float(row["since"])
+                pid=int(row["pid"]),
+                run=str(row["run"]),
+                user=str(row["user"]),
+                since=float(row["since"]),
+                where=noted(row.get("where")),
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def _path(self, card: str) -> Path:

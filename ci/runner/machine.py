@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ci.system.kinds import sysctl
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -16,9 +18,9 @@ def host_name() -> str:
 def boot_id(path: Path = _BOOT_ID) -> str:
     """What the kernel calls the time since it was started, the same in containers; empty where it does not.
 
-    Source: the kernel's `Documentation/admin-guide/sysctl/kernel.rst`, `random/boot_id`.
+    Source: Linux's `Documentation/admin-guide/sysctl/kernel.rst`, `random/boot_id`; macOS's `sysctl -a`.
     """
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return ""
+        return sysctl("kern.bootsessionuuid")

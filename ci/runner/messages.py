@@ -106,7 +106,6 @@ class Lines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._rest = b""
-        self._waiting: list[bytes] = []
         self.ended = False
 
     def fileno(self) -> int:
@@ -115,19 +114,12 @@ class Lines:
 
     def read(self, timeout_s: float = 0.0) -> list[bytes]:
         """The lines that came since the last call; waits so long for the first bytes."""
-        if self._waiting:
-            lines, self._waiting = self._waiting, []
-            return lines
         if self.ended or not select.select([self._descriptor], [], [], timeout_s)[0]:
             return []
         data = os.read(self._descriptor, CHUNK)
         self.ended = not data
         *lines, self._rest = (self._rest + data).split(b"\n")
         return lines
-
-    def unread(self, lines: list[bytes]) -> None:
-        """Give lines back that were read too early."""
-        self._waiting = [*lines, *self._waiting]
 
 
 class Sender:

@@ -28,6 +28,7 @@ from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
 from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
+from ci.runner.seeding import Seeding, seed_all, seeding_of
 from ci.runner.session import could_not_read, identify, last_line, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
@@ -44,6 +45,7 @@ class _Running:
     id: str
     started: float
     log_start: int = 0
+    unseeded: str = ""
     reports: list[pytest.TestReport] = field(default_factory=list)
 
 
@@ -59,6 +61,8 @@ class RunPlugin:
         answers: int,
         wanted: Collection[str] | None = None,
         log: Path | None = None,
+        before_s: float = 0.0,
+        seeding: Seeding | None = None,
     ) -> None:
         """Listen for orders.
 
@@ -69,7 +73,10 @@ class RunPlugin:
             answers: the pipe answers go over.
             wanted: canonical ids besides which nothing will be asked for; None: anything may be.
             log: takes what tests print.
+            before_s: seconds that setting the file up took before.
+            seeding: of each test; None: nothing is seeded.
         """
+        self._seeding = seeding or Seeding()
         self._file, self._log = file, log
         self._wanted = None if wanted is None else wanted_names(wanted)
         self._journal = journal
@@ -82,7 +89,7 @@ class RunPlugin:
         self._last: str | None = None
         self._sick = False
         self._session: pytest.Session | None = None
-        self._started = time.perf_counter()
+        self._started = time.perf_counter() - before_s
         self._setting_up = contextlib.ExitStack()
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
@@ -175,7 +182,11 @@ class RunPlugin:
         """A test begins."""
         start = _trim_log()
         self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
-        self._write("start", id=self._running.id, log=start, **self._again)
+        seeded = self._seeding.told(self._running.id, self._again.get("try", 1))
+        self._write("start", id=self._running.id, log=start, **self._again, **seeded)
+        # Behind the word that it began: should the device not come back from it, it is known where.
+        if seeded:
+            self._running.unseeded = seed_all(seeded["seed"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -224,6 +235,8 @@ class RunPlugin:
         if outcome == "failed" and self._journal.full:
             self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running, self._last = None, running.id
+        if running.unseeded:
+            more["unseeded"] = running.unseeded
         if self._leaks is not None and (leak := self._leaks.look()):
             more["leak"] = leak
         seconds = round(time.perf_counter() - running.started, 4)
@@ -314,6 +327,8 @@ def run_group(spec: Mapping[str, Any]) -> int:
         answers=int(spec["answers"]),
         wanted=spec["wanted"],
         log=Path(spec["log"]),
+        before_s=float(spec.get("imports_s", 0)),
+        seeding=seeding_of(spec),
     )
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)

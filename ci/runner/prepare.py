@@ -8,19 +8,15 @@ computes nothing.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
-import signal
-import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 
 from ci.runner import instantiation
 from ci.runner.machinery import MACHINERY
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_PR_SET_PDEATHSIG = 1
 
 
 def single_thread(environ: MutableMapping[str, str]) -> None:
@@ -85,17 +81,3 @@ def set_threads(count: int) -> None:
     for name in THREAD_VARIABLES:
         os.environ[name] = str(count)
     torch.set_num_threads(count)
-
-
-def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Ask the kernel to end this process when its parent ends (Linux; elsewhere the parent does it).
-
-    Args:
-        parent: the parent's process id as the parent knows it.
-        number: the signal to be ended with; SIGTERM where there are processes to take along.
-    """
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number))
-    if os.getppid() != parent:  # it went before the call
-        os._exit(1)

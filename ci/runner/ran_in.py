@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
+from typing import Any
 
 from ci.errors import DeviceError
 from ci.provider import detect
 from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
+from ci.runner.recorded import recorded
 
 
-def ran_in_here(environ: Mapping[str, str], device: str) -> dict[str, str]:
-    """Back end, torch and image of this process, for its journal.
+def ran_in_here(environ: Mapping[str, str], device: str) -> dict[str, Any]:
+    """Back end, torch, image, Python and variables of this process, for its journal.
 
     Args:
         environ: the environment; only it can say the image.
@@ -25,4 +28,6 @@ def ran_in_here(environ: Mapping[str, str], device: str) -> dict[str, str]:
         "back_end": back_end_of(device, environ),
         "torch": torch,
         "image": detect(environ, epoch_s=1).image,
+        "python": platform.python_version(),
+        "environ": recorded(environ),
     }

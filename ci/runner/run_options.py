@@ -24,6 +24,7 @@ class RunOptions:
         environ: the whole environment of the workers.
         threads: CPU threads a worker may use.
         method: `fork` or `spawn`.
+        may_change: whether a worker that has the device open before it forks spawns after all.
         test_timeout_s: after which a test counts as hung.
         setup_timeout_s: after which setting a file up counts as hung.
         grace_s: time a process gets to end by itself.
@@ -36,6 +37,8 @@ class RunOptions:
         spawned: files whose tests must not run in a forked process.
         machinery: whether workers import PyTorch's test machinery before they begin.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
+        seed: of the run, from which each test's follows; None: nothing is seeded.
+        as_try: by id, the try whose seed a test has, where that is not the one it is.
         after: the number after which attempts at shards are counted.
     """
 
@@ -50,6 +53,7 @@ class RunOptions:
     setup_timeout_s: float
     grace_s: float
     worker_restarts: int
+    may_change: bool = False
     static: bool = True
     retries: int = 0
     retry_budget: int = 0
@@ -59,6 +63,8 @@ class RunOptions:
     machinery: bool = True
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     after: int = 0
+    seed: int | None = None
+    as_try: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def silence_s(self) -> float:
@@ -78,8 +84,11 @@ class RunOptions:
             "machinery": self.machinery,
             "threads": self.threads,
             "method": self.method,
+            "may_change": self.may_change,
             "test_timeout_s": self.test_timeout_s,
             "setup_timeout_s": self.setup_timeout_s,
             "grace_s": self.grace_s,
             "preflight_timeout_s": self.preflight_timeout_s,
+            "seed": self.seed,
+            "as_try": dict(self.as_try),
         }

@@ -142,6 +142,8 @@ def _unpack(archive: Path, cache: Path) -> Path:
             folder.stat()
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # what was used last is pruned last
     inner = [entry for entry in folder.iterdir() if entry.is_dir()]
     return inner[0] if len(inner) == 1 and not (folder / "test").is_dir() else folder
 

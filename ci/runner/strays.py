@@ -1,8 +1,8 @@
 """Processes that a test started and left: found by a mark in their environment, wherever they went.
 
 A process group ends what stays in it; a daemon makes a group and a session of its own and its parent is
-gone, but the environment it was started with stays readable (Linux). Jenkins ends a build's processes the
-same way, by its BUILD_ID.
+gone, but the environment it was started with stays readable (in /proc, or where there is none by psutil).
+Jenkins ends a build's processes the same way, by its BUILD_ID.
 """
 
 from __future__ import annotations
@@ -16,41 +16,46 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.system.kinds import PROC, has_proc
+from ci.system.processes import environments
+
 VARIABLE = "SPYRE_CI_MARK"
 # What a driver holds does not go at once, and may never.
 KILL_S = 2.0
 _POLL_S = 0.02
 # One look may miss what forks and ends meanwhile; so many in a row hardly do.
 _EMPTY = 8
-_PROC = Path("/proc")
 
 
-def newest_process(proc: Path = _PROC) -> str:
-    """The id that the kernel gave out last; the same text twice: no process began in between."""
+def newest_process(proc: Path = PROC) -> str:
+    """The id that the kernel gave out last; the same text twice: no process began in between.
+
+    Empty where the kernel does not say.
+    """
     try:
         return (proc / "loadavg").read_text(encoding="ascii").split()[-1]
     except (OSError, IndexError):
         return ""
 
 
-def find_strays(mark: str, *, spare: Collection[int], proc: Path = _PROC) -> list[int]:
-    """The process ids that carry `mark`, besides `spare`; none where there is no /proc."""
+def find_strays(mark: str, *, spare: Collection[int], proc: Path = PROC) -> list[int]:
+    """The process ids that carry `mark`, besides `spare`."""
     return sorted(_strays(mark, spare, proc))
 
 
-def find_strays_of_run(run_dir: Path, *, proc: Path = _PROC) -> list[int]:
+def find_strays_of_run(run_dir: Path, *, proc: Path = PROC) -> list[int]:
     """The process ids that work for, or were started by, whoever ran the folder's shards before us."""
     return sorted(_strays_of_run(run_dir, proc))
 
 
 def end_strays(mark: str, *, spare: Collection[int] = (), variable: str = VARIABLE) -> None:
     """Kill every process that carries `mark` in a variable, besides `spare`."""
-    kill_all(lambda: _strays(mark, spare, _PROC, variable))
+    kill_all(lambda: _strays(mark, spare, PROC, variable))
 
 
 def end_strays_of_run(run_dir: Path) -> Killed:
     """Kill every process that `find_strays_of_run` finds."""
-    return kill_all(lambda: _strays_of_run(run_dir, _PROC))
+    return kill_all(lambda: _strays_of_run(run_dir, PROC))
 
 
 def _strays(mark: str, spare: Collection[int], proc: Path, variable: str = VARIABLE) -> Iterator[int]:
@@ -65,6 +70,9 @@ def _strays_of_run(run_dir: Path, proc: Path) -> Iterator[int]:
 
 def _environs(proc: Path) -> Iterator[tuple[int, list[bytes]]]:
     """Each process with what it was started with; the newest first, for these may be gone in a moment."""
+    if not has_proc(proc):
+        yield from environments()
+        return
     for pid in sorted((int(folder.name) for folder in proc.glob("[0-9]*")), reverse=True):
         # Another user's process cannot be read, and any may end meanwhile.
         with contextlib.suppress(OSError):
@@ -99,7 +107,8 @@ def kill_all(
         find: gives the process ids.
         wait_s: after so many seconds nothing is waited for any more.
         kill: as `os.kill`.
-        newest: see `newest_process`: a look during which no process began has missed none.
+        newest: see `newest_process`: a look during which no process began has missed none. Where the kernel
+            does not say, several looks in a row have to be in vain.
         clock: seconds that never go back.
         sleep: waits for so many seconds.
     """
@@ -114,7 +123,7 @@ def kill_all(
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(pid, signal.SIGKILL)
         empty = 0 if found else empty + 1
-        if empty == _EMPTY or (not found and newest() == before):
+        if empty == _EMPTY or (not found and before and newest() == before):
             return Killed(count=len(seen))
         if found and clock() >= deadline:
             return Killed(count=len(seen - found), left=tuple(sorted(found)))

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ci.runner import prepare
+from ci.runner import afresh, prepare
 from ci.runner.hand import Hand
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.machine import boot_id, host_name
@@ -29,6 +29,7 @@ from ci.runner.ran_in import ran_in_here
 from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
+from ci.system.parents import die_with_parent
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
@@ -39,15 +40,18 @@ ALL_IN_VAIN = "the process that was to run it ended its session without a word o
 
 def main() -> None:
     """Run what is ordered."""
+    inherited = afresh.open_descriptors()
     answers = _own_output()
-    orders = Lines(sys.stdin.fileno())
-    task = json.loads(_first(orders))
-    prepare.die_with_parent(int(task["parent"]), signal.SIGTERM)
+    task = afresh.told_again(sys.argv[1:]) or json.loads(_first(sys.stdin.fileno()))
+    die_with_parent(int(task["parent"]), signal.SIGTERM)
     prepare.single_thread(os.environ)
     try:
-        worker = Worker(task, orders, answers)
+        worker = Worker(task, Lines(sys.stdin.fileno()), answers)
         if task["method"] == "fork":
             prepare.import_torch(task["device"], machinery=task["machinery"])
+            if task["may_change"] and (why := afresh.device_open(task["device"])):
+                os.dup2(answers, 1)
+                afresh.begin_again("ci.runner.worker", task, why=why, kept=inherited)
         signal.signal(signal.SIGTERM, worker.stop)
         worker.run()
     except OSError as error:
@@ -64,12 +68,14 @@ def _own_output() -> int:
     return answers
 
 
-def _first(lines: Lines) -> bytes:
-    while not (found := lines.read(IDLE_POLL_S)):
-        if lines.ended:
-            raise SystemExit("no task came on standard input")
-    lines.unread(found[1:])
-    return found[0]
+def _first(descriptor: int) -> bytes:
+    """The first line, and not a byte more: what follows is for whoever has the pipe then."""
+    line = bytearray()
+    while (byte := os.read(descriptor, 1)) and byte != b"\n":
+        line += byte
+    if not line:
+        raise SystemExit("no task came on standard input")
+    return bytes(line)
 
 
 class Worker:
@@ -93,11 +99,17 @@ class Worker:
         # Whether the card failed in this order: what is left of it is for others.
         self._sick = False
         self._hand: Hand | None = None
-        self._begin_shard(task["shard"])
+        if task.get("again"):
+            self._go_on(task["shard"])
+        else:
+            self._begin_shard(task["shard"])
 
-    def _begin_shard(self, shard: Mapping[str, Any]) -> None:
+    def _go_on(self, shard: Mapping[str, Any]) -> None:
         self._log = Path(shard["log"])
         self._journal = JournalWriter(Path(shard["journal"]), time.time)
+
+    def _begin_shard(self, shard: Mapping[str, Any]) -> None:
+        self._go_on(shard)
         self._journal.write(
             "shard_start",
             shard=shard["shard"],
@@ -109,6 +121,8 @@ class Worker:
             planned=shard["planned"],
             fingerprint=self._task["fingerprint"],
             run=self._task["run"],
+            seed=self._task["seed"],
+            threads=self._task["threads"],
             **ran_in_here(os.environ, self._task["device"]),
         )
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
@@ -206,6 +220,8 @@ class Worker:
             "device": self._task["device"],
             "machinery": self._task["machinery"],
             "threads": self._task["threads"],
+            "seed": self._task["seed"],
+            "as_try": self._task["as_try"],
             "journal": str(self._journal.path),
             "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
             "log": str(self._log),

@@ -12,7 +12,6 @@ from ci.addresses import without_credentials
 from ci.device.environment import TEST_BASE, device_environment
 from ci.progress import bar
 from ci.runner import instantiation
-from ci.runner.child import default_start_method
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache, collection_key
 from ci.runner.installed import installed_torch
@@ -21,6 +20,8 @@ from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
+from ci.system import kinds
+from ci.system.starting import AUTO, start_method
 from ci.withheld import without_job_secrets
 from test_selection.catalog import write_catalog
 from test_selection.ids import file_of
@@ -104,8 +105,10 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         MissingInputError: a glob that matches no file.
         UsageError: what is named one by one is no canonical id.
         CommandError: the collecting process could not work.
+        SettingsError: processes are to be forked where that is not safe.
     """
     settings = context.settings.model
+    method = start_method(settings.run.start_method, system=kinds.name())
     files = find_files(source.tests, wanted_files(share))
     environ = worker_environment(context, source)
     options = CollectOptions(
@@ -114,7 +117,8 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         workers=settings.collect.workers or context.cores,
         threads=1,
         timeout_s=settings.collect.file_timeout_s,
-        method=default_start_method(),
+        method=method,
+        may_change=settings.run.start_method == AUTO,
     )
     with bar(context.console, context.monotonic, "collecting", len(files)) as shown:
         found = collect(

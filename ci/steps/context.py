@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,11 @@ from rich.console import Console
 
 from ci.config import Settings
 from ci.provider import Provider, detect
+from test_selection.seeds import BITS
+
+
+def _drawn() -> int:
+    return secrets.randbits(BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,7 @@ class Context:
         monotonic: seconds that never go back.
         console: for people; standard error where standard output is for machines.
         cores: CPU cores this process may use.
+        draw: a new seed for a run that is given none.
     """
 
     settings: Settings
@@ -31,6 +38,7 @@ class Context:
     monotonic: Callable[[], float]
     console: Console
     cores: int
+    draw: Callable[[], int] = _drawn
 
     @property
     def provider(self) -> Provider:
@@ -50,6 +58,11 @@ class Context:
     def state(self, *names: str) -> Path:
         """A path in the state folder."""
         return self.settings.state_dir.joinpath(*names)
+
+    def run_seed(self) -> int:
+        """The seed of a run that is planned now: the one that is set, or a new one with every call."""
+        seed = self.settings.model.run.seed
+        return self.draw() if seed is None else seed
 
     def on_device(self, name: str) -> Context:
         """The same world with another device under test."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,9 @@ DURATIONS_FILE = "durations.json.gz"
 PLAN_FILE = "plan.json"
 JOURNALS = "journal"
 CONTROL = "control"
+# In the folder of a test that was brought back, which is nobody's latest run.
+BROUGHT_BACK = "reproduce.json"
+_LATEST = re.compile(r"latest(?:-(\d{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,7 @@ def new_run_folder(runs: Path, *, device: str, label: str, epoch_s: float) -> Ru
 
 
 def find_run(runs: Path, named: str, *, holding: str) -> RunFolder:
-    """The folder of a past run: a path, a run id, or `latest`.
+    """The folder of a past run: a path, a run id, `latest`, or `latest-1` for the one before that.
 
     Args:
         runs: the folder that holds the runs.
@@ -120,18 +124,38 @@ def find_run(runs: Path, named: str, *, holding: str) -> RunFolder:
     Raises:
         MissingInputError: there is no such run.
     """
-    if named == "latest":
-        # By time, not by name: a folder may be called anything, and `-10` sorts before `-2`.
-        past = [path for path in runs.glob(f"*/{IDENTITY_FILE}") if (path.parent / holding).exists()]
-        if past:
-            return RunFolder(path=max(past, key=lambda path: path.stat().st_mtime_ns).parent)
-        raise MissingInputError(f"there is no run with {holding} yet", where=runs, remedy="run one first")
+    if latest := _LATEST.fullmatch(named):
+        return _latest(runs, int(latest[1] or 0), holding)
     for candidate in (Path(named), runs / named):
         if candidate.is_dir():
             return RunFolder(path=candidate.resolve())
     raise MissingInputError(
         f"there is no run {named!r}", where=runs, remedy="name a folder below it, a path, or `latest`"
     )
+
+
+def _latest(runs: Path, back: int, holding: str) -> RunFolder:
+    """The latest run, or the one so many before it.
+
+    Raises:
+        MissingInputError: there are not so many.
+    """
+    past = [
+        path
+        for path in runs.glob(f"*/{IDENTITY_FILE}")
+        if (path.parent / holding).exists() and not (path.parent / BROUGHT_BACK).exists()
+    ]
+    if len(past) > back:
+        # By time, not by name: a folder may be called anything, and `-10` sorts before `-2`.
+        past.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        return RunFolder(path=past[back].parent)
+    if past:
+        raise MissingInputError(
+            f"there is no run latest-{back}: only {len(past)} with {holding}",
+            where=runs,
+            remedy="name a run's folder or id",
+        )
+    raise MissingInputError(f"there is no run with {holding} yet", where=runs, remedy="run one first")
 
 
 def find_plan(runs: Path, named: str) -> Path:

@@ -219,6 +219,7 @@ def plan_run(
         durations_file=folder.durations,
         settings=context.settings.model,
         rules=scope_rules(context),
+        seed=context.run_seed(),
         say=context.say,
     )
     for line in selected_lines(selection):
@@ -231,10 +232,15 @@ def plan_run(
 
 
 def _reproduce(source: Source, device: str) -> tuple[str, ...]:
-    words = ["nox", "-s", "pytorch", "--"]
+    words = ["spyre-ci", "pytorch"]
     if source.where is not None:
-        words += ["--pytorch-src", source.where]
+        words += ["--pytorch-src", _anywhere(source.where)]
     return (*words, "--device", device)
+
+
+def _anywhere(where: str) -> str:
+    """A source as it is found from whichever folder somebody pastes the line in."""
+    return where if where.startswith("git+") else str(Path(where).expanduser().resolve())
 
 
 def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted, SecondLook]:

@@ -23,6 +23,7 @@ class Part:
         expectations: declared outcomes by id.
         durations: the seconds the plan was made with.
         folder: takes the journals.
+        as_try: by id, the try whose seed a test has, where one is brought back.
     """
 
     plan: Plan
@@ -31,3 +32,4 @@ class Part:
     expectations: Mapping[str, Expectation]
     durations: Durations
     folder: RunFolder
+    as_try: Mapping[str, int] | None = None

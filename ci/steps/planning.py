@@ -37,6 +37,7 @@ def plan_step(
     durations_file: Path | None = None,
     settings: SettingsModel | None = None,
     rules: Rules | None = None,
+    seed: int | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Plan:
     """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
@@ -50,6 +51,7 @@ def plan_step(
         durations_file: the estimates to write.
         settings: how time-outs follow from the estimates, the cards' speeds, files a shard; None: none.
         rules: what runs alone, in order and on several cards; None: nothing does.
+        seed: of the run; None: what follows from the plan, the same for every run of it.
         say: told in one line each where the estimates come from and what cannot be kept to.
 
     Raises:
@@ -73,7 +75,7 @@ def plan_step(
     limits = _within(limits, shards, say or (lambda _: None))
     if settings is not None:
         limits = _as_set(limits, settings, estimates)
-    plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits)
+    plan = replace(make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits), seed=seed)
     if durations_file is not None:
         # The runner ends a test by its own history, so only what was measured of it goes along.
         spread = {

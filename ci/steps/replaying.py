@@ -62,7 +62,7 @@ def replay_step(
     """
     plan, journals = read_plan(folder.plan), read_journals(folder.path)
     clock = RecordedClock(next((moment for moment, _, _ in in_order(journals)), 0.0))
-    view = view_for(context.console, context.environ, again_of(folder))
+    view = view_for(context.console, context.environ, again_of(folder, plan.run_seed))
     state = _state(plan, journals, folder, clock.now)
     with open_events(clock) as sink:
         if sink is not None:

@@ -24,6 +24,7 @@ from ci.runner.journal import Journal, read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from ci.steps.marking import mark_step
+from ci.steps.released import kept_by_releases, read_releases
 from ci.steps.reusing import noted
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard, read_plan
@@ -75,6 +76,7 @@ def report_step(
         plan, selection = read_plan(folder.plan), read_selection(folder.selection)
         # Collecting began the run; what share of it was wanted may have been said only when selecting.
         identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
+        identity = replace(identity, seed=plan.run_seed)
         identity = replace(identity, image=image or identity.image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Their events are many, and nobody needs them afterwards.
@@ -145,7 +147,7 @@ def report_shards(
     percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
     selection = Selection(stage=None, percent=percent, ids=part.ids)
     account = reconcile(part, journals, interrupted=interrupted, known=plan.ids)
-    identity = _identity_here(context, folder)
+    identity = replace(_identity_here(context, folder), seed=plan.run_seed)
     account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)
@@ -197,7 +199,8 @@ def _remember(context: Context, account: Account, identity: RunIdentity) -> None
     path = context.history
     try:
         record(path, identity, account.results, account.setup_seconds())
-        prune(path, context.settings.model.history.keep_days, context.clock())
+        keeps = kept_by_releases(read_releases(context))
+        prune(path, context.settings.model.history.keep_days, context.clock(), keeps=keeps)
     except (SpyreCiError, OSError) as error:
         context.say(f"history: not written: {error}")
 

@@ -16,8 +16,8 @@ from ci.steps.folder import RunFolder
 from test_selection.files import read_json, write_json
 
 KIND = "run-settings"
-# An address may hold a password, and where hosts share is for those who resume to say.
-UNNOTED = ("share", "share_password_file")
+# An address may hold a password, and where hosts share is for those who resume to say; the plan has the seed.
+UNNOTED = ("share", "share_password_file", "seed")
 FILE = "run-settings.json"
 
 

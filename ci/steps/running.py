@@ -14,7 +14,6 @@ from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
-from ci.runner.child import default_start_method
 from ci.runner.claims.names import FILE as NAMES_FILE
 from ci.runner.forking import starts_processes
 from ci.runner.guard import guarded
@@ -37,6 +36,8 @@ from ci.steps.folder import RunFolder, read_device
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of
+from ci.system import kinds
+from ci.system.starting import AUTO, start_method
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.timeouts import test_timeouts
@@ -192,7 +193,14 @@ def run_locked(
     # Of whose pieces some may run here.
     within = shards if meeting is None else part.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
-    options = _options(context, part.source, part.folder, workers=min(len(cards), len(shards)))
+    options = _options(
+        context,
+        part.source,
+        part.folder,
+        workers=min(len(cards), len(shards)),
+        seed=part.plan.run_seed,
+        as_try=part.as_try,
+    )
     options = replace(
         options,
         doubts=doubts or {},
@@ -224,7 +232,15 @@ def run_locked(
     return interrupted or control_step(context, part, options)
 
 
-def _options(context: Context, source: Source, folder: RunFolder, *, workers: int) -> RunOptions:
+def _options(
+    context: Context,
+    source: Source,
+    folder: RunFolder,
+    *,
+    workers: int,
+    seed: int,
+    as_try: Mapping[str, int] | None = None,
+) -> RunOptions:
     settings = context.settings.model.run
     checks = settings.preflight and context.settings.model.device.name != "cpu"
     return RunOptions(
@@ -234,7 +250,8 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         device=context.settings.model.device.name,
         environ=worker_environment(context, source),
         threads=max(1, context.cores // max(1, workers)),
-        method=default_start_method(),
+        method=start_method(settings.start_method, system=kinds.name()),
+        may_change=settings.start_method == AUTO,
         test_timeout_s=settings.test_timeout_s,
         setup_timeout_s=settings.setup_timeout_s,
         grace_s=settings.grace_s,
@@ -245,6 +262,8 @@ def _options(context: Context, source: Source, folder: RunFolder, *, workers: in
         preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
+        seed=seed,
+        as_try=as_try or {},
     )
 
 
@@ -284,7 +303,7 @@ def _watched(
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ, again_of(part.folder))
+    view = view_for(context.console, context.environ, again_of(part.folder, part.plan.run_seed, part.as_try))
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ci.config.flags import Json
 from ci.errors import UsageError
 from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
-from ci.webhooks.flags import File, Json, Names, Prune, extra
+from ci.webhooks.flags import File, Names, Prune, extra
 from ci.webhooks.poll_cli import poll
+from test_selection.files import document_text
 
 if TYPE_CHECKING:
     from ci.webhooks.model import Repository
@@ -27,7 +28,10 @@ app = typer.Typer(
 
 @app.command()
 def show(file: File = DEFAULT_FILE, only: Names = None, as_json: Json = False) -> None:
-    """Say which webhooks each repository has."""
+    """Say which webhooks each repository has.
+
+    Example: spyre-ci webhooks show
+    """
     task, repositories = _task(file, only)
     from ci.webhooks import setting_up, text  # noqa: PLC0415  # with PyGithub, an extra
 
@@ -36,7 +40,10 @@ def show(file: File = DEFAULT_FILE, only: Names = None, as_json: Json = False) -
 
 @app.command()
 def check(file: File = DEFAULT_FILE, only: Names = None, as_json: Json = False) -> None:
-    """Compare them with the file; ends with 1 where something differs."""
+    """Compare them with the file; ends with 1 where something differs.
+
+    Example: spyre-ci webhooks check jenkins/webhooks.yaml
+    """
     task, repositories = _task(file, only)
     from ci.webhooks import setting_up, text  # noqa: PLC0415  # as above
 
@@ -57,7 +64,10 @@ def apply(  # noqa: PLR0917  # typer makes options of them
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what differs, then make it as the file has it."""
+    """Show what differs, then make it as the file has it.
+
+    Example: spyre-ci webhooks apply --dry-run
+    """
     task, repositories = _task(file, only, prune=prune, rotate=rotate, ping=ping)
     from ci.webhooks import text  # noqa: PLC0415  # as above
     from ci.webhooks.setting_up import apply as set_up  # noqa: PLC0415
@@ -70,7 +80,7 @@ def apply(  # noqa: PLR0917  # typer makes options of them
         able = [one for one in compared if one.error is None]
         set_up(task, able, say=lambda one: None if as_json else _print(text.done_lines, [one]))
     if as_json:
-        typer.echo(json.dumps({"repositories": [text.as_json(one) for one in compared]}, indent=1))
+        typer.echo(document_text("webhooks", {"repositories": [text.as_json(one) for one in compared]}))
     raise typer.Exit(exit_code(compared))
 
 
@@ -85,7 +95,7 @@ def _tell(
     from ci.webhooks.setting_up import exit_code  # noqa: PLC0415
 
     if as_json:
-        typer.echo(json.dumps({"repositories": [text.as_json(one) for one in compared]}, indent=1))
+        typer.echo(document_text("webhooks", {"repositories": [text.as_json(one) for one in compared]}))
     else:
         _print(lines, compared)
         if differing and any(one.seen for one in compared):

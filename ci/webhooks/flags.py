@@ -14,7 +14,6 @@ File = Annotated[Path, typer.Argument(help="The file of webhooks.")]
 Names = Annotated[
     list[str] | None, typer.Option("--only", help="Only this repository; may stand several times.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Prune = Annotated[
     bool,
     typer.Option(

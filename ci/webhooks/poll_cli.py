@@ -42,7 +42,10 @@ def poll(  # noqa: PLR0917  # typer makes options of them
         bool, typer.Option("--dry-run", help="Say what would be started, and note nothing.")
     ] = False,
 ) -> None:
-    """Start Jenkins once for each new head; ends with 3 where some are kept for the next pass."""
+    """Start Jenkins once for each new head; ends with 3 where some are kept for the next pass.
+
+    Example: spyre-ci webhooks poll --dry-run
+    """
     with extra():
         from ci.webhooks.poll_state import StateFile, working_alone  # noqa: PLC0415  # with PyGithub
         from ci.webhooks.polling import one_pass  # noqa: PLC0415

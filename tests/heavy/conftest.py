@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine import engine_client
 
+from . import clean_clone
 from . import op_suite_image as op_suite
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,6 +33,14 @@ def pytorch_tree() -> Path:
     if not named or not Path(named, "test").is_dir():
         pytest.skip("a PyTorch source tree (PYTORCH_TREE) is not there")
     return Path(named)
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean clone in which README's first command was run; tests leave its sources as they were."""
+    folder = tmp_path_factory.mktemp("clone") / "spyre-ci"
+    clean_clone.make_clone(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

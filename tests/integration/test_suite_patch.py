@@ -82,5 +82,5 @@ def test_without_a_catalog_names_are_those_of_torch(
     path.write_text(SUITE.replace("  mode: xfail", "  edits: {ops: {include: [nn.functional.rellu, add]}}"))
     assert "edits" in path.read_text()
     assert run(["suite", "check", str(path), "--json"]) == 2
-    (only,) = json.loads(capsys.readouterr().out)
+    (only,) = json.loads(capsys.readouterr().out)["findings"]
     assert (only["value"], only["remedy"]) == ("nn.functional.rellu", "did you mean 'nn.functional.relu'?")

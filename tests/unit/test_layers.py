@@ -13,7 +13,7 @@ LAYERS = {
     "ci.github": 1,
     "ci.interrupts": 1, "ci.jenkins": 1,
     "ci.process": 1,
-    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.tending": 1,
+    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.system": 1, "ci.tending": 1,
     "ci.withheld": 1,
     "ci.bisect": 2, "ci.compare": 2, "ci.doctor": 2, "ci.init": 2, "ci.reproduce": 2, "ci.retention": 2,
     "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.jobs": 2, "ci.lanes": 2, "ci.live": 2, "ci.package": 2,
@@ -50,10 +50,26 @@ ACROSS = {
     ("ci.jobs", "ci.runner.journal_line"),
     # What a checkout is at is asked of Git as packaging asks it.
     ("ci.jobs", "ci.package.git"),
+    # So are commits and what they say; with what tests say it is shown in a report's words.
+    ("ci.bisect", "ci.package.git"),
+    ("ci.bisect", "ci.report.escaping"),
+    ("ci.bisect", "ci.report.summary"),
+    ("ci.bisect", "ci.report.text"),
     # The test tree of an image is what the main job reads of PyTorch's repository.
     ("ci.image", "ci.runner.checkout"),
     # A page shows what tests say, and calls flaky what a report calls flaky.
     ("ci.hud", "ci.report.text"),
+    # A test that is brought back is told of in a report's words, by what journals, an artifact or a HUD tell.
+    ("ci.reproduce", "ci.report.again"),
+    ("ci.reproduce", "ci.report.text"),
+    ("ci.reproduce", "ci.report.verdict"),
+    ("ci.reproduce", "ci.runner.journal"),
+    # The image of a run is opened as any image of ours.
+    ("ci.reproduce", "ci.image.shell"),
+    # How a test is brought back is said alike in a report, on a page and in a comment.
+    ("ci.hud", "ci.report.again"),
+    ("ci.pipeline", "ci.report.again"),
+    ("ci.pipeline", "ci.report.identity"),
     ("ci.hud", "ci.report.escaping"),
     ("ci.hud", "ci.report.flakes"),
     # What tests in a container wrote is read as any runner's JUnit is, and shown in a report's words.
@@ -73,6 +89,16 @@ ACROSS = {
     ("ci.init", "ci.package.git"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
+    # What two runs are compared by are a report's verdicts, told in its words and drawn as its pages are.
+    ("ci.compare", "ci.report.escaping"),
+    ("ci.compare", "ci.report.summary"),
+    ("ci.compare", "ci.report.text"),
+    ("ci.compare", "ci.report.verdict"),
+    # A comment says what `spyre-ci compare` says.
+    ("ci.pipeline", "ci.compare.comparison"),
+    ("ci.pipeline", "ci.compare.existing"),
+    ("ci.pipeline", "ci.compare.markdown"),
+    ("ci.pipeline", "ci.compare.side"),
     # An image is looked at as an image's tests are run, and an index is asked as packaging asks it.
     ("ci.pins", "ci.image.container"),
     ("ci.pins", "ci.image.engine"),
@@ -129,6 +155,36 @@ ACROSS = {
     ("ci.pipeline", "ci.report.write"),
     # A change of a pin is made of what Git has, asked as packaging asks it.
     ("ci.pins", "ci.package.git"),
+    # A machine is looked at as whoever uses it would: cards by their leases, engine, cluster and endpoint by
+    # the clients that ask them, tokens where they are looked for; what is seen is plain text.
+    ("ci.doctor", "ci.device.environment"),
+    ("ci.doctor", "ci.hud.client"),
+    ("ci.doctor", "ci.hud.endpoint"),
+    ("ci.doctor", "ci.hud.oidc"),
+    ("ci.doctor", "ci.hud.opening"),
+    ("ci.doctor", "ci.hud.token"),
+    ("ci.doctor", "ci.hud.wire"),
+    ("ci.doctor", "ci.image.engine"),
+    ("ci.doctor", "ci.image.registry"),
+    ("ci.doctor", "ci.jobs.cluster"),
+    ("ci.doctor", "ci.jobs.errors"),
+    ("ci.doctor", "ci.jobs.paths"),
+    ("ci.doctor", "ci.jobs.validate.rights"),
+    ("ci.doctor", "ci.live.github"),
+    ("ci.doctor", "ci.package.credentials"),
+    ("ci.doctor", "ci.package.pump"),
+    ("ci.doctor", "ci.report.text"),
+    ("ci.doctor", "ci.runner.back_end"),
+    ("ci.doctor", "ci.runner.cards"),
+    ("ci.doctor", "ci.runner.health"),
+    ("ci.doctor", "ci.runner.inventory"),
+    ("ci.doctor", "ci.runner.leases"),
+    ("ci.doctor", "ci.runner.preflight"),
+    ("ci.doctor", "ci.runner.prepare"),
+    ("ci.doctor", "ci.runner.whereabouts"),
+    # A run's folder goes while nobody can begin to work in it; what went is told in a report's words.
+    ("ci.retention", "ci.runner.run_lock"),
+    ("ci.retention", "ci.report.text"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
     ("ci.pins", "ci.report.summary"),
 }

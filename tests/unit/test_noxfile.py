@@ -194,12 +194,26 @@ def checkout(folder: Path, name: str) -> Path:
 def test_any_checkout_of_this_toolkit_gets_its_own_checks(noxfile: ModuleType, tmp_path: Path) -> None:
     ours = checkout(tmp_path / "project", "spyre-ci")
     ran = call(noxfile, "lint", Recorder(str(ours)))
-    assert [words[0] for words in ran[1:-1]] == ["zizmor", "mypy"]
+    assert [words[0] for words in ran[1:-1]] == ["zizmor", "mypy", "mypy"]
     assert ran[-1] == ("python", "scripts/check_repository.py")
     session = Recorder(str(tmp_path), ["project", "--fix"])
     noxfile.lint(session)
     assert session.ran[0] == (str(tmp_path), ("spyre-ci", "package", "lint", "project", "--fix"))
     assert (str(ours), ("mypy",)) in session.ran
+    assert (str(ours), ("mypy", "--platform", "darwin", "ci", "test_selection")) in session.ran
+
+
+@pytest.mark.parametrize(
+    ("posargs", "words"), [([], "--percent 1 --cards 2"), (["--stage", "0"], "--stage 0")]
+)
+def test_a_laptop_runs_unit_tests_and_a_share(
+    noxfile: ModuleType, tmp_path: Path, posargs: list[str], words: str
+) -> None:
+    session = Recorder(str(tmp_path), posargs)
+    noxfile.macos(session)
+    unit, share = [(where, " ".join(one)) for where, one in session.ran]
+    assert unit == ("the toolkit", "pytest tests/unit -n 2")
+    assert share == (str(tmp_path), f"spyre-ci pytorch {words}")
 
 
 @pytest.mark.parametrize("text", ['[project]\nname = "torch-spyre"\n', "[[[", "", None])

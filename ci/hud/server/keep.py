@@ -7,6 +7,7 @@ keeps a job for ever nor takes it away at once.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -57,7 +58,15 @@ class Pruned:
     states: int = 0
 
 
-def prune(store: Store, rows: RowStore, *, before: float, at: float, dry_run: bool = False) -> Pruned:
+def prune(
+    store: Store,
+    rows: RowStore,
+    *,
+    before: float,
+    at: float,
+    dry_run: bool = False,
+    keep: Collection[int] = (),
+) -> Pruned:
     """Take away jobs last heard of before a time, and the states no callback needs any more.
 
     A job goes in several short transactions, its own row last: one that is cut off is finished by the next.
@@ -69,12 +78,17 @@ def prune(store: Store, rows: RowStore, *, before: float, at: float, dry_run: bo
         before: seconds since the epoch.
         at: now, in seconds since the epoch.
         dry_run: whether it only counts.
+        keep: numbers of runs whose jobs stay, however old.
     """
     jobs = uploads = tests = 0
-    for old in _fetch(store, _OLD, text_of(before), before):
-        gone = _prune_job(store, rows, _Old(*old), before, dry_run=dry_run)
+    for old in map(_Old._make, _fetch(store, _OLD, text_of(before), before)):
+        if old.run_id in keep:
+            continue
+        gone = _prune_job(store, rows, old, before, dry_run=dry_run)
         jobs, uploads, tests = jobs + gone.jobs, uploads + gone.uploads, tests + gone.tests
     for upload, run_id, attempt, job_id, stored in _fetch(store, _LEFT, before):
+        if run_id in keep:
+            continue
         if not dry_run and not _goes(store, f"id = ? AND {_WITHOUT_JOB}", upload, before):
             continue
         uploads, tests = uploads + 1, tests + stored

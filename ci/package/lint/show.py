@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from ci.live.github import MAX_ANNOTATIONS, command
 from ci.package.lint.findings import Finding, by_linter
 from ci.package.text import harmless
 from ci.report.text import counted, one_line
+from test_selection.files import document_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,7 @@ def document(findings: Sequence[Finding], looked: Mapping[str, Looked]) -> str:
         "findings": [one.as_json() for one in sorted(findings)],
         "linters": {name: one.as_json() for name, one in looked.items()},
     }
-    # GitHub's runner reads standard output as well; in JSON the same character has another spelling.
-    return json.dumps(content, indent=1).replace("##[", "#\\u0023[")
+    return document_text("package-lint", content)
 
 
 def _line(one: Finding) -> str:

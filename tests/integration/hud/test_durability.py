@@ -128,14 +128,14 @@ def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
         "HUD store: would prune 1 jobs older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
     )
     assert jobs(filled) == 1
-    assert "pruned 1 jobs older than 90 days" in invoke(filled, "prune", "--older", "90").output
+    assert "pruned 1 jobs older than 90 days" in invoke(filled, "prune", "--keep-days", "90").output
     assert jobs(filled) == 0
 
 
 def test_backup_and_restore_go_there_and_back(filled: Settings, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
     assert invoke(filled, "backup", str(copy)).output == f"HUD store: 1 jobs in {copy}, checked\n"
-    invoke(filled, "prune", "--older", "1")
+    invoke(filled, "prune", "--keep-days", "1")
     told = invoke(filled, "restore", str(copy))
     assert told.exit_code == 0
     assert re.search(r"1 jobs in \S+hud\.sqlite; the one before is \S+\.replaced-\d{8}T", told.output)

@@ -16,10 +16,10 @@ collect_ignore = ["faults"]
 
 
 @pytest.fixture
-def runner(tree: Path) -> Runner:
+def runner(tree: Path, request: pytest.FixtureRequest) -> Runner:
     """Runs plans on the small tree, with files beside it that only the runner's own tests are to meet."""
     shutil.copytree(Path(__file__).parent / "faults", tree / "test", dirs_exist_ok=True)
-    return Runner(tree)
+    return Runner(tree, getattr(request, "param", "fork"))
 
 
 class RedisServer:

@@ -35,7 +35,8 @@ def make_plan(*shards: Mapping[str, list[str]]) -> Plan:
 class Runner:
     """Runs plans on the small tree and answers with the events of their journals."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, method: str = "fork") -> None:
+        self.method = method
         self.run_dir = tree.parent / "run"
         self.tree = tree
         self.path = str(Path(ci.__file__).parent.parent)
@@ -46,7 +47,8 @@ class Runner:
         plan: Plan,
         *,
         cards: int = 1,
-        method: str = "fork",
+        method: str | None = None,
+        may_change: bool = False,
         test_timeout_s: float = 60,
         setup_timeout_s: float = 60,
         restarts: int = 1,
@@ -75,7 +77,8 @@ class Runner:
         options = RunOptions(
             machinery=wants_machinery(self.tree / "test", files),
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device=device, environ=environ,
-            threads=threads, method=method, test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
+            threads=threads, method=method or self.method, may_change=may_change,
+            test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
             grace_s=5, worker_restarts=restarts, static=static, retries=retries,
             retry_budget=retry_budget,
             preflight_timeout_s=preflight_timeout_s, lease_timeout_s=lease_timeout_s,

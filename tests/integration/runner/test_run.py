@@ -23,8 +23,14 @@ from .small_runs import Runner, make_plan
 pytestmark = pytest.mark.integration
 
 FAULTS = "test_process_faults.py::TestFaults::"
+# By copies, and by processes that import for themselves; what takes long for these is heavy.
+by_both = pytest.mark.parametrize("runner", ["fork", "spawn"], indirect=True)
+by_both_in_time = pytest.mark.parametrize(
+    "runner", ["fork", pytest.param("spawn", marks=pytest.mark.heavy)], indirect=True
+)
 
 
+@by_both
 def test_every_outcome_is_told_as_it_was(runner: Runner) -> None:
     cls = "test_outcomes.py::TestOutcomes::"
     expected = {
@@ -44,6 +50,7 @@ def test_every_outcome_is_told_as_it_was(runner: Runner) -> None:
     assert messages[f"{cls}test_skips"] == "not today"
 
 
+@by_both_in_time
 def test_one_crash_costs_one_test(runner: Runner) -> None:
     names = {
         "a_passes": "passed", "b_segfault": "signal", "c_passes": "passed", "d_abort": "signal",
@@ -64,6 +71,7 @@ def test_one_crash_costs_one_test(runner: Runner) -> None:
     assert crashes[f"{FAULTS}test_e_exit_zero"]["message"] == "ended its process with exit code 0"
 
 
+@by_both_in_time
 def test_a_test_that_asks_python_to_exit_fails_alone(runner: Runner) -> None:
     ids = [f"{FAULTS}test_k_sys_exit", f"{FAULTS}test_l_passes"]
     runner.run(make_plan({"test_process_faults.py": ids}))
@@ -78,6 +86,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@by_both_in_time
 def test_whatever_a_test_does_costs_that_test_and_is_told_once(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +113,7 @@ def test_whatever_a_test_does_costs_that_test_and_is_told_once(
     assert [pid for pid in strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
 
 
+@by_both
 def test_a_test_that_deletes_the_journal_costs_no_other_its_verdict(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +143,7 @@ def test_the_parent_that_forks_has_one_thread_and_its_children_compute_in_parall
     assert threads == [1]
 
 
+@by_both_in_time
 def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) -> None:
     files = {f"test_import_{what}.py": [f"test_import_{what}.py::test_x"] for what in ("error", "crash")}
     files["test_outcomes.py"] = ["test_outcomes.py::TestOutcomes::test_passes"]
@@ -143,9 +154,11 @@ def test_a_file_that_cannot_be_set_up_is_not_run_with_its_error(runner: Runner) 
     errors = {event["file"]: event["message"] for event in runner.named("file_error")}
     assert errors["test_import_error.py"].startswith("ImportError: ")
     assert errors["test_import_crash.py"].endswith("died by SIGSEGV")
-    assert {event["file"] for event in runner.named("respawn")} == {"test_import_crash.py"}
+    again = {"test_import_crash.py"} if runner.method == "fork" else set()
+    assert {event["file"] for event in runner.named("respawn")} == again
 
 
+@by_both_in_time
 def test_a_file_whose_set_up_hangs_is_not_run_and_the_rest_runs(runner: Runner) -> None:
     files = {
         "test_import_hang.py": ["test_import_hang.py::test_x"],
@@ -171,6 +184,7 @@ def test_an_order_of_tests_that_are_all_gone_leaves_the_file_to_others(runner: R
     assert runner.named("file_error") == []
 
 
+@by_both
 def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
     cls = "test_outcomes.py::TestOutcomes::"
     ids = [f"{cls}test_fails", f"{cls}test_passes", f"{cls}test_errors"]
@@ -184,10 +198,17 @@ def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
     assert {event["message"] for event in runner.named("end")} >= {"known gap", "no card for it"}
 
 
-def test_children_can_be_spawned_where_fork_is_not_to_be_had(runner: Runner) -> None:
+def test_what_a_spawned_process_imports_is_part_of_the_set_up_of_its_file(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly = "import time\nfrom ci.runner.imported import when_imported\n"
+    slowly += "when_imported('torch', lambda _: time.sleep(3))\n"
+    (tmp_path / "sitecustomize.py").write_text(slowly, encoding="utf-8")
+    monkeypatch.setattr(runner, "path", f"{tmp_path}:{runner.path}")
     ids = ["test_devices.py::TestFirst::test_plain", "test_devices.py::TestSecond::test_plain"]
     runner.run(make_plan({"test_devices.py": ids}), method="spawn")
     assert runner.outcomes() == dict.fromkeys(ids, "passed")
+    assert runner.named("group_ready")[0]["setup_s"] > 3
 
 
 def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
@@ -331,6 +352,7 @@ def test_a_run_folder_that_cannot_be_written_is_told_with_the_remedy(runner: Run
         runner.run(make_plan({"test_outcomes.py": ["test_outcomes.py::TestOutcomes::test_passes"]}))
 
 
+@by_both_in_time
 def test_killing_the_supervisor_leaves_nothing_behind(runner: Runner, tmp_path: Path) -> None:
     strays = tmp_path / "strays"
     ids = [f"{FAULTS}test_{name}" for name in ("s_leaves_a_daemon", "g_hang")]
@@ -372,6 +394,7 @@ def kill_worker_when(event_name: str, test: str) -> Any:
     return listen
 
 
+@by_both_in_time
 def test_a_worker_killed_from_outside_costs_the_running_test(runner: Runner) -> None:
     ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
     runner.run(
@@ -392,6 +415,7 @@ def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runn
     assert "worker was lost 1 time" in runner.named("not_run")[0]["message"]
 
 
+@by_both_in_time
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_ends_with_its_account(runner: Runner, number: signal.Signals) -> None:
     ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]

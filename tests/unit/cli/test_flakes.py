@@ -133,7 +133,10 @@ def test_checking_a_quarantine_tells_what_is_over(capsys: pytest.CaptureFixture[
     assert "in a glob `[` opens a set: write `[[]`" in told
     assert told.endswith("5 entries: 3 errors, 1 warning\n")
     assert run(["quarantine", "check", "--json"]) == 2
-    assert {one["severity"] for one in json.loads(capsys.readouterr().out)} == {"error", "warning"}
+    assert {one["severity"] for one in json.loads(capsys.readouterr().out)["findings"]} == {
+        "error",
+        "warning",
+    }
 
 
 def test_a_quarantine_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:

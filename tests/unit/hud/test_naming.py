@@ -108,7 +108,7 @@ def test_the_verb_prints_lines_json_or_one_field(
 
     assert printed(str(run_dir)).splitlines()[:2] == ["run_id=4242", "run_attempt=1"]
     assert printed("latest", "--field", "check_run_id") == f"{check_run_of(identity)}\n"
-    assert list(json.loads(printed("r1", "--json"))) == list(FIELDS)
+    assert list(json.loads(printed("r1", "--json"))) == ["schema", *FIELDS]
     assert printed("r1", "--shard", "0", "--field", "shard_key") == "4242-1-0\n"
     assert json.loads(printed("r1", "--json", "--field", "run_id")) == "4242"
 

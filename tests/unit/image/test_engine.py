@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,6 +30,14 @@ def test_another_platform_is_refused_with_both_names() -> None:
         check_platform(engine_of(Os="linux", Arch="amd64"), "linux/s390x")
     assert caught.value.what == "this engine builds for linux/amd64, and not for linux/s390x"
     assert "a machine of linux/s390x" in str(caught.value.remedy)
+
+
+def test_on_macos_none_is_built_and_what_to_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(UsageError) as caught:
+        check_platform(engine_of(Os="linux", Arch="amd64"), "linux/amd64")
+    assert caught.value.what.endswith("on macOS the engine is in a virtual machine")
+    assert "build on a machine of linux/amd64" in str(caught.value.remedy)
 
 
 def test_an_engine_elsewhere_is_refused() -> None:

@@ -20,7 +20,7 @@ class Log:
     def __post_init__(self) -> None:
         self.view = Lines(
             say=self.written.append,
-            again=lambda name: f"again --id {name}",
+            again=lambda name, _: f"again --id {name}",
             command=(lambda line: self.written.append(f"-> {line}")) if self.github else None,
         )
 

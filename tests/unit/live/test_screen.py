@@ -53,7 +53,7 @@ def test_names_are_no_markup_and_long_ones_do_not_break_the_lines() -> None:
 def test_failures_stay_above_the_bar() -> None:
     console, out = terminal()
     feed = Feed(small_state())
-    view = Screen(console=console, again=lambda name: f"again --id {name}")
+    view = Screen(console=console, again=lambda name, _: f"again --id {name}")
     view.begin(feed.state, 0.0)
     feed.begin(0, "a.py")
     feed.test(0, A, "failed", "[bold]it broke")
@@ -75,7 +75,7 @@ def test_failures_stay_above_the_bar() -> None:
 def test_what_scrolls_by_too_fast_is_counted() -> None:
     console, out = terminal()
     feed = Feed(small_state())
-    view = Screen(console=console, again=str)
+    view = Screen(console=console, again=lambda name, _: name)
     view.begin(feed.state, 0.0)
     for _ in range(MAX_SHOWN + 7):
         feed.event(0, "worker_lost", id=None, message="gone")

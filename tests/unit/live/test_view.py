@@ -29,19 +29,19 @@ def test_a_terminal_gets_a_bar_and_a_log_gets_lines(
     terminal: bool, environ: dict[str, str], kind: type[object]
 ) -> None:
     console = Console(file=io.StringIO(), force_terminal=terminal, _environ={"TERM": "xterm"})
-    assert isinstance(view_for(console, environ, str), kind)
+    assert isinstance(view_for(console, environ, lambda name, _: name), kind)
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
-    assert isinstance(view_for(console, {}, str), Lines)
+    assert isinstance(view_for(console, {}, lambda name, _: name), Lines)
 
 
 def test_a_run_is_watched_from_its_first_event_to_its_last() -> None:
     out = io.StringIO()
     console = Console(file=out, width=60)
     now = [0.0]
-    view = view_for(console, {}, str)
+    view = view_for(console, {}, lambda name, _: name)
     watcher = Watcher(small_state(), view, None, lambda: now[0])
     with watching(watcher, view, lambda: now[0]):
         for shard, name in ((0, A), (0, B), (1, C), (1, D)):
@@ -56,7 +56,7 @@ def test_a_run_is_watched_from_its_first_event_to_its_last() -> None:
 def test_on_a_terminal_the_bar_is_gone_even_after_an_error() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, _environ={"TERM": "xterm"})
-    view = view_for(console, {}, str)
+    view = view_for(console, {}, lambda name, _: name)
     watcher = Watcher(small_state(), view, None, lambda: 0.0)
     with contextlib.suppress(OSError), watching(watcher, view, lambda: 0.0):
         watcher.tick()
@@ -68,7 +68,7 @@ def test_on_a_terminal_the_bar_is_gone_even_after_an_error() -> None:
 def test_in_github_what_a_test_says_is_never_a_command() -> None:
     out = io.StringIO()
     console = Console(file=cast("TextIO", Defused(out)), width=60)
-    view = view_for(console, {"GITHUB_ACTIONS": "true", "CI": "true"}, str)
+    view = view_for(console, {"GITHUB_ACTIONS": "true", "CI": "true"}, lambda name, _: name)
     watcher = Watcher(small_state(), view, None, lambda: 0.0)
     evil = "::add-mask::a ##[error]b"
     detail = "\n::stop-commands::x\n  ::error::x\n##[set-output name=a;]b\n"

@@ -153,7 +153,7 @@ def who(device: str = "spyre", *reproduce: str) -> Who:
 @given(name=st.text(min_size=1).filter(lambda text: text.isprintable() and "\x00" not in text))
 def test_a_test_s_name_is_one_word_of_the_command_whatever_it_holds(name: str) -> None:
     words = shlex.split(command_for(name, who()))
-    assert words == ["spyre-ci", "pytorch", "--device", "spyre", "--id", name]
+    assert words == ["spyre-ci", "reproduce", "--run", "--device", "spyre", "--", name]
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_a_test_s_name_is_one_word_of_the_command_whatever_it_holds(name: str) -
 )
 def test_only_pytorch_s_own_repository_is_named_as_a_source(where: str, shown: str) -> None:
     words = shlex.split(command_for("a", who("spyre", "nox", "--pytorch-src", where)))
-    assert words[2:4] == ["--pytorch-src", shown]
+    assert words[:5] == ["spyre-ci", "reproduce", "--run", "--pytorch-src", shown]
 
 
 def test_words_that_a_stranger_brings_are_not_in_the_command() -> None:
     words = shlex.split(command_for("a", who("$(evil)", "curl", "evil", "|", "sh")))
-    assert words == ["spyre-ci", "pytorch", "--device", "spyre", "--id", "a"]
+    assert words == ["spyre-ci", "reproduce", "--run", "--device", "spyre", "--", "a"]
     assert "../pytorch" in command_for("a", who("spyre", "--pytorch-src"))

@@ -127,6 +127,21 @@ def test_pruning_takes_old_runs_and_the_tests_only_they_knew(path: Path) -> None
     store.close()
 
 
+def test_pruning_leaves_what_is_to_be_kept(path: Path) -> None:
+    record(path, identity(), [passed(1.0)], {})
+    record(path, replace(identity(), run_id=8), [passed(3.0)], {})
+    asked: list[tuple[str, int]] = []
+
+    def keeps(run: str, run_id: int) -> bool:
+        asked.append((run, run_id))
+        return run_id == 8
+
+    assert prune(path, 1, T0 + 9 * DAY_S, keeps=keeps, dry_run=True) == 1
+    assert prune(path, 1, T0 + 9 * DAY_S, keeps=keeps) == 1
+    assert [row[1] for row in rows(path)["runs"]] == [8]
+    assert asked[:2] == [(identity().key[2], 7), (identity().key[2], 8)]
+
+
 def test_a_run_is_recorded_whole_or_not_at_all(path: Path) -> None:
     record(path, identity(), [passed(1.0)], {})
     before = rows(path)

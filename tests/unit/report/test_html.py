@@ -107,7 +107,7 @@ def test_a_problem_shows_message_card_command_and_traceback(page: str) -> None:
     for text in (
         "1 failed (signal): SIGSEGV",
         "card <code>spyre:0</code>",
-        "--id &#39;test_a.py::TestA::test_crash[dtype=float32,op=kron]&#39;</pre>",
+        "--device spyre -- &#39;test_a.py::TestA::test_crash[dtype=float32,op=kron]&#39; github-7.1</pre>",
         "frame 0\nframe 1</pre>",
     ):
         assert text in page

@@ -72,23 +72,26 @@ def test_a_folder_without_an_identity_is_a_missing_input(tmp_path: Path) -> None
 
 def test_passwords_in_addresses_reach_neither_the_file_nor_the_command(tmp_path: Path) -> None:
     identity = make(
-        reproduce=("nox", "git+https://me:s3cret@git.example/x@main"), url="https://u:s3cret@ci/7"
+        reproduce=("--pytorch-src", "git+https://me:s3cret@git.example/x@main"), url="https://u:s3cret@ci/7"
     )
     write_identity(tmp_path, identity)
     assert "s3cret" not in (tmp_path / "run.json").read_text()
-    assert reproduce_command("a", identity) == "nox git+https://git.example/x@main --id a"
+    assert reproduce_command("a", identity) == (
+        "spyre-ci reproduce --run --pytorch-src git+https://git.example/x@main --device spyre -- a r-1"
+    )
     assert "s3cret" not in repr(identity)
 
 
 def test_the_command_quotes_the_id_for_a_shell() -> None:
     identity = make(reproduce=("nox", "-s", "pytorch", "--", "--pytorch-src", "my tree"))
     line = reproduce_command("a.py::T::x[op='add']; rm -rf ~", identity)
-    assert shlex.split(line) == [*identity.reproduce, "--id", "a.py::T::x[op='add']; rm -rf ~"]
+    words = ["spyre-ci", "reproduce", "--run", "--pytorch-src", "my tree", "--device", "spyre", "--"]
+    assert shlex.split(line) == [*words, "a.py::T::x[op='add']; rm -rf ~", "r-1"]
 
 
 def test_an_id_with_control_characters_is_shown_without_them() -> None:
-    assert reproduce_command("a\x1b[2J\n'\\é", make(reproduce=("x",))) == (
-        r"x --id $'a\x1b[2J\x0a\x27\x5c\xc3\xa9'"
+    assert reproduce_command("a\x1b[2J\n'\\é", make(seed=7), 2) == (
+        r"spyre-ci reproduce --run --device spyre --seed 7 --attempt 2 -- $'a\x1b[2J\x0a\x27\x5c\xc3\xa9' r-1"
     )
 
 

@@ -61,7 +61,7 @@ def test_a_failed_test_shows_cause_card_message_command_and_traceback(
     text = render_markdown(summary, account)
     name = "test_a.py::TestA::test_crash[dtype=float32,op=kron]"
     assert f"| `{name}` | `signal` | `spyre:0` | `SIGSEGV` |" in text
-    assert f"--device spyre --id '{name}'\n" in text
+    assert f"--device spyre -- '{name}' github-7.1\n" in text
     assert "frame 0\nframe 1" in text
 
 

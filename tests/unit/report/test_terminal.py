@@ -57,8 +57,8 @@ def test_each_failure_has_the_command_that_runs_it_again_on_one_line(
     summary: Summary, account: Account
 ) -> None:
     wanted = (
-        "    nox -s pytorch -- --pytorch-src 'my tree' --device spyre "
-        "--id 'test_a.py::TestA::test_crash[dtype=float32,op=kron]'"
+        "    spyre-ci reproduce --run --pytorch-src 'my tree' --device spyre "
+        "-- 'test_a.py::TestA::test_crash[dtype=float32,op=kron]' github-7.1"
     )
     assert wanted in ending_lines(summary, account)
     assert wanted in shown(summary, account, terminal=False).splitlines()

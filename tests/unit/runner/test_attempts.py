@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ci.errors import CommandError, DiskFullError
+from ci.runner import attempts as module
 from ci.runner.attempts import Attempts, explained
 from ci.runner.journal import attempts_before, read_journals, run_attempt_of
 from test_selection.plan import Group, Shard
@@ -142,3 +143,21 @@ def test_what_the_disk_refuses_has_a_remedy(tmp_path: Path) -> None:
     assert f"the rights of {tmp_path}" in str(caught.value.remedy)
     with pytest.raises(DiskFullError), explained(tmp_path, "x"):
         raise OSError(28, "full")
+
+
+@pytest.mark.parametrize("by_descriptor", [True, False])
+def test_what_is_said_after_a_journal_was_deleted_stands_after_what_was_said_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_descriptor: bool
+) -> None:
+    if not by_descriptor:  # as where there is no /proc
+        monkeypatch.setattr(module, "_DESCRIPTORS", tmp_path / "none")
+    heard = Heard()
+    attempts = made(tmp_path, heard)
+    attempt = attempts.begin(SHARD)
+    attempt.journal.unlink()
+    attempts.write(attempt, "not_run", ids=["a.py::y"], message="no card")
+    attempts.write(attempt, "shard_end", status="done")
+    attempts.close()
+    (journal,) = read_journals(tmp_path)
+    assert [event["e"] for event in journal.events] == ["resumed", "not_run", "shard_end"]
+    assert heard == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,26 @@ def test_two_may_wait_for_one_module() -> None:
     when_imported(NAME, doubled)
     when_imported(NAME, doubled)
     assert importlib.import_module(NAME).VALUE == 4
+
+
+@pytest.mark.usefixtures("module")
+def test_who_only_looks_for_a_module_is_not_its_import() -> None:
+    before = len(sys.meta_path)
+    when_imported(NAME, doubled)
+    assert importlib.util.find_spec(NAME) is not None
+    assert importlib.import_module(NAME).VALUE == 2
+    assert len(sys.meta_path) == before
+
+
+def test_a_module_that_loads_the_second_time_is_seen_then(module: Path) -> None:
+    whole = module.read_text(encoding="utf-8")
+    module.write_text("raise ValueError('broken')  # for a moment\n", encoding="utf-8")
+    when_imported(NAME, doubled)
+    with pytest.raises(ValueError, match="broken"):
+        importlib.import_module(NAME)
+    module.write_text(whole, encoding="utf-8")
+    importlib.invalidate_caches()
+    assert importlib.import_module(NAME).VALUE == 2
 
 
 def test_a_module_that_does_not_load_fails_as_it_would(module: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from ci.runner.inventory import inventory, present
 
 PLUGIN = "PCIDEVICE_IBM_COM_AIU_PF"
 TWO = "0182:60:00.0,0183:70:00.0"
+
+
+@pytest.fixture(autouse=True)
+def _cards_are_linuxs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
 
 
 @pytest.fixture
@@ -52,6 +58,24 @@ def test_what_is_emulated_by_wish_is_not_told_of_the_cards_beside_it(root: Path)
     assert names(asked, root) == ["emulated:0", "emulated:1"]
     assert names({**asked, EMULATE: "0"}, root) == TWO.split(",")
     assert names(asked, root, device="other") == TWO.split(",")
+
+
+@pytest.mark.parametrize("variable", [CARDS_VARIABLE, PLUGIN, "PCIDEVICE_IBM_COM_SPYRE_PF"])
+def test_on_macos_no_card_is_named(root: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(DeviceError) as caught:
+        names({variable: "0182:60:00.0"}, root)
+    assert caught.value.what == "cards are named, and macOS has none: 0182:60:00.0"
+    assert caught.value.where == variable
+    assert str(caught.value.remedy).startswith(f"unset {variable}")
+
+
+def test_on_macos_there_are_emulated_cards_and_cpus(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    plug_in(root, "0182:60:00.0", group="7")
+    assert names({}, root, wanted=1) == ["emulated:0"]
+    assert names({CARDS_VARIABLE: "0"}, root, wanted=1, device="cpu") == ["cpu:0"]
+    assert names({CARDS_VARIABLE: " "}, root, wanted=1) == ["emulated:0"]
 
 
 def test_a_run_that_wants_fewer_emulated_cards_may_have_any_of_the_hosts(root: Path) -> None:

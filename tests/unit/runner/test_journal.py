@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -9,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from ci.errors import MissingInputError
-from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journal, read_journals
+from ci.runner.journal import (
+    JournalWriter,
+    bring_to_disk,
+    journal_path,
+    next_attempt,
+    read_journal,
+    read_journals,
+)
 from ci.runner.journal_line import line_of
 
 
@@ -112,7 +120,8 @@ def test_it_is_synced_once_a_second_at_most_and_when_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", synced.append)
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
+    monkeypatch.setattr(os, "fdatasync", synced.append, raising=False)
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     with contextlib.closing(JournalWriter(tmp_path / "0-1.jsonl", lambda: 1.0)) as journal:
@@ -139,10 +148,39 @@ def test_a_disk_that_refuses_a_sync_is_told_and_what_cannot_be_synced_is_not(
             def refuse(_: int, number: int = number) -> None:
                 raise OSError(number, os.strerror(number))
 
-            monkeypatch.setattr(os, "fdatasync", refuse)
+            monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
+            monkeypatch.setattr(os, "fdatasync", refuse, raising=False)
             journal.write("start", id="a")
             with pytest.raises(OSError, match="Input/output") if told else contextlib.nullcontext():
                 journal.sync(now=True)
+
+
+def test_where_there_is_a_call_for_the_disk_itself_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda *words: asked.append(words))
+    monkeypatch.setattr(os, "fsync", None)
+    bring_to_disk(7)
+    bring_to_disk(7, whole=True)
+    assert asked == [(7, 51)] * 2
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.ENOTSUP, False), (errno.EINVAL, False), (errno.EIO, True)]
+)
+def test_a_disk_without_that_call_is_synced_as_others_are(
+    monkeypatch: pytest.MonkeyPatch, number: int, told: bool
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    synced: list[int] = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with pytest.raises(OSError, match="Input/output") if told else contextlib.nullcontext():
+        bring_to_disk(7)
+    assert synced == ([] if told else [7])
 
 
 def test_full_is_what_the_file_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -55,10 +56,26 @@ def proc(folder: Path, pid: int, state: str, *words: str) -> None:
 def test_only_what_still_runs_is_a_leak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaks, "_has_children", lambda: True)
     (tmp_path / "self" / "task" / "1").mkdir(parents=True)
+    (tmp_path / "self" / "stat").touch()
     (tmp_path / "self" / "task" / "1" / "children").write_text("5 6 7 8 ", encoding="ascii")
     proc(tmp_path, 5, "S", "sleep", "60")
     proc(tmp_path, 6, "Z", "")
     proc(tmp_path, 7, "S", "python", "-c", "from multiprocessing.resource_tracker import main;main(4)")
+    assert running_children(tmp_path) == {5: "sleep 60"}
+
+
+def test_where_there_is_no_proc_the_system_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = [(5, ["sleep", "60"]), (6, ["python", "-c", "import multiprocessing.resource_tracker"])]
+    monkeypatch.setattr(leaks, "children", lambda: running)
+    monkeypatch.setattr(leaks, "_has_children", lambda: True)
+    assert running_children(tmp_path) == {5: "sleep 60"}
+
+
+def test_where_it_cannot_be_asked_whether_there_are_children_they_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid", raising=False)
+    monkeypatch.setattr(leaks, "children", lambda: [(5, ["sleep", "60"])])
     assert running_children(tmp_path) == {5: "sleep 60"}
 
 

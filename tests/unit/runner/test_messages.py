@@ -68,8 +68,6 @@ def test_lines_are_whole_however_they_arrive(pipe: tuple[int, int]) -> None:
     assert lines.read() == []
     os.write(writer, b"e\ntwo\nthr")
     assert lines.read() == [b"one", b"two"]
-    lines.unread([b"two"])
-    assert lines.read() == [b"two"]
     assert lines.ended is False
 
 

@@ -125,4 +125,6 @@ def test_processes_of_a_run_are_found_by_its_folder(tmp_path: Path) -> None:
     for pid, path in marks.items():
         (tmp_path / "proc" / str(pid)).mkdir(parents=True)
         (tmp_path / "proc" / str(pid) / "environ").write_bytes(f"A=1\0SPYRE_CI_MARK=12:{path}\0".encode())
+    (tmp_path / "proc" / "self").mkdir()
+    (tmp_path / "proc" / "self" / "stat").touch()
     assert find_strays_of_run(run, proc=tmp_path / "proc") == [1]

@@ -3,13 +3,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from ci.errors import RunInUseError
-from ci.runner.machine import boot_id, host_name
+from ci.runner.machine import host_name
 from ci.runner.run_lock import run_lock
 
 
@@ -59,10 +58,3 @@ def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch:
     with run_lock(tmp_path, alone=True) as first, run_lock(tmp_path, alone=True) as second:
         assert not first
         assert not second
-
-
-def test_the_boot_is_told_where_the_kernel_tells_it(tmp_path: Path) -> None:
-    (tmp_path / "id").write_text("one\n", encoding="ascii")
-    assert boot_id(tmp_path / "id") == "one"
-    assert boot_id(tmp_path / "none") == ""
-    assert bool(boot_id()) is (sys.platform == "linux")

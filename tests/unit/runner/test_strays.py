@@ -3,6 +3,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pytest
+
+from ci.runner import strays
 from ci.runner.strays import VARIABLE, Killed, find_strays, kill_all, newest_process
 
 
@@ -18,12 +21,28 @@ def test_only_what_carries_the_whole_mark_is_found(tmp_path: Path) -> None:
     process(tmp_path, 13, f"{VARIABLE}=run-1")
     (tmp_path / "14").mkdir()  # ended meanwhile
     (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "stat").touch()
     assert sorted(find_strays("run-1", spare=(), proc=tmp_path)) == [10, 13]
     assert find_strays("run-1", spare={13}, proc=tmp_path) == [10]
 
 
-def test_where_there_is_no_proc_nothing_is_found(tmp_path: Path) -> None:
-    assert find_strays("run-1", spare=(), proc=tmp_path / "none") == []
+def test_where_there_is_no_proc_the_system_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = f"{VARIABLE}=run-1".encode()
+    monkeypatch.setattr(strays, "environments", lambda: iter([(9, [b"A=1", mark]), (7, [mark]), (5, [])]))
+    assert find_strays("run-1", spare={7}, proc=tmp_path / "none") == [9]
+
+
+def test_where_the_kernel_does_not_name_its_newest_process_one_look_in_vain_is_not_enough() -> None:
+    looks = iter([[], [], [7], *[[]] * strays._EMPTY])
+    killed: list[int] = []
+    done = kill_all(
+        lambda: next(looks),
+        kill=lambda pid, _: killed.append(pid),
+        newest=str,
+        clock=lambda: 0.0,
+        sleep=lambda _: None,
+    )
+    assert (done, killed, list(looks)) == (Killed(count=1), [7], [])
 
 
 class Host:

@@ -24,13 +24,21 @@ def test_a_past_run_is_found_by_path_by_id_and_as_the_latest(tmp_path: Path) -> 
     assert find_run(tmp_path, "a", holding="results").run == "a"
     assert find_run(tmp_path, str(tmp_path / "a"), holding="results").run == "a"
     assert find_run(tmp_path, "latest", holding="results").run == "a"
+    assert find_run(tmp_path, "latest-0", holding="results").run == "a"
+    assert find_run(tmp_path, "latest-1", holding="results").run == "z"
 
 
 def test_a_run_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no run 'x'"):
         find_run(tmp_path, "x", holding="results")
-    with pytest.raises(MissingInputError, match="there is no run with results yet"):
-        find_run(tmp_path, "latest", holding="results")
+    for latest in ("latest", "latest-1"):
+        with pytest.raises(MissingInputError, match="there is no run with results yet"):
+            find_run(tmp_path, latest, holding="results")
+    (tmp_path / "one").mkdir()
+    for name in ("run.json", "results"):
+        (tmp_path / "one" / name).touch()
+    with pytest.raises(MissingInputError, match="there is no run latest-1: only 1 with results"):
+        find_run(tmp_path, "latest-1", holding="results")
 
 
 def test_where_the_tests_came_from_is_kept(tmp_path: Path) -> None:

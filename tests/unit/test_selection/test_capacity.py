@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from test_selection.capacity import Conditions, Work, paper_round, runs_a_day, what_binds
@@ -82,6 +82,7 @@ def test_more_faults_never_carry_more_runs(
 
 
 @given(conditions, st.integers(1, 5000))
+@example(Conditions(faults_h=1.0, repair_h=2.0), 1)
 def test_of_the_cards_one_must_own_enough_are_up_and_no_fewer_would_do(found: Conditions, up: int) -> None:
     owned = found.owned(up)
     assert found.up(owned) >= up

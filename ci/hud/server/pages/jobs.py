@@ -62,7 +62,7 @@ class JobView:
 
 def view(job: Mapping[str, Any]) -> JobView:
     """A row of the store as a template shows it."""
-    details = _details(job["environment"])
+    details = details_of(job["environment"])
     mark = conclusion_mark(job["status"], job["conclusion"])
     return JobView(
         number=job["id"],
@@ -111,7 +111,8 @@ def bars(passed: int, failed: int, skipped: int) -> list[Bar]:
     return pieces
 
 
-def _details(environment: str) -> RunDetails:
+def details_of(environment: str) -> RunDetails:
+    """What a job says of itself; nothing where that cannot be read."""
     # HUD lets anybody write anything here; what is not ours is not shown.
     try:
         return RunDetails.model_validate(json.loads(environment or "{}"))

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
-from ci.hud.server.pages.again import command_of
+from ci.hud.server.pages.again import command_of, tried
 from ci.hud.server.pages.charts import verdict_bar
 from ci.hud.server.pages.render import page
 from ci.hud.server.pages.words import VERDICTS
@@ -29,7 +29,7 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
     def show_run(number: JobNumber) -> HTMLResponse:
         job = found_job(database, number)
         cards = cards_of_run(database, job)
-        view = jobs.view(job)
+        view, details = jobs.view(job), jobs.details_of(job["environment"])
         totals = {name: sum(one.verdicts.get(name, 0) for one in cards) for name in VERDICTS}
         return page(
             "run.html",
@@ -45,7 +45,9 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
             seen=SEEN,
             files=files_of_run(database, job, limit=FILES) if cards else [],
             slowest=run_tests(database, job, limit=SLOWEST, order="time")[1] if cards else [],
-            command=lambda test_id: command_of(job, view.device, test_id),
+            command=lambda test_id, verdict, attempts: command_of(
+                job, details, test_id, attempt=tried(verdict, attempts)
+            ),
         )
 
     @router.get("/runs/{number}/tests")

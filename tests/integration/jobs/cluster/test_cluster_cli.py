@@ -47,7 +47,8 @@ def test_a_job_is_watched_with_lines_and_told_to_machines(api: KubernetesApi, cl
     done = run("watch", NAME, "--json")
     assert done.exit_code == EXIT_TEST_FAILED
     assert json.loads(done.stdout) == {
-        "job": NAME, "pods": 3, "counts": {"done": 2, "failed": 1}, "exit_code": 1,
+        "schema": "spyre-ci/job-watch/1", "job": NAME, "pods": 3,
+        "counts": {"done": 2, "failed": 1}, "exit_code": 1,
         "why": "failed for good: pods 1",
     }  # fmt: skip
     assert "pod 1 failed: exit code 1 (tests failed)" in done.stderr
@@ -158,7 +159,7 @@ def test_jobs_are_listed(cluster: Cluster) -> None:
     submit(cluster, manifests_of())
     line = run("list").stdout.splitlines()[1]
     assert line.split()[:6] == [NAME, "tests", "running", "3/3", "0", "0"]
-    (row,) = json.loads(run("list", "--json").stdout)
+    (row,) = json.loads(run("list", "--json").stdout)["jobs"]
     assert (row["name"], row["state"], row["pods"]) == (NAME, "running", 3)
 
 

@@ -86,6 +86,18 @@ def test_a_dry_run_counts_and_takes_nothing(
     assert prune(store, rows, before=NOW, at=NOW) == Pruned()
 
 
+def test_jobs_of_runs_that_are_to_be_kept_stay_with_their_tests(
+    store: Store, rows: SqliteRowStore, payload: dict[str, Any]
+) -> None:
+    add_job(store, payload, 1, at=NOW - 100 * DAY_S)
+    alone = counts(store)
+    add_job(store, payload, 2, at=NOW - 100 * DAY_S)
+    told = prune(store, rows, before=NOW, at=NOW, keep={1}, dry_run=True)
+    assert prune(store, rows, before=NOW, at=NOW, keep={1}) == told == Pruned(jobs=1, uploads=1, tests=3)
+    assert counts(store) == alone
+    assert [row["run_id"] for row in list_jobs(store.database, limit=5)] == ["1"]
+
+
 def test_a_claimed_start_neither_keeps_a_job_nor_takes_it_away(
     store: Store, rows: SqliteRowStore, payload: dict[str, Any]
 ) -> None:

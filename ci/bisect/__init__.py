@@ -1,0 +1,1 @@
+"""Which commit broke a test: what is believed, asked and made ready; see docs/bisect.md."""

@@ -1,0 +1,79 @@
+"""`spyre-ci compare`: what one run changes against another."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ci.cli import options
+from ci.compare.as_json import as_json
+from ci.compare.comparison import check as check_of
+from ci.compare.markdown import render_markdown
+from ci.compare.page import render_page
+from ci.compare.terminal import show
+from ci.compare.times import LEAST_S
+from ci.errors import UsageError
+from ci.live.github import defused
+from ci.steps.beside import compare_runs
+from test_selection.files import write_text
+
+_RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip of an artifact."
+
+
+def compare(
+    ctx: typer.Context,
+    base: Annotated[str, typer.Argument(metavar="BASE", help=f"What is compared with. {_RUN}")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run; named alike.")] = "latest",
+    limit: Annotated[int, typer.Option(min=0, help="How many of a kind are named; 0: all.")] = 20,
+    least_s: Annotated[
+        float,
+        typer.Option("--least-seconds", metavar="S", min=0, help="Seconds by which a time must be off."),
+    ] = LEAST_S,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print it as Markdown, as a comment on a pull request has it.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the times drawn.")
+    ] = None,
+    checking: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="End with 1 where tests newly fail or are newly flaky, with 3 where nobody can tell.",
+        ),
+    ] = False,
+    json_output: options.Json = False,
+) -> None:
+    """Say what one run changes against another, test by test.
+
+    New failures, fixed, newly flaky, slower by more than noise, appeared, vanished: of RUN against BASE.
+
+    Example: spyre-ci compare latest-1 latest
+    """
+    if markdown and json_output:
+        raise UsageError("both --markdown and --json are given", remedy="give one of them")
+    if not math.isfinite(least_s):
+        raise UsageError(f"--least-seconds is {least_s}", remedy="give a number of seconds")
+    context = options.make_context(ctx, {}, json_output=markdown or json_output)
+    compared = compare_runs(context, base, run, least_s=least_s)
+    found, outcome = compared.comparison, check_of(compared.comparison)
+    for note in compared.notes:
+        context.say(note)
+    if json_output:
+        typer.echo(json.dumps(as_json(found, outcome, limit=limit), indent=1))
+    elif markdown:
+        # Where it is printed into a log of GitHub's, no line of it is a command.
+        for line in render_markdown(found, found.base.run, limit=limit).splitlines():
+            typer.echo(defused(line))
+    else:
+        show(context.console, found, limit=limit)
+    if html is not None:
+        write_text(html, render_page(found, outcome))
+        context.say(f"page: {html}")
+    if checking:
+        context.say(f"check: {outcome.said}")
+        raise typer.Exit(outcome.code)

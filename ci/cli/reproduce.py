@@ -1,0 +1,131 @@
+"""`spyre-ci reproduce`: one test of a run, brought back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from ci.cli import options
+from ci.errors import UsageError
+from ci.image.shell import become
+from ci.reproduce.evidence import Evidence
+from ci.reproduce.words import document, outcome, ran_lines, told_lines
+from ci.steps.context import Context
+from ci.steps.reproduce_shell import shell_words
+from ci.steps.reproducing import Wanted, look_up, run_again
+
+MOST_TRIES = 1000
+
+
+def reproduce(
+    ctx: typer.Context,
+    test: Annotated[
+        str, typer.Argument(metavar="ID", help="The test: its id, pytest's name for it, or a part of one.")
+    ],
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="Folder, id, `latest`, github-NUMBER.ATTEMPT, or a page of a HUD; default: the latest.",
+        ),
+    ] = None,
+    again: Annotated[bool, typer.Option("--run", help="Run it here, as it was run there.")] = False,
+    archive: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE|DIR", help="Artifact of a CI's run, in place of RUN."),
+    ] = None,
+    tries: Annotated[
+        int,
+        typer.Option("--tries", min=1, max=MOST_TRIES, help="Run it until it fails so, at most so often."),
+    ] = 1,
+    with_before: Annotated[
+        bool, typer.Option("--with-before", help="Run first what ran before it in the same process.")
+    ] = False,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Which try of it; default: the last that failed.")
+    ] = None,
+    shell: Annotated[bool, typer.Option("--shell", help="Open a shell in the image of the run.")] = False,
+    image: Annotated[
+        str | None, typer.Option("--image", help="With --shell: this image in place of the run's.")
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(help="With --shell: none, host or a network's name; a stranger's image has none."),
+    ] = None,
+    seed: options.Seed = None,
+    source: options.Source = None,
+    device: options.Device = None,
+    json_output: options.Json = False,
+) -> None:
+    """Bring one test of a run back: its command, environment, seed and image.
+
+    Example: spyre-ci reproduce test_add latest
+    """
+    if run is not None and "::" in run and "::" not in test:
+        test, run = run, test  # a run has no `::` in its name, and a test has
+    if archive is not None and run is not None:
+        raise UsageError(f"both RUN {run!r} and --from {archive} are given", remedy="give one of them")
+    _refuse("--run", given=again, others={"--tries": tries > 1, "--with-before": with_before})
+    _refuse("--shell", given=shell, others={"--image": image, "--network": network})
+    if shell:
+        options.refuse_beside("--shell", "", {"--run": again, "--json": json_output})
+    flags = {"device.name": device, "run.seed": seed}
+    context = options.make_context(ctx, flags, json_output=json_output)
+    wanted = Wanted(
+        name=test,
+        run=run,
+        archive=archive,
+        source=source,
+        seed=seed,
+        attempt=attempt or 0,
+        tries=tries,
+        with_before=with_before,
+    )
+    found = look_up(context, wanted)
+    for line in told_lines(found):
+        context.say(line)
+    if shell:
+        _open(context, found, image, network)
+    if again:
+        _again(context, wanted, found, json_output=json_output)
+    context.say(f"to bring it back: {found.command}")
+    if json_output:
+        typer.echo(json.dumps(document(found, None, ()), indent=1))
+
+
+def _refuse(option: str, *, given: bool, others: Mapping[str, object]) -> None:
+    """Refuse options that say how another is done, where that other one is not given."""
+    alone = [name for name, one in others.items() if one not in (None, False)]
+    if alone and not given:
+        raise UsageError(f"{', '.join(alone)} without {option}", remedy=f"give {option} as well")
+
+
+def _again(context: Context, wanted: Wanted, found: Evidence, *, json_output: bool) -> NoReturn:
+    """Run it, say what came of it, and end as the run did."""
+    ran, notes = run_again(context, wanted, found)
+    for line in ran_lines(found, ran):
+        context.say(line)
+    if outcome(found, ran) == "not reproduced" and found.before and not wanted.with_before:
+        line = found.command.replace("--run", "--run --with-before", 1)
+        context.say(f"to run what ran before it in its process, too: {line}")
+    if json_output:
+        typer.echo(json.dumps(document(found, ran, notes), indent=1))
+    raise typer.Exit(ran.exit_code)
+
+
+def _open(context: Context, found: Evidence, image: str | None, network: str | None) -> NoReturn:
+    """Open the image in this process's place."""
+    folder = Path(tempfile.mkdtemp(prefix="reproduce-shell-", dir=_made(context.settings.state_dir)))
+    words = shell_words(context, found, image=image, network=network, folder=folder)
+    context.say(f"/workspace is the copy {folder / 'workspace'}; in the image: {found.command}")
+    become(words)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

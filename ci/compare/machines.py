@@ -1,0 +1,147 @@
+"""How much faster or slower everything is from one run to another: the machines' share. Pure.
+
+Two runs rarely have equal machines: another host, another card, more neighbours. What all tests have in
+common is told by itself and taken out before single tests are looked at: over tests of about the same length,
+and over cards that ran several files. A card that ran one file alone cannot be told from that file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ci.compare.noise import median
+
+# Seconds that are added to both times: below it a clock and a scheduler say more than a test.
+FLOOR_S = 0.1
+# Lengths of tests that are looked at apart, in seconds: what slows long ones down need not slow short ones.
+LENGTHS = (0.0, 0.1, 1.0, 10.0, math.inf)
+_LEAST_OF_A_LENGTH = 30
+_LEAST_TESTS, _LEAST_FILES = 20, 3
+# A test of less says nothing of a machine.
+_TELLING_S = 0.02
+
+
+class Pair(NamedTuple):
+    """Seconds of something that went well in both runs.
+
+    Attributes:
+        name: of a test its id here, of a set-up its file.
+        file: it is of.
+        now_s: here.
+        base_s: there.
+        now_card: where it ran; empty where nobody says.
+        base_card: there.
+    """
+
+    name: str
+    file: str
+    now_s: float
+    base_s: float
+    now_card: str = ""
+    base_card: str = ""
+
+    @property
+    def length_s(self) -> float:
+        """How long it is, both runs alike."""
+        return math.sqrt(self.now_s * self.base_s)
+
+
+class Length(NamedTuple):
+    """Tests of about the same length: `least_s` to below `below_s` seconds, and their median ratio."""
+
+    least_s: float
+    below_s: float
+    tests: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """What all tests have in common.
+
+    Attributes:
+        ratio: seconds here for each second there, the median over the tests.
+        tests: how many said so.
+        lengths: the same by length of the tests, those that had enough.
+        cards_now: by card, how many times as slow as the others it was here.
+        cards_base: the same there.
+    """
+
+    ratio: float = 1.0
+    tests: int = 0
+    lengths: tuple[Length, ...] = ()
+    cards_now: Mapping[str, float] = field(default_factory=dict)
+    cards_base: Mapping[str, float] = field(default_factory=dict)
+
+    def expected_s(self, pair: Pair) -> float:
+        """What a test would take here if only the machines had changed."""
+        length = next(
+            (one for one in self.lengths if one.least_s <= pair.length_s < one.below_s),
+            None,
+        )
+        ratio = self.ratio if length is None else length.ratio
+        cards = self.cards_now.get(pair.now_card, 1.0) / self.cards_base.get(pair.base_card, 1.0)
+        return pair.base_s * ratio * cards
+
+
+def machines_of(pairs: Sequence[Pair]) -> Machines:
+    """What the tests of two runs have in common."""
+    telling = [one for one in pairs if min(one.now_s, one.base_s) >= _TELLING_S]
+    if not telling:
+        return Machines()
+    ratio = math.exp(median(_log_ratio(one) for one in telling))
+    plain = Machines(ratio=ratio, tests=len(telling), lengths=_lengths(telling))
+    now, base = _cards(telling, plain)
+    return Machines(ratio=ratio, tests=len(telling), lengths=plain.lengths, cards_now=now, cards_base=base)
+
+
+def off(now_s: float, expected_s: float) -> float:
+    """How far off what was expected a time is: as a logarithm, near 0 for what is very short."""
+    return math.log((now_s + FLOOR_S) / (expected_s + FLOOR_S))
+
+
+def _lengths(pairs: Iterable[Pair]) -> tuple[Length, ...]:
+    found: list[list[float]] = [[] for _ in LENGTHS[1:]]
+    for one in pairs:
+        place = next(place for place, end in enumerate(LENGTHS[1:]) if one.length_s < end)
+        found[place].append(_log_ratio(one))
+    return tuple(
+        Length(least, below, len(logs), math.exp(median(logs)))
+        for least, below, logs in zip(LENGTHS, LENGTHS[1:], found, strict=False)
+        if len(logs) >= _LEAST_OF_A_LENGTH
+    )
+
+
+def _cards(pairs: Sequence[Pair], plain: Machines) -> tuple[dict[str, float], dict[str, float]]:
+    """By card, its share here and there; one after the other, so that neither is counted twice."""
+    logs = [math.log(one.now_s / plain.expected_s(one)) for one in pairs]
+    now = _shares([one.now_card for one in pairs], pairs, logs)
+    left = [log - now.get(one.now_card, 0.0) for one, log in zip(pairs, logs, strict=True)]
+    base = _shares([one.base_card for one in pairs], pairs, left)
+    return (
+        {card: math.exp(share) for card, share in now.items()},
+        {card: math.exp(-share) for card, share in base.items()},
+    )
+
+
+def _shares(cards: Sequence[str], pairs: Sequence[Pair], logs: Sequence[float]) -> dict[str, float]:
+    """By card, the median over the medians of its files: no file with many tests speaks for the card."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for card, pair, log in zip(cards, pairs, logs, strict=True):
+        if card:
+            found[card][pair.file].append(log)
+    if len(found) < 2:  # noqa: PLR2004  # one card is what all have in common
+        return {}
+    return {
+        card: median(map(median, files.values()))
+        for card, files in sorted(found.items())
+        if len(files) >= _LEAST_FILES and sum(map(len, files.values())) >= _LEAST_TESTS
+    }
+
+
+def _log_ratio(pair: Pair) -> float:
+    return math.log(pair.now_s / pair.base_s)

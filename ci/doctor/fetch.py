@@ -1,0 +1,138 @@
+"""One page over HTTP, within a time that holds for a server that hangs or drips as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from ci.addresses import is_loopback, without_secrets
+from ci.package.pump import pumped
+
+PAGE_BYTES = 64 << 20
+Fault = Literal["slow", "untrusted", "unreachable", "unsendable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What a server answered; names of headers are in lower case.
+
+    Attributes:
+        status: of HTTP.
+        headers: of the answer.
+        body: of it; empty where only the head was wanted.
+        sent: seconds since the epoch when it was asked.
+        came: when the head of the answer came.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    sent: float
+    came: float
+
+
+class FetchError(Exception):
+    """No answer, or not the whole of it; what it says holds no secret of an address."""
+
+    def __init__(self, said: str, fault: Fault) -> None:
+        super().__init__(without_secrets(said))
+        self.fault: Fault = fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a page is asked for.
+
+    Attributes:
+        accept: kinds of content.
+        follows: whether redirects are followed.
+        logs_in: whether ~/.netrc may show who asks.
+        whole: whether its body is read.
+        certificates: file of the authorities that are trusted; empty: the usual ones. None: any certificate.
+        proxy: for all; empty: the environment's.
+    """
+
+    accept: str = "*/*"
+    follows: bool = False
+    logs_in: bool = False
+    whole: bool = False
+    certificates: str | None = ""
+    proxy: str = ""
+
+
+def fetch(url: str, way: Way, *, limit_s: float, clock: Callable[[], float]) -> Page:
+    """Ask for a page.
+
+    Args:
+        url: where; user and password in it show who asks.
+        way: how.
+        limit_s: after which it is too late.
+        clock: seconds since the epoch.
+
+    Raises:
+        FetchError: none came.
+    """
+    try:
+        with pumped(lambda: _sent(url, way, limit_s, clock)) as pump:
+            page = pump.take(limit_s)
+    except (requests.Timeout, TimeoutError) as error:
+        raise FetchError(f"it did not answer within {limit_s:g} s", "slow") from error
+    except requests.exceptions.SSLError as error:
+        raise FetchError(f"its certificate is not trusted: {_cause(error)}", "untrusted") from error
+    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+        if isinstance(error, ValueError):
+            raise FetchError(f"it cannot be asked: {_cause(error)}", "unsendable") from error
+        raise FetchError(f"it cannot be reached: {_cause(error)}", "unreachable") from error
+    assert page is not None  # noqa: S101  # one comes, or an error
+    return page
+
+
+def _sent(url: str, way: Way, limit_s: float, clock: Callable[[], float]) -> Iterator[Page]:
+    host = urlsplit(url).hostname or ""
+    here = is_loopback(host)
+    with requests.Session() as session:
+        # A proxy of the environment cannot reach this machine's own loopback.
+        session.trust_env = way.logs_in or not here
+        proxies = {"http": way.proxy, "https": way.proxy} if way.proxy else {}
+        if here:
+            proxies = {"no_proxy": host}
+        sent = clock()
+        with session.get(
+            url,
+            headers={"Accept": way.accept, "Cache-Control": "no-cache"},
+            timeout=limit_s,
+            stream=True,
+            allow_redirects=way.follows,
+            # A function that adds nothing keeps requests from asking ~/.netrc.
+            auth=None if way.logs_in else _nobody,
+            verify=False if way.certificates is None else way.certificates or True,
+            proxies=proxies,
+        ) as answer:
+            came = clock()
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            body = _read(answer) if way.whole else b""
+            yield Page(status=answer.status_code, headers=headers, body=body, sent=sent, came=came)
+
+
+def _nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
+def _read(answer: requests.Response) -> bytes:
+    body = bytearray()
+    for chunk in answer.iter_content(1 << 16):
+        body += chunk
+        if len(body) > PAGE_BYTES:
+            raise requests.RequestException(f"it sends more than {PAGE_BYTES >> 20} MiB")
+    return bytes(body)
+
+
+def _cause(error: BaseException) -> str:
+    """What the network said, without the names of what wraps it."""
+    inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else error
+    return str(getattr(inner, "reason", None) or inner).rpartition(">: ")[2][:300]

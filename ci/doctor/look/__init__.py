@@ -1,0 +1,1 @@
+"""Fetching facts of a machine, each within a time of its own."""

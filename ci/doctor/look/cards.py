@@ -1,0 +1,202 @@
+"""Facts of the device and of its cards: leases are read, and no card is opened without one."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ci.config import Settings
+from ci.device.environment import device_environment
+from ci.doctor.finding import Finding, Level, of_error
+from ci.doctor.judge.cards import (
+    DEVICE,
+    EMULATED,
+    PSEUDO,
+    REAL,
+    CardFacts,
+    DeviceFacts,
+    Holding,
+    judge_cards,
+    judge_device,
+)
+from ci.doctor.world import World, ask_module
+from ci.errors import SpyreCiError
+from ci.report.text import one_line
+from ci.runner.back_end import back_end, refuse_silent_emulation
+from ci.runner.cards import Card
+from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import ADDRESS, inventory, is_real, present
+from ci.runner.leases import Holder, Leases, shared_folder
+from ci.runner.whereabouts import Whereabouts, has_open, whereabouts
+from ci.withheld import without_job_secrets
+
+OPENED_S = 25.0
+_RUN = "spyre-ci-doctor"
+_NAME = 100
+_BUS = "sys/bus/pci/devices"
+
+
+def look_device(world: World, root: Path = Path("/")) -> list[Finding]:
+    """What would be tested here, and whether the runner would refuse it."""
+    model = world.settings.model
+    name, found = model.device.name, back_end(world.environ)
+    registered = [
+        one.value.partition(":")[0] for one in importlib.metadata.entry_points(group="torch.backends")
+    ]
+    try:
+        cards = inventory(world.environ, device=name, wanted=model.run.cards, cores=world.cores, root=root)
+        refuse_silent_emulation(cards, world.environ, device=name, found=found)
+    except SpyreCiError as error:
+        return [of_error(DEVICE, Level.FAULT, error)]
+    return judge_device(
+        DeviceFacts(
+            name=name, kind=kind_of(cards, root), cards=len(cards), back_end=found, registered=registered
+        )
+    )
+
+
+def kind_of(cards: Sequence[Card], root: Path = Path("/")) -> str:
+    """Real, pseudo or emulated.
+
+    The operator's pseudo devices are handed to a pod as cards are, by address; the bus has none there.
+    """
+    if not is_real(cards):
+        return EMULATED
+    addresses = [card.name for card in cards if ADDRESS.fullmatch(card.name)]
+    bus = root / _BUS
+    if not bus.is_dir() or not addresses:
+        return REAL
+    return REAL if any((bus / one).exists() for one in addresses) else PSEUDO
+
+
+def look_cards(world: World, *, opening: bool = False, root: Path = Path("/")) -> list[Finding]:
+    """Whose each card is.
+
+    Args:
+        world: the outside world.
+        opening: whether the free ones are opened, each with its lease taken as a run takes it.
+        root: below which `sys` is.
+    """
+    model = world.settings.model
+    if model.device.name == "cpu":
+        return judge_cards([], kind=EMULATED, python=sys.executable)
+    try:
+        cards = present(
+            world.environ, device=model.device.name, wanted=model.run.cards, cores=world.cores, root=root
+        )
+    except SpyreCiError:
+        return judge_cards([], kind=EMULATED, python=sys.executable)  # what is wrong, `device` says
+    folder = leases_folder(world.settings)
+    # A folder that nobody has made yet holds no lease, and is no doctor's to make.
+    leases = Leases(folder, run=_RUN, clock=world.clock) if opening or folder.is_dir() else None
+    rules = Rules(strikes=model.run.card_strikes, bench_s=model.run.card_bench_s)
+    health = HealthFiles(folder=folder, rules=rules)
+    deadline = world.monotonic() + OPENED_S
+    facts = []
+    for card in cards:
+        left_s = deadline - world.monotonic()
+        # Those that no time is left for stay closed; each may take what is left.
+        opener = _opener(world, left_s) if opening and left_s > 0 else None
+        facts.append(facts_of(card, leases, health, now=world.clock(), open_card=opener))
+    return judge_cards(facts, kind=kind_of(cards, root), python=sys.executable)
+
+
+def leases_folder(settings: Settings) -> Path:
+    """Where the runs of this host note whose a card is."""
+    named = settings.model.run.leases
+    return shared_folder() if named is None else settings.resolve(named)
+
+
+def facts_of(
+    card: Card,
+    leases: Leases | None,
+    health: HealthFiles,
+    *,
+    now: float,
+    open_card: Callable[[Card], str] | None = None,
+) -> CardFacts:
+    """What is known of a card; it is opened only under its lease, and let go again.
+
+    Args:
+        card: the card.
+        leases: of this host; None where there are none yet.
+        health: what cards have done.
+        now: seconds since the epoch.
+        open_card: opens it and says why it does not work; None: it is left alone.
+    """
+    lease = health.folder / f"{card.name}.lease"
+    try:
+        known = health.read(card.name, now)
+        benched, trouble = (str(known) if known.benched_until is not None else ""), ""
+    except SpyreCiError as error:
+        benched, trouble = "", error.placed
+    opened, holding = None, None
+    if leases is not None and open_card is not None and not benched:
+        if leases.take(card.name):
+            try:
+                opened = open_card(card)
+            finally:
+                leases.release(card.name)
+        else:
+            holding = holding_of(leases.holder(card.name), lease)
+    elif leases is not None and leases.is_taken(card.name):
+        holding = holding_of(leases.holder(card.name), lease)
+    return CardFacts(
+        name=card.name, lease=str(lease), holding=holding, benched=benched, trouble=trouble, opened=opened
+    )
+
+
+def holding_of(
+    holder: Holder | None,
+    lease: Path,
+    *,
+    where: Callable[[int], Whereabouts] = whereabouts,
+    opens: Callable[[int, Path], bool] = has_open,
+) -> Holding:
+    """Who holds a card, and whether his process is the one of that number, seen from here.
+
+    Anybody may write a lease's file, and could name somebody else's process: one that does not have the file
+    open is not taken for the holder.
+
+    Args:
+        holder: as the lease says; None: it does not.
+        lease: its file.
+        where: of a process id of this place.
+        opens: whether a process has a file open, as far as this user may see it.
+    """
+    if holder is None:
+        return Holding()
+    about = Holding(
+        run=one_line(holder.run, _NAME), pid=holder.pid, user=one_line(holder.user, _NAME), since=holder.since
+    )
+    here, there = where(holder.pid), holder.where
+    if there is None:
+        return about
+    about = replace(about, host=one_line(there.host, _NAME))
+    if not (there.namespace and there.started) or (here.host, here.namespace) != (
+        there.host,
+        there.namespace,
+    ):
+        return about
+    if here.started != there.started:
+        return replace(about, ended=True)
+    return replace(about, same=opens(holder.pid, lease))
+
+
+def _opener(world: World, limit_s: float) -> Callable[[Card], str]:
+    """Opens a card in a process of its own, as a worker's check does."""
+    device = world.settings.model.device
+    environ = {
+        **without_job_secrets(world.environ),
+        **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),
+    }
+
+    def opened(card: Card) -> str:
+        there = {**environ, **card.environment}
+        told = ask_module(world, "ci.doctor.opened", device.name, limit_s=limit_s, environ=there)
+        return told.why or str(told.row.get("why", ""))
+
+    return opened

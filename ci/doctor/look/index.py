@@ -1,0 +1,187 @@
+"""Facts of package indexes: pip's own, and those the settings publish to; all are asked at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from urllib.parse import unquote, urlsplit
+
+from packaging.tags import Tag, sys_tags
+
+from ci.addresses import shown
+from ci.doctor.fetch import FetchError, Page, Way, fetch
+from ci.doctor.finding import Finding
+from ci.doctor.judge.index import IndexFacts, State, judge_indexes, judge_own, names_of, state_of
+from ci.doctor.look.pytorch import pin_of, torch_requirements
+from ci.doctor.pip_settings import PipSettings, of_environ, of_listing
+from ci.doctor.world import World
+from ci.errors import CommandError
+
+PIP_S, PAGE_S = 12.0, 10.0
+ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"
+_MISSING, _LOGIN, _OK = 404, (401, 403), 200
+_FOLDERS = {"", "file"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Asks one place after the other for torch.
+
+    Attributes:
+        pip: certificates, proxy and trust.
+        pin: the version that is wanted.
+        tags: of wheels that can be installed here.
+        clock: seconds since the epoch.
+    """
+
+    pip: PipSettings
+    pin: str
+    tags: Sequence[Tag]
+    clock: Callable[[], float]
+
+    def index(self, address: str, setting: str) -> IndexFacts:
+        """What a simple API has; `address` may hold a password, and what is made of it does not."""
+        return self._place(address, f"{address.rstrip('/')}/torch/", setting)
+
+    def links(self, address: str) -> IndexFacts:
+        """What a folder or a page of links has."""
+        return self._place(address, address, "find-links")
+
+    def _place(self, address: str, page: str, setting: str) -> IndexFacts:
+        try:
+            signed_in = "@" in urlsplit(address).netloc
+            local = urlsplit(address).scheme in _FOLDERS
+        except ValueError:
+            return IndexFacts(shown=shown(address), state="away", why="is no address", setting=setting)
+        state, why = self._of_folder(address, page) if local else self._of_page(page)
+        return IndexFacts(shown=shown(address), state=state, why=why, signed_in=signed_in, setting=setting)
+
+    def _of_folder(self, address: str, page: str) -> tuple[State, str]:
+        root, folder = (Path(unquote(urlsplit(one).path)).expanduser() for one in (address, page))
+        try:
+            if root.is_file():
+                names = (
+                    [root.name]
+                    if root.suffix in {".whl", ".gz"}
+                    else names_of(root.read_text(errors="replace"))
+                )
+                return state_of(names, self.pin, self.tags), ""
+            if not root.is_dir():
+                return "away", "is no folder"
+            if not folder.is_dir():
+                return "none", ""
+            names = [one.name for one in folder.iterdir()]
+            if (folder / "index.html").is_file():
+                names += names_of((folder / "index.html").read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            return "away", f"cannot be read: {error.strerror}"
+        return state_of(names, self.pin, self.tags), ""
+
+    def _of_page(self, url: str) -> tuple[State, str]:
+        way = Way(
+            accept=ACCEPT,
+            follows=True,
+            logs_in=True,
+            whole=True,
+            certificates=self._trust(url),
+            proxy=self.pip.proxy,
+        )
+        try:
+            page = fetch(url, way, limit_s=PAGE_S, clock=self.clock)
+        except FetchError as error:
+            return "away", str(error)
+        if page.status in _LOGIN:
+            return "login", f"it answered {page.status}"
+        if page.status == _MISSING:
+            return "none", ""
+        if page.status != _OK:
+            return "away", f"it answered {page.status}"
+        names = _names(page)
+        return (
+            ("odd", "its page of torch names no file")
+            if names is None
+            else (state_of(names, self.pin, self.tags), "")
+        )
+
+    def _trust(self, url: str) -> str | None:
+        parts = urlsplit(url)
+        port = f"{parts.hostname}:{parts.port}" if parts.port else ""
+        return None if {parts.hostname, port} & set(self.pip.trusted) else self.pip.certificates
+
+
+def look_index(world: World) -> list[Finding]:
+    """Whether the pinned torch is to be had, and whether the settings' own indexes answer."""
+    pip, note = pip_settings(world)
+    asker = Asker(pip=pip, pin=pin_of(torch_requirements()), tags=list(sys_tags()), clock=world.clock)
+    names = ["index-url", *["extra-index-url"] * len(pip.indexes[1:])]
+    indexes = [] if pip.alone else [*zip(pip.indexes, names, strict=True)]
+    own = [
+        (one.simple, f"package.indexes.{name}")
+        for name, one in sorted(world.settings.model.package.indexes.items())
+    ]
+    of_pip = at_once([
+        *(lambda one=one: asker.index(*one) for one in indexes),
+        *(lambda link=link: asker.links(link) for link in pip.links),
+        *(lambda one=one: asker.index(*one) for one in own),
+    ])  # fmt: skip
+    theirs = of_pip[: len(indexes) + len(pip.links)]
+    return [
+        *judge_indexes(theirs, pin=asker.pin, installs=installs(world), note=note),
+        *judge_own(of_pip[len(theirs) :]),
+    ]
+
+
+def pip_settings(world: World) -> tuple[PipSettings, str]:
+    """Where pip looks, and what is to be said of how that is known."""
+    try:
+        argv = [sys.executable, "-P", "-m", "pip", "config", "list"]
+        ended = world.processes.finish(argv, env=world.environ, limit_s=PIP_S)
+    except CommandError:
+        return of_environ(world.environ), "; pip did not say where it looks, so only its variables count"
+    if ended.code != 0:
+        return of_environ(
+            world.environ
+        ), "; there is no pip that says where it looks, so only its variables count"
+    return of_listing(ended.stdout.decode("utf-8", "replace").splitlines()), ""
+
+
+def installs(world: World) -> bool:
+    """Whether nox installs what a run needs, and does not take the environment as it is."""
+    environ = world.environ
+    return (
+        environ.get("SPYRE_CI_ENVIRONMENT") != "image" and environ.get("NOX_DEFAULT_VENV_BACKEND") != "none"
+    )
+
+
+def at_once(asks: Sequence[Callable[[], IndexFacts]]) -> list[IndexFacts]:
+    """What each call gives, in their order; each has a time of its own and raises nothing."""
+    answers: Queue[tuple[int, IndexFacts]] = Queue()
+
+    def ask(place: int) -> None:
+        try:
+            found = asks[place]()
+        except Exception as error:  # noqa: BLE001  # a thread that ends without a word would be waited for
+            found = IndexFacts(
+                shown=f"place {place + 1}", state="away", why=f"cannot be asked: {type(error).__name__}"
+            )
+        answers.put((place, found))
+
+    for place in range(len(asks)):
+        Thread(target=ask, args=(place,), name=f"index-{place}", daemon=True).start()
+    found = dict(answers.get() for _ in asks)
+    return [found[place] for place in range(len(asks))]
+
+
+def _names(page: Page) -> list[str] | None:
+    """The files a page names; None where it is no page of an index."""
+    if "json" in page.headers.get("content-type", ""):
+        try:
+            return [str(one["filename"]) for one in json.loads(page.body)["files"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+    return names_of(page.body.decode("utf-8", "replace")) or None

@@ -1,0 +1,199 @@
+"""The folders in `runs`: runs, reproductions and bisects, each known by a file of ours in it.
+
+How old one is, its own files say: when it began and ended, and when they were written. The folder's own time
+changes with every file that somebody puts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ci.retention.disk import measure
+from ci.retention.reading import calls_of, epoch_of, read_any, schema_of, table_of, with_names
+from ci.retention.released import Released
+from ci.retention.things import Foreign, Found, Thing
+from ci.retention.trash import PREFIX
+
+RUNS, REPRODUCTIONS, BISECTS = "runs", "reproductions", "bisects"
+# The file a folder is known by, the kind it makes of it, and its schema's; the first that is there decides.
+_MARKS = (
+    ("reproduction.json", REPRODUCTIONS, "reproduction"),
+    ("bisect.json", BISECTS, "bisect"),
+    ("run.json", RUNS, "run"),
+    ("plan.json", RUNS, "plan"),
+    ("summary.json", RUNS, "summary"),
+    ("job.json", RUNS, "job"),
+    ("hud.json", RUNS, "hud"),
+)
+# What `latest` may be asked for: the youngest run that holds one of these, as `find_run` has it.
+_LATEST = (
+    "run.json", "plan.json", "summary.json", "results.jsonl.gz", "catalog.jsonl.gz", "journal", "job.json",
+)  # fmt: skip
+_DATED = (
+    *(name for name, _, _ in _MARKS), "run-settings.json", "selection.json", "results.jsonl.gz",
+    "catalog.jsonl.gz", "report.html",
+)  # fmt: skip
+_TIMES = ("started_at", "completed_at", "ended", "began", "at")
+# How deep in a folder a worktree is looked for.
+_DEEP = ("", "*/", "*/*/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at folders takes.
+
+    Attributes:
+        user: whose files may go.
+        mounts: where something is mounted.
+        released: what releases name.
+        seen: is told of each folder.
+    """
+
+    user: int
+    mounts: frozenset[str]
+    released: Released
+    seen: Callable[[str], object] = lambda _: None
+
+
+def find_folders(runs: Path, look: Look) -> dict[str, Found]:
+    """The folders in `runs`, by kind; it need not be there."""
+    things: dict[str, list[Thing]] = {RUNS: [], REPRODUCTIONS: [], BISECTS: []}
+    foreign: list[Foreign] = []
+    latest = _latest(runs)
+    for path in _children(runs):
+        if path.name.startswith(PREFIX):
+            continue
+        why = _not_ours(path, look.user)
+        kind = "" if why else _kind_of(path)
+        if not kind:
+            foreign.append(Foreign(kind=RUNS, path=str(path), why=why or "no file of ours tells what it is"))
+            continue
+        with suppress(FileNotFoundError):  # gone since it was listed
+            things[kind].append(_thing(path, kind, latest.get(path.name, ()), look))
+        look.seen(path.name)
+    found = {kind: Found(things=with_names(list(ones), runs)) for kind, ones in things.items()}
+    return found | {RUNS: replace(found[RUNS], foreign=foreign)}
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _not_ours(path: Path, user: int) -> str:
+    if path.is_symlink():
+        return "is a link, and none is followed"
+    if not path.is_dir():
+        return "is no folder"
+    return "" if path.lstat().st_uid == user else "belongs to another user"
+
+
+def _kind_of(path: Path) -> str:
+    return next((kind for name, kind, schema in _MARKS if schema_of(path / name) == schema), "")
+
+
+def _latest(runs: Path) -> dict[str, list[str]]:
+    """By folder, what it is the latest with."""
+    past = []
+    for path in _children(runs):
+        with suppress(OSError):
+            past.append(((path / "run.json").stat().st_mtime_ns, path))
+    found: dict[str, list[str]] = {}
+    for holding in _LATEST:
+        with_it = [(at, path) for at, path in past if (path / holding).exists()]
+        youngest = max((at for at, _ in with_it), default=None)
+        for at, path in with_it:
+            if at == youngest:  # of several that are as young, any may be meant
+                found.setdefault(path.name, []).append(holding)
+    return found
+
+
+def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Look) -> Thing:
+    measured = measure(path, user=look.user, mounts=look.mounts)
+    held = list(measured.held)
+    identity, summary = read_any(path / "run.json"), read_any(path / "summary.json")
+    if identity is None and (path / "run.json").exists():
+        held.append("its run.json cannot be read")
+    if latest:
+        held.append(f"is what `latest` means for {latest[0]}")
+    held += _wanted(path, kind, identity, look.released)
+    own = {REPRODUCTIONS: "reproduction.json", BISECTS: "bisect.json"}.get(kind, "")
+    mark = read_any(path / own) if own else None
+    return Thing(
+        kind=kind,
+        name=path.name,
+        path=str(path),
+        at=_last_used(path, [identity, summary, table_of(summary, "identity"), mark]),
+        own=measured.own,
+        shared=measured.shared,
+        held=tuple(dict.fromkeys(held)),
+        cut_off=not (_has_ended(mark) if own else _is_finished(path, summary)),
+    )
+
+
+def look_again(thing: Thing, look: Look) -> str:
+    """Why a folder is not to go after all, seen just before it would; empty where all is as it was."""
+    path = Path(thing.path)
+    if _kind_of(path) != thing.kind:
+        return "is not what it was"
+    now = _thing(path, thing.kind, (), look)
+    if now.held:
+        return "; ".join(now.held)
+    return "" if now.at == thing.at and now.cut_off == thing.cut_off else "was worked in meanwhile"
+
+
+def _wanted(path: Path, kind: str, identity: Mapping[str, Any] | None, released: Released) -> Iterator[str]:
+    """Why others want a folder."""
+    run_id = None if identity is None else identity.get("run_id")
+    if any(released.names_run(one, run_id if isinstance(run_id, int) else None) for one in calls_of(path)):
+        yield "a release names it"
+    elif kind == RUNS and released.broken:
+        yield "a release that cannot be read may name it"
+    if any(path.glob("outbox*/*.json")):
+        yield "reports wait in its outbox (spyre-ci hud flush sends them)"
+    if any(_is_worktree_of_another(git, path) for below in _DEEP for git in path.glob(f"{below}.git")):
+        yield "a worktree of a repository elsewhere is in it"
+
+
+def _is_worktree_of_another(git: Path, folder: Path) -> bool:
+    """Whether a `.git` is the file of a worktree whose repository notes it, and is not in this folder.
+
+    Source: gitrepository-layout(5).
+    """
+    try:
+        told = git.read_text(encoding="utf-8", errors="surrogateescape") if git.is_file() else ""
+    except OSError:
+        return True
+    if not told.startswith("gitdir:"):
+        return False
+    return not (git.parent / told.removeprefix("gitdir:").strip()).resolve().is_relative_to(folder.resolve())
+
+
+def _has_ended(mark: Mapping[str, Any] | None) -> bool:
+    """Whether a reproduction (`ended`) or a bisect (`result`) came to its end."""
+    return mark is not None and bool(mark.get("ended") or mark.get("result"))
+
+
+def _is_finished(path: Path, summary: Mapping[str, Any] | None) -> bool:
+    """Whether nothing is left to be run: all has a verdict, or it is what another CI handed over."""
+    if summary is None:
+        return path.name.startswith("handed-") and (path / "hud.json").is_file()
+    verdicts = table_of(summary, "verdicts") or {}
+    return not (summary.get("interrupted") or summary.get("missing_shards") or verdicts.get("not_run"))
+
+
+def _last_used(path: Path, contents: list[Mapping[str, Any] | None]) -> float | None:
+    """Seconds since the epoch of the youngest of what a folder's files say and are dated."""
+    times = [
+        when for one in contents if one is not None for key in _TIMES if (when := epoch_of(one.get(key)))
+    ]
+    for file in (*(path / name for name in _DATED), *path.glob("journal/*"), *path.glob("control/journal/*")):
+        with suppress(OSError):
+            times.append(file.lstat().st_mtime)
+    return max(times, default=None)

@@ -1,0 +1,122 @@
+"""Who makes commits ready and tries them: trees of our own, a builder, and the runner in a process a try."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import ci
+from ci.bisect.answers import Answer
+from ci.bisect.builders import Builder, Made
+from ci.bisect.trees import Trees
+from ci.errors import CommandError
+from ci.process import finish_command
+from ci.report.text import last_line
+from ci.steps.bisect_child import KIND, answers_in
+from ci.steps.context import Context
+from ci.withheld import without_job_secrets
+from test_selection.files import write_json
+
+# What collecting, planning and starting may take besides the tries.
+_BESIDE_S = 900
+
+
+@dataclass(kw_only=True)
+class RunnerHands:
+    """The hands of a search here.
+
+    Attributes:
+        context: the outside world.
+        test: its canonical id.
+        commits: SHAs by position.
+        trees: where files of commits are written.
+        builder: makes them ready.
+        folder: takes what tries leave.
+        stop: set when the search is to end.
+    """
+
+    context: Context
+    test: str
+    commits: Sequence[str]
+    trees: Trees
+    builder: Builder
+    folder: Path
+    stop: threading.Event
+    _made: dict[int, Made] = field(default_factory=dict)
+    _one: dict[int, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    _git: threading.Lock = field(default_factory=threading.Lock)
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def ready(self, position: int) -> Made:
+        """Write a commit's files and build it, once a round; two hands at one commit share it.
+
+        Raises:
+            UnbuildableError: it cannot be built.
+            CommandError: git or the builder could not work.
+        """
+        with self._git:
+            lock = self._one[position]
+        with lock:
+            if position not in self._made:
+                sha = self.commits[position]
+                with self._git:
+                    tree = self.trees.make(sha)
+                self._made[position] = self.builder.build(sha, tree)
+            return self._made[position]
+
+    def attempt(self, made: Made, position: int, tries: int) -> list[Answer]:
+        """Try some times in one process.
+
+        Raises:
+            CommandError: it took too long, or ended without an answer.
+        """
+        with self._git:
+            number = next(self._numbers)
+        folder = self.folder / "tries" / f"{self.commits[position][:12]}-{os.getpid()}-{number}"
+        settings = self.context.settings
+        flags = {"device.name": settings.model.device.name}
+        job = {
+            "test": self.test,
+            "tree": str(made.tree),
+            "folder": str(folder),
+            "tries": tries,
+            "settings": None if settings.path is None else str(settings.path.resolve()),
+            "base": str(settings.base),
+            "flags": flags if made.cached else {**flags, "collect.cache": False},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "job.json", KIND, job)
+        ended = finish_command(
+            [made.python, "-m", "ci.steps.bisect_child", folder / "job.json"],
+            timeout_s=_BESIDE_S + tries * settings.model.bisect.try_timeout_s,
+            cwd=folder,
+            env=child_environment(self.context),
+            stop=self.stop.is_set,
+        )
+        found = answers_in(ended.stdout.decode("utf-8", "replace").splitlines())
+        if not any((folder / one).exists() for one in ("try-1", "try-2")) and found:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not found and not self.stop.is_set():
+            said = last_line(ended.stderr.decode("utf-8", "replace"))
+            raise CommandError(
+                f"the try ended with code {ended.code}: {said or 'without a word'}", where=folder
+            )
+        return found
+
+    def put_down(self) -> None:
+        """Remove the trees of a round; what was built of them is kept by its builder."""
+        for made in self._made.values():
+            self.trees.drop(made.tree)
+        self._made.clear()
+
+
+def child_environment(context: Context) -> dict[str, str]:
+    """The environment of a try: no secret of ours, and our own code before any other."""
+    path = [str(Path(ci.__file__).parent.parent), *filter(None, [context.environ.get("PYTHONPATH")])]
+    return {**without_job_secrets(context.environ), "PYTHONPATH": os.pathsep.join(path)}

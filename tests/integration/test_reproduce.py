@@ -1,0 +1,281 @@
+"""A test of a run is brought back by pasting the line that its reports show, into a shell."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import requests
+
+from ci.report.results import read_results
+from ci.runner.journal import read_journals
+from test_selection.seeds import seed_of_test
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parent.parent.parent
+TIMEOUT_S = 240
+SEED = 11
+FILE = "test_drawn.py"
+TESTS = """
+import os
+import random
+import signal
+import time
+import unittest
+
+STATE = []
+
+
+class TestDrawn(unittest.TestCase):
+    def test_a_leaves_something(self):
+        STATE.append(1)
+
+    def test_b_wants_nothing_left(self):
+        self.assertEqual(STATE, [])
+
+    def test_crash(self):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def test_drawn(self):
+        found = random.Random(random.getrandbits(64)).randrange(10**9)
+        self.assertEqual(found % 2, 2, f"drew {found} at {id(object()):#x}")
+
+    def test_flaky(self):
+        if os.environ.get("FLAKY_NOW"):
+            self.fail("now and then")
+
+
+class TestPasses(unittest.TestCase):
+    def test_fine(self):
+        pass
+
+
+class TestOdd(unittest.TestCase):
+    pass
+
+
+def _odd(self):
+    self.fail("odd $(touch evil)")
+
+
+setattr(TestOdd, "test_odd $(touch evil) 'x' \\"y\\"", _odd)
+"""
+
+
+class Shop:
+    """A folder in which somebody runs a small tree on the CPU, and pastes lines."""
+
+    def __init__(self, folder: Path, tree: Path) -> None:
+        self.folder, self.tree = folder, tree
+        folder.mkdir()
+        bin_ = folder.parent / "bin"
+        bin_.mkdir(exist_ok=True)
+        # What the line calls, as an installed one is.
+        script = bin_ / "spyre-ci"
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ci.cli "$@"\n')
+        script.chmod(0o755)
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))
+        }
+        self.environ = {
+            **kept,
+            "PATH": f"{bin_}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "SPYRE_CI__REPORT__ENDPOINT": "none",
+        }
+
+    def paste(self, line: str, **environ: str) -> tuple[int, str]:
+        """A line, in a shell, as somebody pastes it."""
+        done = subprocess.run(
+            ["/bin/bash", "-c", line],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def document(self, line: str) -> tuple[int, dict[str, Any]]:
+        """What the line says with --json."""
+        done = subprocess.run(
+            ["/bin/bash", "-c", line.replace("spyre-ci reproduce", "spyre-ci reproduce --json", 1)],
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return done.returncode, found
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A shop with a run in which much failed; what tests write there is below folders of their own."""
+    pytest.importorskip("torch", reason="torch is not there")
+    base = tmp_path_factory.mktemp("reproduce")
+    (base / "tree" / "test").mkdir(parents=True)
+    (base / "tree" / "version.txt").write_text("2.13.0\n")
+    (base / "tree" / "test" / FILE).write_text(TESTS)
+    made = Shop(base / "shop", base / "tree")
+    made.environ["SPYRE_CI__RUN__LEASES"] = str(base / "leases")
+    words = ["pytorch", "--pytorch-src", str(made.tree), "--device", "cpu", "--percent", "100"]
+    code, said = made.paste(
+        shlex.join(["spyre-ci", *words, "--cards", "1", "--seed", str(SEED), "--retries", "0"]), FLAKY_NOW="1"
+    )
+    assert code == 1, said
+    return made
+
+
+def run_of(shop: Shop) -> Path:
+    return next(path for path in (shop.folder / "runs").iterdir() if not (path / "reproduce.json").exists())
+
+
+def line_of(shop: Shop, part: str) -> str:
+    """The line that the page of the run shows for a test."""
+    page = (run_of(shop) / "report.html").read_text(encoding="utf-8")
+    lines = [html.unescape(one) for one in re.findall(r'<pre class="command"[^>]*>([^<]*)</pre>', page)]
+    return next(one for one in dict.fromkeys(lines) if part in one)
+
+
+def test_a_failure_that_hangs_on_its_seed_is_brought_back_in_one_paste(shop: Shop, tmp_path: Path) -> None:
+    line = line_of(shop, "test_drawn ")
+    code, said = shop.paste(line)
+    assert code == 1, said
+    assert "reproduced: the same failure" in said
+    results = read_results(run_of(shop) / "results.jsonl.gz")
+    message = next(one.message for one in results if one.id.endswith("::test_drawn"))
+    drew = re.search(r"drew \d+", message)
+    assert drew is not None
+    assert drew[0] in said
+    # Another seed draws something else, so it is the seed that brings it back.
+    _, other = shop.paste(line.replace(f"--seed {SEED}", "--seed 12"))
+    assert drew[0] not in other.partition("try 1")[2]
+    assert "failed differently" in other
+    # In a folder without the run the line says all that is wanted, but for what it failed with.
+    away = tmp_path / "away"
+    away.mkdir()
+    code, said = shop.paste(f"cd {shlex.quote(str(away))} && {line}")
+    assert (code, drew[0] in said) == (1, True)
+    assert "there is nothing to compare with" in said
+
+
+def test_the_journal_holds_the_seed_of_each_test(shop: Shop) -> None:
+    starts = [one for journal in read_journals(run_of(shop)) for one in journal.events if one["e"] == "start"]
+    assert starts
+    assert all(one["seed"] == seed_of_test(SEED, one["id"], 1) for one in starts)
+
+
+def test_a_crash_is_brought_back(shop: Shop) -> None:
+    code, found = shop.document(line_of(shop, "::test_crash"))
+    assert (code, found["cause"]) == (1, "signal")
+    assert found["ran"]["outcome"] == "reproduced"
+    validated(found)
+
+
+@pytest.mark.heavy
+def test_a_failure_that_another_test_makes_wants_what_ran_before_it(shop: Shop) -> None:
+    line = line_of(shop, "test_b_wants")
+    code, said = shop.paste(line)
+    assert (code, "not reproduced: it did not fail (1 try)" in said) == (0, True), said
+    more = re.search(r"in its process, too: (.*)$", said, re.MULTILINE)
+    assert more is not None
+    code, said = shop.paste(more[1])
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+
+
+@pytest.mark.heavy
+def test_what_does_not_fail_again_is_tried_as_often_as_asked(shop: Shop) -> None:
+    line = line_of(shop, "::test_flaky").replace("--run", "--run --tries 2")
+    code, found = shop.document(line)
+    assert (code, found["ran"]["outcome"]) == (0, "not reproduced")
+    assert [one["verdict"] for one in found["ran"]["tries"]] == ["passed", "passed"]
+    validated(found)
+    folder = Path(found["ran"]["folder"])
+    assert json.loads((folder / "reproduce.json").read_text())["ran"][1]["verdict"] == "passed"
+    # It is a run that ended, and nobody's latest one.
+    assert (folder / "summary.json").is_file()
+    code, said = shop.paste("spyre-ci reproduce test_fine latest")
+    assert (code, run_of(shop).name in said) == (0, True), said
+
+
+@pytest.mark.heavy
+def test_a_name_that_is_a_command_stays_a_name(shop: Shop) -> None:
+    line = line_of(shop, "odd")
+    code, said = shop.paste(line)
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+    assert not list(shop.folder.glob("evil"))
+
+
+def test_names_as_people_have_them(shop: Shop) -> None:
+    whole = f"{FILE}::TestDrawn::test_flaky"
+    code, found = shop.document(f"spyre-ci reproduce Drawn::test_fl {run_of(shop).name}")
+    assert (code, found["id"], found["verdict"], found["ran"]) == (0, whole, "failed", None)
+    validated(found)
+    code, said = shop.paste(f"spyre-ci reproduce {FILE}::TestDrawn::test_flakey latest")
+    assert (code, f"near it: {whole}" in said) == (2, True), said
+
+
+def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) -> None:
+    packed = tmp_path / "results.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted(run_of(shop).rglob("*")):
+            if path.is_file():
+                archive.write(path, str(path.relative_to(run_of(shop))))
+    words = f"spyre-ci reproduce --run --from {shlex.quote(str(packed))} -- test_crash"
+    code, said = shop.paste(words)
+    assert (code, "which a stranger names" in said) == (2, True), said
+    code, said = shop.paste(words.replace("--run", f"--run --pytorch-src {shlex.quote(str(shop.tree))}"))
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+    assert [
+        one.name for one in (shop.folder / ".spyre-ci").iterdir() if one.name.startswith("reproduce-")
+    ] == []
+
+
+@pytest.mark.heavy
+def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_path: Path) -> None:
+    code, said = shop.paste("spyre-ci report latest", SPYRE_CI__REPORT__ENDPOINT="embedded")
+    assert code == 1, said
+    words = [sys.executable, "-u", "-m", "ci.cli", "hud", "serve", "--port", "0"]
+    with subprocess.Popen(
+        words, cwd=shop.folder, env=shop.environ, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            found = re.search(r"http://[\d.:]+", server.stdout.readline())
+            assert found is not None
+            page = requests.get(f"{found[0]}/runs/1", timeout=20).text
+            shown = [html.unescape(one) for one in re.findall(r"<pre[^>]*>(spyre-ci[^<]*)</pre>", page)]
+            line = next(one for one in shown if "::test_crash" in one)
+            # On the page stands what the report says, but for where the tests are on that machine.
+            kept = shlex.split(line_of(shop, "::test_crash"))
+            assert [word for word in kept if word not in {"--pytorch-src", str(shop.tree)}] == shlex.split(
+                line
+            )
+            away = tmp_path / "away"
+            away.mkdir()
+            told = f"spyre-ci reproduce --run --pytorch-src {shop.tree} -- test_crash {found[0]}/runs/1"
+            code, said = shop.paste(f"cd {shlex.quote(str(away))} && {told}")
+        finally:
+            server.terminate()
+    assert (code, "reproduced: the same failure" in said) == (1, True), said
+
+
+def validated(found: dict[str, Any]) -> None:
+    schema = json.loads((ROOT / "docs" / "schemas" / "reproduce.json").read_text())
+    jsonschema.validate(found, schema)

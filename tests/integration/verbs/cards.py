@@ -1,0 +1,75 @@
+"""What verbs of tests find: plans, quarantines, suites, what pipelines hand on."""
+
+from __future__ import annotations
+
+import shutil
+
+from .world import World
+
+SUITE = """\
+test_suite_config:
+  files:
+    - path: ${TORCH_ROOT}/test/test_view_ops.py
+      unlisted_test_mode: mandatory_success
+"""
+
+
+def plan_here(world: World) -> None:
+    """A plan of eight shards, and what it was made of, beside the settings."""
+    assert world.call("plan", "--run-dir", "runs/nightly", "--shards", "8").code == 0
+    for name in ("plan.json", "catalog.jsonl.gz", "selection.json", "run.json"):
+        shutil.copy(world.folder / "runs" / "nightly" / name, world.folder)
+
+
+def class_times(world: World) -> None:
+    """PyTorch's public times."""
+    times = {"linux-jammy-py3.10-gcc11/default": {"test_view_ops": {"TestViewOps": 1.5}}}
+    world.write("test-class-times.json", times)
+
+
+def quarantine(world: World) -> None:
+    """A quarantine of a test that is there."""
+    world.write(
+        "quarantine.yaml",
+        "quarantine:\n- test: test_view_ops.py::TestViewOps::test_fails\n  owner: me\n"
+        "  issue: https://example.org/1\n  reason: known\n  expires: 2026-12-20\n",
+    )
+
+
+def suites(world: World) -> None:
+    """A suite file of the tree."""
+    world.write("tests/configs/view.yaml", SUITE)
+    world.settings("pytorch: {suite: tests/configs/view.yaml}\n")
+
+
+def repository(world: World) -> None:
+    """The project under Git, with a change."""
+    world.write(".gitignore", "runs/\n.spyre-ci/\n")
+    world.git("init", "--quiet", "--initial-branch=main")
+    world.git("add", "--all")
+    world.git("commit", "--quiet", "--message", "begin")
+    world.git("checkout", "--quiet", "-b", "change")
+    world.write("ci/new.py", "x = 1\n")
+    world.git("add", "--all")
+    world.git("commit", "--quiet", "--message", "change")
+
+
+def needs(world: World) -> None:
+    """What GitHub says of the jobs before."""
+    world.write(
+        "needs.json", {name: {"result": "success", "outputs": {}} for name in ("changes", "lint", "unit")}
+    )
+
+
+def ci_run(world: World) -> None:
+    """The run as a pipeline has it."""
+    (world.folder / "runs" / "nightly").rename(world.folder / "runs" / "ci")
+
+
+def ci_plan(world: World) -> None:
+    """A plan that was made elsewhere."""
+    repository(world)
+    said = world.call(
+        "pipeline", "plan", "--pytorch-src", str(world.base / "home" / "pytorch"), "--percent", "100"
+    )
+    assert said.code == 0, said.err

@@ -1,0 +1,142 @@
+"""What verbs find that talk to GitHub, to Jenkins, to a bucket or to a relay: stand-ins of these."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import boto3
+import yaml
+
+from tests import github_workflows  # noqa: F401  # its routes
+from tests.github_api import TOKEN, GitHubApi, workflow_run
+from tests.integration.webhooks import desk  # noqa: F401  # as well
+from tests.jenkins_api import TOKEN as JENKINS_TOKEN
+from tests.jenkins_api import USER, Job
+
+from .world import World
+
+HOOK = {
+    "url": "https://jenkins.example.com/github-webhook/",
+    "events": ["pull_request", "push"],
+    "secret": "SPYRE_CI_WEBHOOK_SECRET",
+}
+WORKFLOW = "on: {workflow_dispatch: {inputs: {report: {required: true}}}}\njobs: {}\n"
+
+
+def bucket(world: World) -> None:
+    """An endpoint with a bucket, and JUnit of another runner."""
+    client = s3_client(world)
+    client.create_bucket(Bucket="ossci-raw-job-status")
+    shutil.copytree(world.folder / "runs" / "nightly" / "junit", world.folder / "reports")
+
+
+def s3_client(world: World) -> Any:
+    """A client of a bucket's endpoint, which the environment names."""
+    address = world.request.getfixturevalue("s3")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        world.patch.setenv(name, "testing")
+    world.patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    world.patch.setenv("AWS_ENDPOINT_URL_S3", address)
+    return boto3.client("s3", endpoint_url=address)
+
+
+def backup(world: World) -> None:
+    """A copy of the HUD's store."""
+    assert world.call("hud", "backup", "hud-backup.sqlite").code == 0
+
+
+def github(world: World) -> None:
+    """GitHub with pull request 7 of o/r, and a token for it."""
+    api: GitHubApi = world.request.getfixturevalue("github")
+    for name, value in {
+        "GITHUB_API_URL": api.url,
+        "GITHUB_TOKEN": TOKEN,
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_RUN_ID": "55",
+    }.items():
+        world.patch.setenv(name, value)
+
+
+def dispatching(world: World) -> None:
+    """A workflow that reports for this CI."""
+    api: GitHubApi = world.request.getfixturevalue("github")
+    api.repositories["o/r"].workflows["hud-report.yml"] = WORKFLOW
+    world.patch.setenv("SPYRE_CI_GITHUB_TOKEN", TOKEN)
+    world.patch.setenv("SPYRE_CI__REPORT__DISPATCH__API", api.url)
+    world.patch.setenv("SPYRE_CI__REPORT__DISPATCH__REPOSITORY", "o/r")
+
+
+def handed(world: World) -> None:
+    """A report that another CI handed over, and the relay that takes it."""
+    github(world)
+    dispatching(world)
+    api: GitHubApi = world.request.getfixturevalue("github")
+    assert world.call("hud", "dispatch", "latest").code == 0
+    (sent,) = api.asked("POST", "/dispatches$")
+    relay = world.request.getfixturevalue("relay")
+    world.patch.setenv("SPYRE_CI_REPORT", sent.body["inputs"]["report"])
+    world.patch.setenv("SPYRE_CI_HUD_TOKEN", "made-up")
+    world.patch.setenv("SPYRE_CI__REPORT__ENDPOINT", relay.url)
+
+
+def comment_event(world: World) -> None:
+    """Somebody asks for a failed run of pull request 7 again."""
+    api: GitHubApi = world.request.getfixturevalue("github")
+    repository = api.repositories["o/r"]
+    repository.comments[301] = {"id": 301, "issue": 7, "body": "", "user": {"login": "helper"}}
+    repository.runs[10] = workflow_run(10, head="fork/r", conclusion="failure")
+    issue = {"number": 7, "state": "open", "user": {"login": "author"}, "pull_request": {"url": "u"}}
+    comment = {
+        "id": 301,
+        "body": "/spyre-ci rerun",
+        "author_association": "CONTRIBUTOR",
+        "user": {"login": "helper", "type": "User"},
+    }
+    world.write("event.json", {"action": "created", "issue": issue, "comment": comment})
+
+
+def build(world: World) -> None:
+    """What Jenkins says of a build."""
+    world.patch.setenv("GIT_COMMIT", "a" * 40)
+    world.patch.setenv("BUILD_URL", "https://jenkins.example.com/job/pr/5/")
+
+
+def queue(world: World) -> None:
+    """A merge queue's event, for whose pull request nothing ran yet."""
+    group = {
+        "head_sha": "a" * 40,
+        "head_ref": f"refs/heads/gh-readonly-queue/main/pr-7-{'b' * 40}",
+        "base_sha": "b" * 40,
+        "base_ref": "refs/heads/main",
+    }
+    path = world.write("event.json", {"merge_group": group})
+    world.patch.setenv("GITHUB_EVENT_NAME", "merge_group")
+    world.patch.setenv("GITHUB_EVENT_PATH", str(path))
+
+
+def webhooks(world: World, **changes: Any) -> None:
+    """A file of webhooks whose repository has none yet."""
+    api: GitHubApi = world.request.getfixturevalue("github")
+    content: dict[str, Any] = {
+        "hosts": {"here": {"api": api.url}},
+        "hooks": {"jenkins": HOOK},
+        "repositories": [{"repository": "o/r", "host": "here", "hooks": ["jenkins"]}],
+    }
+    world.write("jenkins/webhooks.yaml", yaml.safe_dump(content | changes))
+    world.patch.setenv("SPYRE_CI_GITHUB_TOKEN", api.token)
+    world.patch.setenv("SPYRE_CI_TRUSTED_HOSTS", api.host)
+    world.patch.setenv("SPYRE_CI_WEBHOOK_SECRET", "correct-horse-battery-staple")
+
+
+def polls(world: World) -> None:
+    """The same, polled for a Jenkins."""
+    jenkins = world.request.getfixturevalue("jenkins")
+    jenkins.jobs["spyre/pr"] = Job()
+    row = {"repository": "o/r", "host": "here", "poll": {"pull_requests": {"job": "spyre/pr"}}}
+    webhooks(world, hooks={}, jenkins={"url": jenkins.url}, repositories=[row])
+    api: GitHubApi = world.request.getfixturevalue("github")
+    world.patch.setenv("SPYRE_CI_TRUSTED_HOSTS", f"{api.host} {jenkins.host}")
+    world.patch.setenv("SPYRE_CI_JENKINS_USER", USER)
+    world.patch.setenv("SPYRE_CI_JENKINS_TOKEN", JENKINS_TOKEN)

@@ -1,0 +1,137 @@
+"""What each verb's examples find when they are typed, and what they end with.
+
+A verb without a row fails its tests: nothing is left out in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import cards, clusters, hubs, packages, tracks
+from .world import World
+
+Preparation = Callable[[World], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What a verb is typed on.
+
+    Attributes:
+        after: what makes the things that its examples name, in order.
+        code: what its examples end with.
+        heavy: it takes long, or wants a container engine.
+        once: it takes long: its examples are typed with `--json` only, which their other test does.
+        until: it goes on for ever: it is a process of its own, which is interrupted when it prints that.
+        elsewhere: the file that types its examples, where they want what only that room has.
+        says: a word of what it prints.
+    """
+
+    after: Sequence[Preparation] = ()
+    code: int = 0
+    heavy: bool = False
+    once: bool = False
+    says: str = ""
+    until: str = ""
+    elsewhere: str = ""
+
+
+# These want a container engine and a stack to build.
+IMAGES = "tests/integration/image/test_examples.py"
+
+ROWS: Mapping[str, Row] = {
+    "pytorch": Row(once=True),
+    "collect": Row(once=True),
+    "plan": Row(),
+    "matrix": Row(says='"include"'),
+    "simulate": Row(),
+    "forecast": Row(),
+    "run": Row(after=[cards.plan_here], code=1),
+    "report": Row(code=1),
+    "replay": Row(),
+    "flakes": Row(),
+    "select": Row(),
+    "select diff": Row(),
+    "scope": Row(),
+    "scope explain": Row(),
+    "history export": Row(),
+    "history import": Row(after=[cards.class_times]),
+    "history prune": Row(),
+    "history show": Row(),
+    "quarantine check": Row(after=[cards.quarantine]),
+    "config show": Row(),
+    "suite check": Row(after=[cards.suites]),
+    "suite promote": Row(after=[cards.suites]),
+    "hud rows": Row(after=[hubs.bucket]),
+    "hud prune": Row(),
+    "hud backup": Row(),
+    "hud restore": Row(after=[hubs.backup]),
+    "hud export": Row(),
+    "hud serve": Row(until="HUD on http://"),
+    "hud begin": Row(),
+    "hud flush": Row(),
+    "hud dispatch": Row(after=[hubs.github, hubs.dispatching]),
+    "hud forward": Row(after=[hubs.handed]),
+    "hud identity": Row(),
+    "image render": Row(elsewhere=IMAGES),
+    "image build": Row(elsewhere=IMAGES),
+    "image tree": Row(elsewhere=IMAGES),
+    "image test": Row(elsewhere=IMAGES),
+    "image verify": Row(elsewhere=IMAGES),
+    "image shell": Row(elsewhere=IMAGES),
+    "package lint": Row(after=[packages.project]),
+    "package unit": Row(after=[packages.project], heavy=True, once=True),
+    "package build": Row(after=[packages.project], heavy=True, once=True),
+    "package verify": Row(after=[packages.built]),
+    "package release": Row(after=[packages.built]),
+    "package check-statement": Row(after=[packages.signed]),
+    "package notes": Row(after=[packages.fragments]),
+    "package changelog": Row(after=[packages.fragments]),
+    "package publish": Row(after=[packages.on_an_index]),
+    "package promote": Row(after=[packages.published]),
+    "package device": Row(after=[packages.installed], heavy=True, once=True),
+    "pipeline changes": Row(after=[cards.repository]),
+    "pipeline gate": Row(after=[cards.needs]),
+    "pipeline comment": Row(after=[cards.ci_run, hubs.github]),
+    "pipeline rerun": Row(after=[hubs.github, hubs.comment_event]),
+    "pipeline status": Row(after=[hubs.github, hubs.build]),
+    "pipeline legs": Row(after=[cards.ci_plan]),
+    "pipeline plan": Row(after=[cards.repository]),
+    "pipeline reuse": Row(after=[cards.ci_plan, hubs.github, hubs.queue]),
+    "webhooks show": Row(after=[hubs.webhooks]),
+    "webhooks check": Row(after=[hubs.webhooks], code=1),
+    "webhooks apply": Row(after=[hubs.webhooks]),
+    "webhooks poll": Row(after=[hubs.polls]),
+    "job render": Row(after=[clusters.specs]),
+    "job submit": Row(after=[clusters.specs, clusters.cluster]),
+    "job watch": Row(after=[clusters.cluster, clusters.ended_job]),
+    "job logs": Row(after=[clusters.cluster, clusters.ended_job]),
+    "job cancel": Row(after=[clusters.cluster, clusters.ended_job]),
+    "job list": Row(after=[clusters.cluster, clusters.ended_job]),
+    "job validate": Row(after=[clusters.specs, clusters.cluster, clusters.card_cluster]),
+    "job fetch": Row(after=[clusters.bucket]),
+    "job put": Row(after=[clusters.bucket]),
+    "job local": Row(after=[clusters.script], heavy=True),
+    "job debug": Row(after=[clusters.specs, clusters.cluster]),
+    "job collect": Row(after=[clusters.pod_journals], code=1),
+    "job pod": Row(after=[clusters.inside_a_pod]),
+    "job forecast": Row(),
+    "job preflight": Row(),
+    "lanes next": Row(after=[tracks.lanes]),
+    "lanes run": Row(after=[tracks.lanes]),
+    "lanes status": Row(after=[tracks.lanes]),
+    "lanes export": Row(after=[tracks.lanes_of_a_ci]),
+    "pins status": Row(after=[tracks.pins]),
+    "pins record": Row(after=[tracks.index]),
+    "pins diff": Row(after=[tracks.pins]),
+    "pins request": Row(after=[tracks.pins]),
+    "pins withdraw": Row(after=[tracks.pins]),
+    "pins schedule": Row(after=[tracks.pins]),
+    "pins adopt": Row(after=[tracks.not_adopted]),
+    "pins decide": Row(after=[tracks.pins], code=1),
+    "pins checklist": Row(after=[tracks.pins]),
+    "pins apply": Row(after=[tracks.pins]),
+    "pins campaign start": Row(after=[tracks.pins]),
+    "pins campaign end": Row(after=[tracks.campaign]),
+}

@@ -1,0 +1,19 @@
+"""Facts of every verb, for the tests of what they have in common."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import typer
+
+from ci.cli.app import app
+from ci.cli.facts import Facts, walk
+
+# Verbs whose modules are still to come.
+NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
+
+
+@cache
+def every_verb() -> tuple[Facts, ...]:
+    """Every verb and group."""
+    return tuple(walk(typer.main.get_command(app), without=NOT_YET))

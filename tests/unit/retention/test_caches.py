@@ -1,0 +1,79 @@
+"""What the state folder holds for the next run: known by names that only we give."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci.retention.caches import find_caches, find_worktrees, is_record
+from ci.retention.folders import Look
+from ci.retention.released import Released
+from ci.runner.checkout import _mark
+from ci.runner.collect_cache import CollectCache
+from tests.retention_world import DAY_S, NOW, make_record, make_tree
+
+LOOK = Look(user=os.getuid(), mounts=frozenset(), released=Released())
+
+
+def test_nothing_is_no_error(tmp_path: Path) -> None:
+    assert list(find_caches(tmp_path, LOOK).things) == []
+    assert list(find_worktrees(tmp_path, LOOK).things) == []
+
+
+def test_what_the_cache_of_collections_writes_is_found(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").touch()
+    folder = tmp_path / "state" / "cache" / "collect"
+    CollectCache(folder=folder, root=tmp_path, tests=tmp_path, key="k").put("test_a.py", {"modules": []})
+    (one,) = find_caches(tmp_path / "state", LOOK).things
+    assert is_record(one)
+    assert Path(one.path).is_file()
+
+
+def test_archives_half_unpacked_ones_and_what_bisects_built(tmp_path: Path) -> None:
+    for name in (f"archive-{'0' * 16}", ".unpacking-ab_12", "mine"):
+        (tmp_path / "sources" / name).mkdir(parents=True)
+    (tmp_path / "bisect" / "0123456789ab" / ("c" * 40)).mkdir(parents=True)
+    (tmp_path / "bisect" / "0123456789ab" / "build.log").touch()
+    found = find_caches(tmp_path, LOOK)
+    assert [one.name for one in found.things] == [
+        ".unpacking-ab_12", f"archive-{'0' * 16}", f"0123456789ab/{'c' * 40}",
+    ]  # fmt: skip
+    assert not any(map(is_record, found.things))
+    assert [Path(one.path).name for one in found.foreign] == ["mine", "build.log"]
+
+
+def test_what_has_no_name_of_ours_is_foreign(tmp_path: Path) -> None:
+    record = make_record(tmp_path, 1, 9)
+    (record.parent / "notes.json.gz").touch()
+    (record.parent / f"{2:064x}.json.gz").symlink_to("/etc/passwd")
+    found = find_caches(tmp_path, LOOK)
+    assert [one.path for one in found.things] == [str(record)]
+    assert sorted(Path(one.path).name for one in found.foreign) == [f"{2:064x}.json.gz", "notes.json.gz"]
+
+
+def test_a_linked_cache_is_not_followed(tmp_path: Path) -> None:
+    make_record(tmp_path / "elsewhere", 1, 9)
+    (tmp_path / "state" / "cache").mkdir(parents=True)
+    (tmp_path / "state" / "cache" / "collect").symlink_to(tmp_path / "elsewhere" / "cache" / "collect")
+    assert list(find_caches(tmp_path / "state", LOOK).things) == []
+
+
+def test_a_tree_is_as_old_as_its_last_use(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path, "a" * 40, 50)
+    (one,) = find_worktrees(tmp_path, LOOK).things
+    assert one.at == pytest.approx(NOW - 50 * DAY_S, abs=1)
+    mark = _mark(tree)  # as a checkout dates it
+    assert mark.is_file()
+    os.utime(mark, (NOW, NOW))
+    (one,) = find_worktrees(tmp_path, LOOK).things
+    assert one.at == NOW
+
+
+def test_a_tree_that_was_never_whole_is_one_too(tmp_path: Path) -> None:
+    _mark(make_tree(tmp_path, "a" * 40, 50)).unlink()
+    (tmp_path / "sources" / f"git-{'1' * 16}" / "trees" / "mine").mkdir()
+    found = find_worktrees(tmp_path, LOOK)
+    assert len(found.things) == 1
+    assert [Path(one.path).name for one in found.foreign] == ["mine"]
