@@ -14,6 +14,7 @@ from ci.package.git import git
 _GITHUB = re.compile(r"(?:^|[/@])github\.com[:/](?:/)?([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+?)(?:\.git)?/?$")
 # A branch that goes into YAML and Groovy as it is.
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+_LEFT = ("runs/", ".spyre-ci/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,13 @@ def look(folder: Path) -> Place:
     if ".git" in folder.parts:
         raise UsageError("is a folder of Git's own", where=folder, remedy="name the checkout's folder")
     branch, notes = _branch(folder)
+    # What runs leave in a checkout; whoever adds all files would add it.
+    if len(_asked(folder, "check-ignore", "--no-index", *(f"{one}x" for one in _LEFT)).splitlines()) != len(
+        _LEFT
+    ):
+        notes.append(
+            f"Git does not ignore {' and '.join(_LEFT)}, which runs write here: add them to .gitignore"
+        )
     return Place(
         folder=folder,
         is_git=True,

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,10 @@ def test_torch_spyre_is_known_and_not_run_and_only_new_files_are_written(spyre: 
     assert (shown["device"], shown["package"], shown["branch"]) == ("spyre", "torch_spyre", "main")
     assert shown["repository"] == "torch-spyre/torch-spyre"
     assert not any("assumed" in one for one in shown["notes"])
+    assert any("Git does not ignore runs/ and .spyre-ci/" in one for one in shown["notes"])
+    spyre.write(".gitignore", ".spyre-ci/\nruns/\n")
+    assert not any("ignore" in one for one in init(spyre)["notes"])
+    (spyre.folder / ".gitignore").unlink()
     written = init(spyre, "--write")
     assert statuses(written) == dict.fromkeys(statuses(written), "created")
     after = spyre.files()
@@ -231,6 +236,46 @@ def test_the_first_main_job_runs_in_torch_spyres_checkout(spyre: Checkout) -> No
     # What is not compiled there is not taken for the installed back end.
     assert [one["back_end"] for one in summary["ran_in"]] == ["the emulated device"]
     assert not list(spyre.folder.rglob("*.ran"))
+
+
+NOXFILE = """\
+import importlib.util
+
+import nox
+
+spec = importlib.util.spec_from_file_location("the_noxfile", {path!r})
+theirs = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(theirs)
+
+
+@nox.session(venv_backend="venv")
+def installs(session):
+    theirs.install_back_end(session)
+    session.run("python", "-m", "pip", "list")
+"""
+
+
+@pytest.mark.heavy
+def test_what_the_settings_name_is_installed_by_nox(tmp_path: Path) -> None:
+    acme = make(tmp_path / "torch-acme", TORCH_ACME)
+    init(acme, "--write")
+    (tmp_path / "noxfile.py").write_text(NOXFILE.format(path=str(ROOT / "noxfile.py")), encoding="utf-8")
+    program = tmp_path / "bin" / "spyre-ci"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m ci.cli "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "nox", "-f", "../noxfile.py", "-s", "installs"],
+        cwd=acme.folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^torch-acme +1\.0", done.stdout + done.stderr, re.MULTILINE)
 
 
 @pytest.mark.heavy
