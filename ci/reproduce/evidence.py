@@ -37,7 +37,7 @@ class Evidence:
         image: it ran in, name@sha256:…; empty where nobody said.
         tried: what a journal tells of that try.
         group: what the plan says of the test and those that run with it.
-        expectation: the outcome that is declared.
+        expectations: the outcomes that are declared for it and for what ran before it, by id.
         settings: of the runner, by name.
         notes: what a reader must know.
     """
@@ -60,7 +60,7 @@ class Evidence:
     image: str = ""
     tried: Tried | None = None
     group: Group | None = None
-    expectation: Expectation | None = None
+    expectations: Mapping[str, Expectation] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ci.reproduce.ref import CiRun, ci_run
 from ci.reproduce.sameness import Failure, last_failure
 from ci.runner.journal import read_journals
 from ci.steps.context import Context
-from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run
+from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run
 from ci.steps.run_note import FILE as NOTE_FILE
 from ci.steps.run_note import read_note
 from test_selection.catalog import read_catalog
@@ -49,7 +49,7 @@ def find_folder(context: Context, named: str) -> RunFolder:
     """
     of_ci = ci_run(named)
     if of_ci is None or Path(named).is_dir() or (context.runs / named).is_dir():
-        return find_run(context.runs, named, holding=PLAN_FILE)
+        return find_run(context.runs, named, holding=JOURNALS)
     found = list(_of_ci(context.runs, of_ci))
     if not found:
         raise MissingInputError(
@@ -162,7 +162,7 @@ def read_evidence(folder: RunFolder, named: str, *, attempt: int, own: bool, at:
         image=(tried.place.image if tried else "") or identity.image,
         tried=tried,
         group=_group(plan, name),
-        expectation=_expectation(folder, name),
+        expectations=_expectations(folder, [name, *(one for one, _ in (tried.before if tried else ()))]),
         settings=_settings(folder),
     )
     return replace(found, notes=_notes(found, tries))
@@ -217,10 +217,9 @@ def _group(plan: Plan | None, name: str) -> Group | None:
     return next((group for group in groups if name in group.ids), None)
 
 
-def _expectation(folder: RunFolder, name: str) -> Expectation | None:
-    if not folder.selection.is_file():
-        return None
-    return read_selection(folder.selection).expectations.get(name)
+def _expectations(folder: RunFolder, names: Sequence[str]) -> dict[str, Expectation]:
+    declared = read_selection(folder.selection).expectations if folder.selection.is_file() else {}
+    return {name: declared[name] for name in names if name in declared}
 
 
 def _settings(folder: RunFolder) -> dict[str, object]:

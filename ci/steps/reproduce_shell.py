@@ -56,7 +56,7 @@ def shell_words(
 
 
 def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> int:
-    """Copy the files of a checkout that Git knows or would take; what it ignores may be a secret, and stays.
+    """Copy the files of a checkout that Git tracks; what it does not may be a secret, and stays.
 
     Args:
         base: the checkout.
@@ -69,7 +69,7 @@ def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> int:
     Raises:
         CommandError: it is no checkout of Git.
     """
-    words = ["git", "-C", str(base), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    words = ["git", "-C", str(base), "ls-files", "-z", "--cached"]
     ended = finish_command(words, timeout_s=GIT_S, env=environ)
     if ended.code:
         raise CommandError(

@@ -56,6 +56,7 @@ _TAKEN = re.compile(
     r"PYTORCH_TEST_WITH_[A-Z_]+|OMP_NUM_THREADS|MKL_NUM_THREADS|ATEN_CPU_CAPABILITY|THP_MEM_ALLOC_ENABLE|TZ"
     r"|LANG|LC_[A-Z]+"
 )
+_DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,60}")
 
 
@@ -88,6 +89,7 @@ def look_up(context: Context, wanted: Wanted) -> Evidence:
     """What is known of the test.
 
     Raises:
+        BadFileError: what the run calls its device is none.
         SpyreCiError: the run is not there or cannot be read, or has no such test.
     """
     found = _looked_up(context, wanted)
@@ -98,6 +100,12 @@ def look_up(context: Context, wanted: Wanted) -> Evidence:
         found = replace(found, run_seed=wanted.seed)
     if context.settings.origins.get("device.name") == "flag" or not found.device:
         found = replace(found, device=context.settings.model.device.name)
+    if not _DEVICE.fullmatch(found.device):
+        raise BadFileError(
+            f"the run's device is {found.device!r:.80}",
+            where=found.at,
+            remedy="say which it is with --device",
+        )
     return found if wanted.source is None else replace(found, source=wanted.source)
 
 
@@ -125,7 +133,13 @@ def _looked_up(context: Context, wanted: Wanted) -> Evidence:
         # The line says all that is wanted; only what the failure was is not known.
         note = f"{error.what}: there is nothing to compare with"
         return _of_nothing(context, wanted, (note,))
-    return read_evidence(folder, wanted.name, attempt=attempt, own=True, at=str(folder.path))
+    return _read(context, folder, wanted.name, attempt)
+
+
+def _read(context: Context, folder: RunFolder, name: str, attempt: int) -> Evidence:
+    """What a run's folder tells; one that lies elsewhere than our runs is as a stranger's."""
+    own = folder.path.is_relative_to(context.runs.resolve())
+    return read_evidence(folder, name, attempt=attempt, own=own, at=str(folder.path))
 
 
 def _of_nothing(context: Context, wanted: Wanted, notes: Sequence[str]) -> Evidence:
@@ -153,7 +167,7 @@ def _of_hud(context: Context, wanted: Wanted, told: Evidence) -> Evidence:
             folder = find_folder(context, told.ref)
         except (MissingInputError, UsageError):
             return told if not wanted.attempt else replace(told, attempt=wanted.attempt)
-        return read_evidence(folder, told.id, attempt=wanted.attempt, own=True, at=str(folder.path))
+        return _read(context, folder, told.id, wanted.attempt)
     return told
 
 
@@ -378,7 +392,7 @@ def _plan(
     made = Plan(
         fingerprint=fingerprint(shards), bound_s=1, makespan_s=1, binds="balance", shards=shards, seed=seed
     )
-    expectations = {} if found.expectation is None else {found.id: found.expectation}
+    expectations = {name: found.expectations[name] for name in ids if name in found.expectations}
     write_plan(folder.plan, made)
     write_selection(
         folder.selection,

@@ -36,7 +36,9 @@ def shop(tmp_path: Path) -> Path:
     (folder / ".gitignore").write_text("runs\n.spyre-ci\n.env\n")
     (folder / ".env").write_text("SECRET=hush\n")
     (folder / "kept.txt").write_text("kept\n")
-    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    for words in (["init", "--quiet"], ["add", "."]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True)
+    (folder / ".netrc").write_text("hush\n")
     words = ["pytorch", "--pytorch-src", str(tests.parent), "--device", "cpu", "--percent", "100"]
     done = call(folder, *words, "--retries", "0")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -75,7 +77,7 @@ def test_the_line_of_a_report_brings_it_back_inside_the_image(
     assert drew is not None
     typed = "\n".join(
         [
-            "echo at=$PWD kept=$(cat kept.txt) secret=$(cat .env 2>/dev/null)",
+            "echo at=$PWD kept=$(cat kept.txt) secret=$(cat .env .netrc 2>/dev/null)",
             "touch kept.txt new.txt && echo copy=written",
             f"touch runs/{shlex.quote(run.name)}/evil || echo run=read-only",
             line[0],

@@ -148,7 +148,7 @@ def test_the_events_say_what_the_report_says_retries_and_all(shop: Shop, tmp_pat
     assert any(row["event"] == "retry" and row["attempt"] == 2 for row in rows)
     for file in ("test_retries.py: ", "test_outcomes.py: 3 passed, 4 failed, 1 skipped, 1 xfailed in "):
         assert any(line.startswith(file) for line in out.splitlines())
-    assert "    OSError: disk on fire\n    again: nox -s pytorch -- --pytorch-src" in out
+    assert "    OSError: disk on fire\n    again: spyre-ci reproduce --run --pytorch-src" in out
 
 
 def test_a_recorded_run_is_shown_again_as_it_was(shop: Shop) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ci.report.results import read_results
+from test_selection.plan import read_plan
 
 pytestmark = pytest.mark.integration
 
@@ -130,7 +131,11 @@ def test_failures_crashes_and_errors_are_told_with_the_command_that_repeats_them
     adds_up(shop.runs[0])
     assert "died by SIGSEGV" in out
     name = "test_process_faults.py::TestFaults::test_b_segfault"
-    assert f"nox -s pytorch -- --pytorch-src {shop.tree} --device cpu --id {name}" in out
+    seed = read_plan(shop.runs[-1] / "plan.json").run_seed
+    line = (
+        f"spyre-ci reproduce --run --pytorch-src {shop.tree} --device cpu --seed {seed} --attempt 2 -- {name}"
+    )
+    assert line in out
     code, _, _ = shop.pytorch("--id", name)
     assert code == 1
     assert adds_up(shop.runs[1])["planned"] == 1

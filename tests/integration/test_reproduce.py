@@ -73,6 +73,21 @@ setattr(TestOdd, "test_odd $(touch evil) 'x' \\"y\\"", _odd)
 """
 
 
+SICK = """
+import time
+import unittest
+
+
+class TestSick(unittest.TestCase):
+    def test_card(self):
+        print('{"category":"hardware","name":"RAS::EMULATED::Fail","severity":"ERROR"}', flush=True)
+        self.fail("the card")
+
+    def test_hangs(self):
+        time.sleep(600)
+"""
+
+
 class Shop:
     """A folder in which somebody runs a small tree on the CPU, and pastes lines."""
 
@@ -124,21 +139,31 @@ class Shop:
         return done.returncode, found
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """A shop with a run in which much failed; what tests write there is below folders of their own."""
-    pytest.importorskip("torch", reason="torch is not there")
-    base = tmp_path_factory.mktemp("reproduce")
+def opened(base: Path, tests: str) -> Shop:
+    """A shop whose tree holds these tests."""
     (base / "tree" / "test").mkdir(parents=True)
     (base / "tree" / "version.txt").write_text("2.13.0\n")
-    (base / "tree" / "test" / FILE).write_text(TESTS)
+    (base / "tree" / "test" / FILE).write_text(tests)
     made = Shop(base / "shop", base / "tree")
     made.environ["SPYRE_CI__RUN__LEASES"] = str(base / "leases")
-    words = ["pytorch", "--pytorch-src", str(made.tree), "--device", "cpu", "--percent", "100"]
-    code, said = made.paste(
-        shlex.join(["spyre-ci", *words, "--cards", "1", "--seed", str(SEED), "--retries", "0"]), FLAKY_NOW="1"
-    )
-    assert code == 1, said
+    return made
+
+
+def begun(shop: Shop, **environ: str) -> int:
+    """The run that is brought back."""
+    words = ["pytorch", "--pytorch-src", str(shop.tree), "--device", "cpu", "--percent", "100"]
+    line = shlex.join(["spyre-ci", *words, "--cards", "1", "--seed", str(SEED), "--retries", "0"])
+    code, said = shop.paste(line, **environ)
+    assert (shop.folder / "runs").is_dir(), said
+    return code
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A shop with a run in which much failed."""
+    pytest.importorskip("torch", reason="torch is not there")
+    made = opened(tmp_path_factory.mktemp("reproduce"), TESTS)
+    assert begun(made, FLAKY_NOW="1") == 1
     return made
 
 
@@ -274,6 +299,19 @@ def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_pat
         finally:
             server.terminate()
     assert (code, "reproduced: the same failure" in said) == (1, True), said
+
+
+@pytest.mark.heavy
+def test_a_hang_and_a_card_s_fault_are_brought_back_as_what_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not there")
+    made = opened(tmp_path, SICK)
+    assert begun(made, SPYRE_CI__RUN__TEST_TIMEOUT_S="3") == 3
+    # The time-out is the run's, though nobody sets it here.
+    code, found = made.document(line_of(made, "::test_hangs"))
+    assert (code, found["cause"], found["ran"]["outcome"]) == (1, "hang", "reproduced")
+    code, found = made.document(line_of(made, "::test_card"))
+    assert (code, found["verdict"], found["ran"]["outcome"]) == (3, "hardware", "reproduced")
+    validated(found)
 
 
 def validated(found: dict[str, Any]) -> None:

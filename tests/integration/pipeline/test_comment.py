@@ -73,7 +73,7 @@ def test_the_results_of_a_fork_s_run_become_one_comment_that_is_kept_up_to_date(
     assert "`t.py::A::test_bad`" in body
     assert "AssertionError: 1 != 2" in body
     assert "spyre:0" in body
-    assert "spyre-ci pytorch --pytorch-src ../pytorch --device spyre --id t.py::A::test_bad" in body
+    assert "spyre-ci reproduce --run --pytorch-src ../pytorch --device spyre -- t.py::A::test_bad" in body
     assert "/spyre-ci rerun" in body.replace("&#47;", "/")
     hand_on(api, tmp_path, ended(51), dict.fromkeys(NOW, "passed") | {"t.py::B::test_old": "flaky"})
     event("workflow_run", {"workflow_run": workflow_run(51, head="fork/r")})

@@ -112,6 +112,22 @@ def test_a_line_whose_run_is_elsewhere_says_enough(capsys: pytest.CaptureFixture
     assert any("nothing to compare with" in note for note in found["notes"])
 
 
+def test_a_device_that_is_none_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_identity(folder, replace(read_identity(folder), device="../../x"))
+    assert run(["reproduce", "T::bad", "ci"]) == 2
+    assert "the run's device is '../../x'" in capsys.readouterr().err
+    assert run(["reproduce", "T::bad", "ci", "--device", "cpu"]) == 0
+
+
+def test_what_lies_elsewhere_than_our_runs_is_a_stranger_s(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = folder.rename(tmp_path / "fetched")
+    assert run(["reproduce", "--run", "T::bad", str(moved)]) == 2
+    assert "which a stranger names" in " ".join(capsys.readouterr().err.split())
+    assert not list((tmp_path / "runs").iterdir())
+
+
 @pytest.mark.parametrize("file", ["../evil.py", "/etc/x.py", "a/../../x.py", "x.sh", "a\0.py"])
 def test_a_file_that_is_none_of_the_tree_s_is_refused(tmp_path: Path, file: str) -> None:
     with pytest.raises(BadFileError, match="is no test file of the tree"):

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.report.control import control_plan
+from ci.runner.resume import what_is_left
 from test_selection.errors import BadFileError
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, plan_to_json, read_plan, write_plan
@@ -56,6 +58,11 @@ def test_what_is_no_seed_is_no_plan(tmp_path: Path, seed: object) -> None:
     (tmp_path / "plan.json").write_text(json.dumps({**content, "seed": seed}))
     with pytest.raises(BadFileError, match="seed is"):
         read_plan(tmp_path / "plan.json")
+
+
+def test_what_is_left_of_a_run_and_what_its_control_runs_have_its_seed() -> None:
+    whole = replace(plan(), seed=5)
+    assert what_is_left(whole, set()).run_seed == control_plan(whole, set(), {0}).run_seed == 5
 
 
 def test_slices_hand_the_seed_on_and_refuse_another_s() -> None:
