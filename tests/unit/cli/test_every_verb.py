@@ -7,10 +7,10 @@ import re
 import pytest
 
 from ci.cli.app import run
-from ci.cli.facts import Facts
+from ci.cli.facts import NOT_YET, Facts
 from ci.cli.verbs import VERBS
 
-from .every_verb import NOT_YET, every_verb
+from .every_verb import every_verb
 
 WIDTH = 80
 ALL = [pytest.param(one, id=one.name) for one in every_verb()]
