@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ci.image.tree import COMMIT_LABEL
+from ci.image.commit import COMMIT_LABEL
 from tests.engine import build_image
 from tests.unit.cli.every_verb import every_verb
 
