@@ -13,14 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ci.cli.app import app  # noqa: E402  # of this checkout
-from ci.cli.facts import Facts, walk  # noqa: E402
+from ci.cli.facts import NOT_YET, Facts, walk  # noqa: E402
 from ci.cli.reference import man_pages, pages  # noqa: E402
 from test_selection.files import write_text  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"
 SCHEMAS = ROOT / "docs" / "schemas"
-# Verbs whose modules are still to come.
-NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
 
 
 def facts() -> list[Facts]:

@@ -19,6 +19,8 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
 PROGRAM = "spyre-ci"
+# Verbs that have a name and no module yet.
+NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
 _EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
 _KINDS = {int: "INTEGER", float: "FLOAT", str: "TEXT", Path: "PATH"}
 

@@ -47,7 +47,7 @@ ROWS: Mapping[str, Row] = {
     "matrix": Row(says='"include"'),
     "simulate": Row(),
     "forecast": Row(),
-    "run": Row(after=[cards.plan_here], code=1),
+    "run": Row(after=[cards.plan_here]),
     "report": Row(code=1),
     "replay": Row(),
     "flakes": Row(),

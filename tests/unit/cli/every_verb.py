@@ -7,10 +7,7 @@ from functools import cache
 import typer
 
 from ci.cli.app import app
-from ci.cli.facts import Facts, walk
-
-# Verbs whose modules are still to come.
-NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
+from ci.cli.facts import NOT_YET, Facts, walk
 
 
 @cache

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from ci.cli.app import run
-from ci.cli.facts import Facts
+from ci.cli.facts import NOT_YET, Facts
 from ci.cli.verbs import VERBS
 
-from .every_verb import NOT_YET, every_verb
+from .every_verb import every_verb
 
 WIDTH = 80
 ALL = [pytest.param(one, id=one.name) for one in every_verb()]
@@ -88,7 +88,7 @@ def test_an_option_that_is_none_is_refused_with_the_nearest(
 
 @pytest.mark.parametrize(
     ("words", "near"),
-    [(("pytorh",), "pytorch"), (("hud", "rowz"), "rows"), (("pins", "campaign", "strat"), "start")],
+    [(("pytorh",), "pytorch"), (("hud", "rowz"), "rows"), (("pins", "campaign", "stat"), "start")],
 )
 def test_a_verb_that_is_none_is_refused_with_the_nearest(
     words: tuple[str, ...], near: str, capsys: pytest.CaptureFixture[str]
