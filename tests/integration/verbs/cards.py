@@ -86,3 +86,21 @@ def ci_plan(world: World) -> None:
         "pipeline", "plan", "--pytorch-src", str(world.base / "home" / "pytorch"), "--percent", "100"
     )
     assert said.code == 0, said.err
+
+
+def run_again(world: World) -> None:
+    """Another run, of the day after."""
+    runs = world.folder / "runs"
+    shutil.copytree(runs / "nightly", runs / "tuesday")
+
+
+def history_of_pytorch(world: World) -> None:
+    """PyTorch's repository with a release and some commits after it, as the settings name it."""
+    tree = world.base / "home" / "pytorch"
+    world.settings(f"pytorch: {{src: {tree}}}\n")
+    world.git("init", "--quiet", "--initial-branch", "main", str(tree))
+    world.git("-C", str(tree), "add", ".")
+    for number in range(8):
+        world.git("-C", str(tree), "commit", "--quiet", "--allow-empty", "-m", f"Change {number}")
+        if number == 0:
+            world.git("-C", str(tree), "tag", "v2.12.0")

@@ -41,6 +41,12 @@ class Row:
 IMAGES = "tests/integration/image/test_examples.py"
 
 ROWS: Mapping[str, Row] = {
+    "doctor": Row(says="disk"),
+    "init": Row(says="--write"),
+    "reproduce": Row(says="there: passed"),
+    "compare": Row(after=[cards.run_again]),
+    "bisect": Row(after=[cards.history_of_pytorch]),
+    "prune": Row(),
     "pytorch": Row(once=True),
     "collect": Row(once=True),
     "plan": Row(),

@@ -7,10 +7,10 @@ from functools import cache
 import typer
 
 from ci.cli.app import app
-from ci.cli.facts import NOT_YET, Facts, walk
+from ci.cli.facts import Facts, walk
 
 
 @cache
 def every_verb() -> tuple[Facts, ...]:
     """Every verb and group."""
-    return tuple(walk(typer.main.get_command(app), without=NOT_YET))
+    return tuple(walk(typer.main.get_command(app)))
