@@ -63,6 +63,7 @@ def epoch_of(value: Any) -> float | None:
 def with_names(things: list[Thing], folder: Path) -> list[Thing]:
     """The things, each with those of them that its files name: `--resume RUN`, a control, a run again."""
     known = {called: one.name for one in things for called in calls_of(folder / one.name)}
+    known |= {one.name: one.name for one in things}  # a copy of a run is not what the run's name means
     return [
         replace(
             one,

@@ -169,6 +169,14 @@ def test_a_folder_with_another_name_than_its_run_is_found_by_either(tmp_path: Pa
     assert found(tmp_path)["z"].names == {"renamed"}
 
 
+def test_a_copy_of_a_run_is_not_what_the_runs_name_means(tmp_path: Path) -> None:
+    make_run(tmp_path, "r", 5)
+    make_run(tmp_path, "a copy", 5, identity={"run": "r"})
+    make_run(tmp_path, "z copy", 5, identity={"run": "r"})
+    assert found(tmp_path)["r"].names == set()
+    assert found(tmp_path)["a copy"].names == {"r"}
+
+
 def test_a_run_whose_identity_cannot_be_read_stays(tmp_path: Path) -> None:
     make_run(tmp_path, "r", 5)
     make_run(tmp_path, "z", 1)
