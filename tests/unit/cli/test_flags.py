@@ -14,6 +14,11 @@ from .every_verb import every_verb
 # Flags that mean several things, each with the words that tell them apart; a new meaning is a line here, with
 # its reason, or it is a name that is already there.
 MEANINGS = {
+    "--attempt": "of a run the CI's; of a test which try of it",
+    "--device": "the device's name; for `init` what the sources call it",
+    "--keep": "what stays: what is not committed; for `init` a file as people have it",
+    "--seed": "of what is drawn",
+    "--write": "write what is shown",
     "--at": "a moment: of lanes in their zone, of pins a day too",
     "--base": "what is compared with or gone into: a commit, a run or a branch",
     "--by": "of a share what it is of; of a release who answers",
@@ -58,8 +63,8 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--index", "--lane", "--plan", "--release", "--run", "--shard",
-    "--state", "--to",
+    "--base", "--check", "--config", "--from", "--index", "--keep", "--keep-days", "--lane", "--plan",
+    "--release", "--run", "--shard", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ci.cli.facts import Facts, facts_of, walk
+from ci.cli.facts import Facts, facts_of
 from ci.cli.reference import _man, man_pages, pages, synopsis
 
 from .every_verb import every_verb
@@ -114,17 +114,3 @@ def test_facts_are_those_of_the_function() -> None:
 
 def test_a_synopsis_has_what_must_be_given() -> None:
     assert synopsis(made_of()) == "spyre-ci verb --needed WORD [OPTIONS] WHERE [MORE]..."
-
-
-def test_verbs_that_are_left_out_are_not_imported() -> None:
-    class Commands(dict[str, object]):
-        def __getitem__(self, key: str) -> object:
-            assert key != "gone"
-            return super().__getitem__(key)
-
-    app = typer.Typer()
-    app.command("a")(lambda: None)
-    app.command("b")(lambda: None)
-    root = typer.main.get_command(app)
-    root.commands = Commands({**root.commands, "gone": None})  # type: ignore[attr-defined]  # a group
-    assert [one.name for one in walk(root, without=("gone",))] == ["a", "b"]
