@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import docker
 import requests
@@ -36,14 +37,13 @@ def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterato
         DiskFullError: its disk is full.
     """
     address = engines.address(environ, system=kinds.name())
+    socket = address.removeprefix("unix://")
+    if socket != address and not Path(socket).exists():  # docker's client would say so less plainly
+        raise _no_engine(address, "there is no such socket")
     try:
         client = docker.DockerClient(base_url=address, version="auto", timeout=timeout_s)
     except (DockerException, requests.RequestException) as error:
-        raise CommandError(
-            f"no container engine answers at {without_secrets(address)}: {_first_line(error)}",
-            where="DOCKER_HOST",
-            remedy=engines.remedy(system=kinds.name()),
-        ) from error
+        raise _no_engine(address, _first_line(error)) from error
     try:
         yield client
     except (APIError, requests.RequestException) as error:
@@ -62,6 +62,14 @@ def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterato
         ) from error
     finally:
         client.close()
+
+
+def _no_engine(address: str, why: str) -> CommandError:
+    return CommandError(
+        f"no container engine answers at {without_secrets(address)}: {why}",
+        where="DOCKER_HOST",
+        remedy=engines.remedy(system=kinds.name()),
+    )
 
 
 def check_is_here(client: docker.DockerClient) -> None:

@@ -97,7 +97,7 @@ def run_again(world: World) -> None:
 def history_of_pytorch(world: World) -> None:
     """PyTorch's repository with a release and some commits after it, as the settings name it."""
     tree = world.base / "home" / "pytorch"
-    world.settings(f"pytorch: {{src: {tree}}}\n")
+    world.settings(f"pytorch: {{source: {tree}}}\n")
     world.git("init", "--quiet", "--initial-branch", "main", str(tree))
     world.git("-C", str(tree), "add", ".")
     for number in range(8):
