@@ -98,7 +98,7 @@ def test_check_ends_with_2_where_there_is_an_error(
     assert "is xfail at" in told
     assert "3 errors, 1 warning" in told
     assert run([*arguments, "--json", "suites/z.yaml"]) == 2
-    (only,) = json.loads(capsys.readouterr().out)
+    (only,) = json.loads(capsys.readouterr().out)["findings"]
     assert set(only) == {"severity", "where", "key", "value", "message", "remedy"}
 
 
