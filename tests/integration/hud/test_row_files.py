@@ -108,6 +108,7 @@ def test_rows_go_to_a_bucket_as_hud_reads_them(
     arguments = (str(tmp_path / "j.xml"), "--run-id", "7", "--check-run-id", "99", "--to", "s3://rows/top")
     result = call(tmp_path, *arguments, "--json")
     assert json.loads(result.output) == {
+        "schema": "spyre-ci/hud-rows/1",
         "job": {"workflow_id": 7, "workflow_run_attempt": 1, "job_id": 99},
         "files": {
             "s3://rows/top/test_run/7/1": 1,

@@ -34,7 +34,7 @@ def test_what_was_verified_is_published_compared_installed_and_noted(
     }
     assert "stage gives the same bytes of all 2 files" in done.output
     assert f"{WHEEL} was installed from stage and imported" in done.output
-    assert {"schema": "spyre-ci/package-published/1", **done.json} == {**checkout.note(), "dry_run": False}
+    assert {**done.json, "schema": "spyre-ci/package-published/1"} == {**checkout.note(), "dry_run": False}
 
 
 def test_the_same_bytes_again_are_nothing_to_do(checkout: Checkout, front: Front) -> None:
