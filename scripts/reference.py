@@ -19,13 +19,11 @@ from test_selection.files import write_text  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"
 SCHEMAS = ROOT / "docs" / "schemas"
-# Verbs whose modules are still to come.
-NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
 
 
 def facts() -> list[Facts]:
     """Every verb and group of this checkout."""
-    return list(walk(typer.main.get_command(app), without=NOT_YET))
+    return list(walk(typer.main.get_command(app)))
 
 
 def wanted() -> dict[str, str]:

@@ -51,7 +51,7 @@ def bisect(
     Ends that are not named come from the history of the main lane. The same command, or --resume, goes on
     with a search that was cut off.
 
-    Example: spyre-ci bisect 'test_view_ops.py::TestViewOps::test_view' --pytorch-src ~/pytorch --dry-run
+    Example: spyre-ci bisect test_view_ops.py::TestViewOps::test_view --good v2.12.0 --bad main --dry-run
     """
     if absent not in {"good", "skip"}:
         raise UsageError(f"--absent is {absent!r}", remedy="give good or skip")

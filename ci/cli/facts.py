@@ -83,14 +83,13 @@ class Facts:
         return tuple(one for one in self.options if not one.hidden)
 
 
-def walk(root: Any, *, without: Sequence[str] = ()) -> Iterator[Facts]:
+def walk(root: Any) -> Iterator[Facts]:
     """Every verb and group below a root command, in the order of the help.
 
     Args:
         root: the command, as `typer.main.get_command` gives it.
-        without: names of verbs that are not looked at.
     """
-    for name, command in root.commands.items() if not without else _some(root.commands, without):
+    for name, command in root.commands.items():
         yield from _walk(command, (name,))
 
 
@@ -112,11 +111,6 @@ def facts_of(command: Any, path: tuple[str, ...]) -> Facts:
         verbs=verbs,
         runs=not verbs or bool(command.invoke_without_command),
     )
-
-
-def _some(commands: Any, without: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    # By name, because asking for all of them imports those that are not to be looked at.
-    return ((name, commands[name]) for name in commands if name not in without)
 
 
 def _walk(command: Any, path: tuple[str, ...]) -> Iterator[Facts]:

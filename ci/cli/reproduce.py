@@ -64,7 +64,8 @@ def reproduce(
 ) -> None:
     """Bring one test of a run back: its command, environment, seed and image.
 
-    Example: spyre-ci reproduce test_add latest
+    Example: spyre-ci reproduce test_contiguous latest
+    Example: spyre-ci reproduce --run --seed 7 -- 'test_view_ops.py::TestViewOps::test_contiguous' latest
     """
     if run is not None and "::" in run and "::" not in test:
         test, run = run, test  # a run has no `::` in its name, and a test has

@@ -1,7 +1,7 @@
 """What a shell offers where a verb wants a run, a stage, a lane or a test: quick, silent, and never an error.
 
-What is offered comes from files of other people's: a name that a shell could take for more than a name is left
-out.
+What is offered comes from files of other people's: a name that a shell could take for more than that is
+left out.
 """
 
 from __future__ import annotations

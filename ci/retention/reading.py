@@ -68,16 +68,16 @@ def epoch_of(value: Any) -> float | None:
 
 def with_names(things: list[Thing], folder: Path) -> list[Thing]:
     """The things, each with those of them that its files name: `--resume RUN`, a control, a run again."""
-    # A copy of a run's folder is called as the run is: whoever names one of them may mean either.
-    calls = {one.name: calls_of(folder / one.name) for one in things}
     known: dict[str, set[str]] = {}
-    for name, called in calls.items():
-        for word in called:
-            known.setdefault(word, set()).add(name)
+    for one in things:
+        for called in calls_of(folder / one.name):
+            known.setdefault(called, set()).add(one.name)
+    # A copy of a run is not what the run's name means; of copies alone, any may be meant.
+    known |= {one.name: {one.name} for one in things}
     found = []
     for one in things:
-        words = (words_in(folder / one.name) & known.keys()) - calls[one.name]
-        found.append(replace(one, names=frozenset().union(*(known[word] for word in words))))
+        named = (known[word] for word in words_in(folder / one.name) & known.keys())
+        found.append(replace(one, names=frozenset().union(*named) - {one.name}))
     return found
 
 

@@ -3,7 +3,7 @@
 Events, by their key `e` (`t` is seconds since the epoch):
 
 - `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's),
-  threads; and what the tests run in: back_end, torch, image, python, environ (what may matter, nothing secret)
+  threads; and what the tests run in: back_end, torch, image, python, environ (what may matter, no secrets)
 - `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
 - `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
 - `group_end`: file, seconds: what a process did after its last test

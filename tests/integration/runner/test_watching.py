@@ -28,7 +28,7 @@ def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: 
     plan = make_plan({"test_retries.py": SLOW})
     out = io.StringIO()
     state = State(plan.shards, cards=["cpu:0"], expected_s={}, setup_s={}, now=0.0)
-    watcher = Watcher(state, view_for(Console(file=out), {}, str), None, lambda: 1.0)
+    watcher = Watcher(state, view_for(Console(file=out), {}, lambda name, _: name), None, lambda: 1.0)
     pids: list[int] = []
 
     def listen(shard: int, event: Mapping[str, Any]) -> None:

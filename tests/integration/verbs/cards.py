@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 from .world import World
@@ -16,7 +17,19 @@ test_suite_config:
 
 def plan_here(world: World) -> None:
     """A plan of eight shards, and what it was made of, beside the settings."""
-    assert world.call("plan", "--run-dir", "runs/nightly", "--shards", "8").code == 0
+    # Of equal tests, so that it is always the same ones that the last shard has.
+    run = world.folder / "runs" / "nightly"
+    ids = json.loads((run / "selection.json").read_text(encoding="utf-8"))["ids"]
+    world.write(
+        "durations.json",
+        {
+            "schema": "spyre-ci/durations/1",
+            "tests": dict.fromkeys(ids, 1.0),
+            "files": {"test_view_ops.py": 0.1},
+        },
+    )
+    words = ("--run-dir", "runs/nightly", "--durations", "durations.json", "--shards", "8")
+    assert world.call("plan", *words).code == 0
     for name in ("plan.json", "catalog.jsonl.gz", "selection.json", "run.json"):
         shutil.copy(world.folder / "runs" / "nightly" / name, world.folder)
 
@@ -73,3 +86,21 @@ def ci_plan(world: World) -> None:
         "pipeline", "plan", "--pytorch-src", str(world.base / "home" / "pytorch"), "--percent", "100"
     )
     assert said.code == 0, said.err
+
+
+def run_again(world: World) -> None:
+    """Another run, of the day after."""
+    runs = world.folder / "runs"
+    shutil.copytree(runs / "nightly", runs / "tuesday")
+
+
+def history_of_pytorch(world: World) -> None:
+    """PyTorch's repository with a release and some commits after it, as the settings name it."""
+    tree = world.base / "home" / "pytorch"
+    world.settings(f"pytorch: {{src: {tree}}}\n")
+    world.git("init", "--quiet", "--initial-branch", "main", str(tree))
+    world.git("-C", str(tree), "add", ".")
+    for number in range(8):
+        world.git("-C", str(tree), "commit", "--quiet", "--allow-empty", "-m", f"Change {number}")
+        if number == 0:
+            world.git("-C", str(tree), "tag", "v2.12.0")

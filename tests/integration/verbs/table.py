@@ -41,13 +41,19 @@ class Row:
 IMAGES = "tests/integration/image/test_examples.py"
 
 ROWS: Mapping[str, Row] = {
+    "doctor": Row(says="disk"),
+    "init": Row(says="--write"),
+    "reproduce": Row(says="there: passed"),
+    "compare": Row(after=[cards.run_again]),
+    "bisect": Row(after=[cards.history_of_pytorch]),
+    "prune": Row(),
     "pytorch": Row(once=True),
     "collect": Row(once=True),
     "plan": Row(),
     "matrix": Row(says='"include"'),
     "simulate": Row(),
     "forecast": Row(),
-    "run": Row(after=[cards.plan_here], code=1),
+    "run": Row(after=[cards.plan_here]),
     "report": Row(code=1),
     "replay": Row(),
     "flakes": Row(),

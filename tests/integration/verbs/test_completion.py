@@ -80,16 +80,13 @@ def read_until(fd: int, wanted: str) -> str:
 
 
 def press_tab(fd: int, line: str, wanted: str) -> str:
-    """Type a line, press Tab twice, and read."""
-    os.write(fd, line.encode() + b"\t\t")
-    shown = read_until(fd, wanted)
-    os.write(fd, b"\x03")
-    return shown
+    """Type a line, press Tab, and read."""
+    os.write(fd, line.encode() + b"\t")
+    return read_until(fd, wanted)
 
 
 CASES = [
     ("spyre-ci quar", "quarantine"),
-    ("spyre-ci hud iden", "identity"),
     ("spyre-ci report ni", "nightly"),
     ("spyre-ci flakes --fail-a", "--fail-above"),
     ("spyre-ci scope explain test_view_ops.py::TestViewOps::test_conti", "::test_contiguous"),
@@ -104,30 +101,32 @@ def loaded(fd: int, shell: str, before: str = "") -> None:
 
 def test_bash_completes(home: World) -> None:
     home.write("completion.bash", script("bash"))
-    with terminal("bash", "--norc", "--noprofile", "-i") as fd:
-        loaded(fd, "bash")
-        for line, wanted in CASES:
+    for line, wanted in CASES:
+        with terminal("bash", "--norc", "--noprofile", "-i") as fd:
+            loaded(fd, "bash")
             press_tab(fd, line, wanted)
     assert not (home.folder / "pwned").exists()
 
 
 def test_zsh_completes(home: World) -> None:
     home.write("completion.zsh", script("zsh"))
-    with terminal("zsh", "-f", "-i") as fd:
-        loaded(fd, "zsh", "autoload -Uz compinit; compinit -D -u; ")
-        for line, wanted in CASES:
+    for line, wanted in CASES:
+        with terminal("zsh", "-f", "-i") as fd:
+            loaded(fd, "zsh", "autoload -Uz compinit; compinit -D -u; ")
             press_tab(fd, line, wanted)
     assert not (home.folder / "pwned").exists()
 
 
 def test_fish_completes(home: World) -> None:
     home.write("completion.fish", script("fish"))
-    asked = "; ".join(f'complete -C "{line}"' for line, _ in CASES)
+    # Each asks twice. With nothing typed all runs are offered, and the trap is not.
+    cases = [("spyre-ci report ", "nightly"), CASES[-1]]
+    asked = "; ".join(f'complete -C "{line}"' for line, _ in cases)
     done = subprocess.run(
-        ["fish", "--no-config", "-c", f"source completion.fish; {asked}; complete -C 'spyre-ci report '"],
-        check=True, capture_output=True, text=True, timeout=WAIT_S,
+        ["fish", "--no-config", "-c", f"source completion.fish; {asked}"],
+        check=True, capture_output=True, text=True, timeout=3 * WAIT_S,
     )  # fmt: skip
-    for _, wanted in CASES:
+    for _, wanted in cases:
         assert wanted in done.stdout
     assert "pwned" not in done.stdout
     assert done.stderr == ""
@@ -136,8 +135,8 @@ def test_fish_completes(home: World) -> None:
 
 def test_completing_imports_no_torch_and_says_nothing(home: World) -> None:
     environ = {
-        **os.environ, "_SPYRE_CI_COMPLETE": "complete_bash", "COMP_WORDS": "spyre-ci report ", "COMP_CWORD": "2",
-        "PYTHONVERBOSE": "", "PYTHONPROFILEIMPORTTIME": "1",
+        **os.environ, "_SPYRE_CI_COMPLETE": "complete_bash", "COMP_WORDS": "spyre-ci report ",
+        "COMP_CWORD": "2", "PYTHONPROFILEIMPORTTIME": "1",
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "ci.cli"],

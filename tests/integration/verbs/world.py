@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from ci.cli.app import run
 
 ROOT = Path(__file__).parents[3]
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 # Where whoever runs the tests is does not matter to what an example does.
 FOREIGN = ("GITHUB_", "JENKINS", "CHANGE_", "BUILD_", "GIT_", "AWS_", "SPYRE_CI_", "CI", "KUBE", "NEEDS")
 SETTINGS = """\
@@ -154,6 +156,9 @@ class World:
         ) as process:
             assert process.stdout is not None
             line = process.stdout.readline()
+            # It says so just before it listens, and is interrupted when it serves.
+            if (address := re.search(r"http://\S+/", line)) is not None:
+                requests.get(f"{address[0]}healthz", timeout=TIMEOUT_S)
             process.send_signal(signal.SIGINT if shown in line else signal.SIGKILL)
             out, err = process.communicate(timeout=TIMEOUT_S)
         assert shown in line, line + out + err

@@ -9,11 +9,8 @@ import typer
 from ci.cli.app import app
 from ci.cli.facts import Facts, walk
 
-# Verbs whose modules are still to come.
-NOT_YET: tuple[str, ...] = ("doctor", "init", "reproduce", "compare", "bisect", "prune")
-
 
 @cache
 def every_verb() -> tuple[Facts, ...]:
     """Every verb and group."""
-    return tuple(walk(typer.main.get_command(app), without=NOT_YET))
+    return tuple(walk(typer.main.get_command(app)))

@@ -58,8 +58,8 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--index", "--lane", "--plan", "--release", "--run", "--shard", "--state",
-    "--to",
+    "--base", "--check", "--config", "--index", "--lane", "--plan", "--release", "--run", "--shard",
+    "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {

@@ -67,9 +67,11 @@ def test_a_run_of_a_hostile_name_is_not_offered(runs: Path, name: str) -> None:
     assert completing.runs(name[:1]) == []
 
 
-def test_stages_and_lanes_are_those_of_the_settings(runs: Path) -> None:
+@pytest.mark.usefixtures("runs")
+def test_stages_and_lanes_are_those_of_the_settings() -> None:
     Path("spyre-ci.yaml").write_text(
-        "stages: {1: {percent: 5, cards: 7}}\nlanes: {nightly: {run: {pytorch: {}}, cadence: {cron: 1 2 * * *}}}\n"
+        "stages: {1: {percent: 5, cards: 7}}\n"
+        "lanes: {nightly: {run: {pytorch: {}}, cadence: {cron: 1 2 * * *}}}\n"
     )
     assert ("1", "5 % on 7 cards") in completing.stages("")
     assert [name for name, _ in completing.lanes("ni")] == ["nightly"]

@@ -150,7 +150,10 @@ def test_a_job_is_cancelled_and_what_went_is_said(cluster: Cluster) -> None:
     done = run("cancel", NAME)
     assert done.stdout == f"removed of {NAME}: 1 Job, 3 Pod, 1 ConfigMap\n"
     done = run("cancel", NAME, "--json")
-    assert (done.exit_code, json.loads(done.stdout)) == (EXIT_OK, {"job": NAME, "removed": []})
+    assert (done.exit_code, json.loads(done.stdout)) == (
+        EXIT_OK,
+        {"schema": "spyre-ci/job-cancel/1", "job": NAME, "removed": []},
+    )
     assert done.stderr == f"nothing of {NAME} is there\n"
 
 

@@ -1,0 +1,70 @@
+"""The examples of `spyre-ci image`, typed with a stack, a registry and an engine of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+
+import jsonschema
+import pytest
+import yaml
+
+from ci.image.commit import COMMIT_LABEL
+from tests.engine import build_image
+from tests.unit.cli.every_verb import every_verb
+
+from .calling import ROOT, spyre_ci
+from .conftest import World
+
+pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+WITH_JSON = ("render", "build", "verify")
+
+
+def examples(verb: str) -> list[list[str]]:
+    """What is typed behind `spyre-ci`."""
+    (facts,) = [one for one in every_verb() if one.path == ("image", verb)]
+    assert facts.examples
+    return [shlex.split(text)[1:] for text in facts.examples]
+
+
+def check(verb: str, out: str) -> None:
+    """What was printed is what its schema says."""
+    schema = json.loads((ROOT / "docs" / "schemas" / f"image-{verb}.json").read_text())
+    jsonschema.validate(json.loads(out), schema)
+
+
+def test_the_examples_run_one_after_the_other(world: World) -> None:
+    path = world.folder / "stack.yaml"
+    stack = yaml.safe_load(path.read_text())
+    flex = next(one for one in stack["components"] if one["name"] == "flex")
+    flex["test"] = ["test -f flex.txt"]
+    path.write_text(yaml.safe_dump(stack, sort_keys=False))
+    for verb in ("render", "test", "build", "verify", "shell"):
+        for words in examples(verb):
+            more = ["--json"] if verb in WITH_JSON else []
+            # Nobody types into the shell, which ends with its input.
+            said = spyre_ci(world, *words, *more)
+            assert said.exit_code == 0, (words, said.output)
+            if more:
+                check(verb, said.stdout)
+    assert (world.folder / "sbom.json").is_file()
+
+
+def test_the_example_of_a_tree_runs(world: World) -> None:
+    commit = world.commit({"test/test_ops.py": "", "version.txt": "2.13.0\n"})
+    (words,) = examples("tree")
+    image = words[2]
+    build_image(world.client, image, f"FROM {os.environ['TEST_BASE_IMAGE']}\nLABEL {COMMIT_LABEL}={commit}\n")
+    try:
+        said = spyre_ci(world, *words, "--json", SPYRE_CI__IMAGE__PYTORCH_URL=f"file://{world.repository}")
+    finally:
+        world.client.api.remove_image(image, force=True)
+    assert said.exit_code == 0, said.output
+    check("tree", said.stdout)
+    assert (world.folder / "pytorch" / "test" / "test_ops.py").is_file()
+
+
+def test_no_verb_of_images_is_left_out() -> None:
+    verbs = {one.path[1] for one in every_verb() if one.path[0] == "image" and one.runs}
+    assert verbs == {"render", "test", "build", "verify", "shell", "tree"}
