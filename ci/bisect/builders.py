@@ -19,6 +19,8 @@ from ci.process import LAST_LINES, Ended, finish_command
 from test_selection.files import write_text
 
 LOG = "build.log"
+# In what was built of a commit, once it is whole; dated with each use.
+WHOLE = "whole"
 _SHORT_S = 300.0
 
 
@@ -95,7 +97,7 @@ class Wheel:
         """Build and install, unless that was done before."""
         folder = self.plan.cache / _key(self.plan.command) / sha
         python = folder / "bin" / "python"
-        whole = folder / "whole"
+        whole = folder / WHOLE
         if whole.is_file():
             whole.touch()
             return Made(tree=tree, python=python, cached=False)
@@ -202,7 +204,7 @@ def _key(command: Sequence[str]) -> str:
 
 def _forget(folder: Path, keep: int, *, but: str) -> None:
     """Remove what was not used for longest."""
-    kept = sorted(folder.glob("*/whole"), key=lambda path: path.stat().st_mtime, reverse=True)
+    kept = sorted(folder.glob(f"*/{WHOLE}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in kept[max(keep, 1) :]:
         if path.parent.name != but:
             shutil.rmtree(path.parent, ignore_errors=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 MOST_FILES = 4000
 MOST_FOLDERS = 20_000
 MOST_BYTES = 1 << 20
+MOST_IN_ALL = 64 << 20
 _PYTHON, _CXX = {".py"}, {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"}
 _NOT_ITS_OWN = {
     "build", "dist", "node_modules", "site-packages", "third_party", "runs", "venv", "__pycache__",
@@ -52,12 +53,14 @@ def read_sources(folder: Path, *, show: Callable[[int], None] = lambda _: None) 
     for name in _METADATA:
         if (text := read_text(folder / name)) is not None:
             sources.metadata[name] = text
+    signs = 0
     for count, path in enumerate(_files(folder)):
-        if path is None or count == MOST_FILES:
+        if path is None or count == MOST_FILES or signs > MOST_IN_ALL:
             return Sources(metadata=sources.metadata, python=sources.python, cxx=sources.cxx, partly=True)
         if count % 100 == 0:
             show(count)
         if (text := read_text(folder / path)) is not None:
+            signs += len(text)
             (sources.python if Path(path).suffix in _PYTHON else sources.cxx)[path] = text
     return sources
 

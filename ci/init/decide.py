@@ -81,7 +81,7 @@ def decide(
     if seen.odd:
         return Change(path=path, status=Status.CONFLICT, seen=seen, why=seen.odd, base=base)
     if seen.text is None:
-        return _made(path, seen, ours, base, again=again)
+        return _made(path, seen, ours, base, keep=keep, again=again)
     if seen.text == ours:
         return Change(path=path, status=Status.UNCHANGED, seen=seen, base=ours)
     if base is None:
@@ -90,7 +90,10 @@ def decide(
     return _renewed(path, seen, ours, base, merge, wrong=wrong)
 
 
-def _made(path: str, seen: Seen, ours: str, base: str | None, *, again: bool) -> Change:
+def _made(path: str, seen: Seen, ours: str, base: str | None, *, keep: bool, again: bool) -> Change:
+    if keep and base is None and not again:  # as one that was removed
+        why = f"as you said; --again {path} makes it"
+        return Change(path=path, status=Status.KEPT, seen=seen, why=why, base=ours)
     if base is None or again:
         return Change(path=path, status=Status.CREATED, seen=seen, text=ours, base=ours)
     why = f"it was removed; --again {path} makes it again"

@@ -14,7 +14,7 @@ from typing import Any
 # Entry points that torch calls when it is imported: a back end registers its device there.
 GROUP = "torch.backends"
 _ENTRY = re.compile(
-    r"^\s*([A-Za-z0-9_.-]+)\s*=\s*([A-Za-z_][A-Za-z0-9_.]*)\s*(?::\s*[A-Za-z0-9_.]*)?\s*(?:\[.*\])?\s*$"
+    r"([A-Za-z0-9_.-]++)\s*+=\s*+([A-Za-z_][A-Za-z0-9_.]*+)\s*+(?::\s*+[A-Za-z0-9_.]*+)?\s*+(?:\[.*\])?"
 )
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -51,7 +51,7 @@ def read_metadata(files: Mapping[str, str]) -> Metadata:
             continue
         try:
             named, found = read(files[name])
-        except (ValueError, SyntaxError, configparser.Error, RecursionError):
+        except (ValueError, SyntaxError, configparser.Error, RecursionError, MemoryError):
             unread.append(name)
             continue
         project = project or (named if _PROJECT.fullmatch(named) else "")
@@ -128,7 +128,7 @@ def _name(node: ast.expr) -> str:
 
 def _packages(lines: list[str]) -> Iterator[str]:
     for line in lines:
-        if (entry := _ENTRY.match(line)) is not None:
+        if (entry := _ENTRY.fullmatch(line.strip())) is not None:
             yield _top(entry[2])
 
 

@@ -52,10 +52,19 @@ def look(folder: Path) -> Place:
     folder = folder.resolve()
     root = repository_of(folder)
     if root is None:
+        # As `git init --bare` lays one out.
+        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            raise UsageError("is a bare repository", where=folder, remedy="name a checkout of it")
         said = "this is no Git repository: its branch is assumed to be main, its GitHub repository not known"
         return Place(folder=folder, is_git=False, is_root=True, notes=(said,))
     if ".git" in folder.parts:
         raise UsageError("is a folder of Git's own", where=folder, remedy="name the checkout's folder")
+    try:
+        git(folder, "rev-parse", "--git-dir")
+    except CommandError as error:
+        why = error.what.splitlines()[-1].lstrip(" |")
+        told = f"Git was asked in vain ({why}): the branch is assumed to be main"
+        return Place(folder=folder, is_git=True, is_root=root == folder, notes=(told,))
     branch, notes = _branch(folder)
     # What runs leave in a checkout; whoever adds all files would add it.
     if len(_asked(folder, "check-ignore", "--no-index", *(f"{one}x" for one in _LEFT)).splitlines()) != len(

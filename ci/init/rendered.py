@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.config.report_model import Report
@@ -82,6 +84,11 @@ def _sets(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
+def word(name: str) -> str:
+    """A name as a word of YAML; one that YAML takes for a truth value or for nothing is quoted."""
+    return name if yaml.safe_load(name) == name else json.dumps(name)
+
+
 def called(toolkit: Toolkit, workflow: str) -> str:
     """The line that calls a workflow of the toolkit."""
     line = f"uses: {toolkit.repository}/.github/workflows/{workflow}@{toolkit.ref}"
@@ -96,8 +103,8 @@ def _values(checkout: Checkout) -> dict[str, object]:
     project = back_end.project or back_end.package
     return {
         "project": project,
-        "package": back_end.package,
-        "device": back_end.device,
+        "package": word(back_end.package),
+        "device": word(back_end.device),
         "is_spyre": back_end.device == SPYRE,
         "install": ["."],
         "toplevel": back_end.package != project.replace("-", "_").replace(".", "_"),

@@ -67,6 +67,8 @@ def of_bytes(data: bytes, mode: int = NEW_MODE) -> Seen:
         text = data.decode()
     except UnicodeDecodeError:
         return Seen(data=data, mode=mode, odd="it is not UTF-8")
+    if "\0" in text:  # Git takes it for binary, and merges none
+        return Seen(data=data, mode=mode, odd="it holds a zero byte")
     ends = text.count("\r\n")
     # Mixed ends stay as they are: whose lines would be changed, nobody asked for it.
     if ends and ends == text.count("\n") == text.count("\r"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from ci.config.section import REPOSITORY
 from ci.errors import CommandError, UsageError
 from ci.package.git import git
 
+CODE = Path(__file__).parents[2]
 HOME = "torch-spyre/spyre-ci"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # What Git takes for the name of a branch or tag, and no more than that (git-check-ref-format(1)).
@@ -52,18 +54,22 @@ class Toolkit:
 def installed(
     find: Callable[[str], importlib.metadata.Distribution] = importlib.metadata.distribution,
     ask: Callable[[Path], str] | None = None,
+    code: Path = CODE,
 ) -> tuple[str, str]:
     """Version and commit of what is installed here; the commit is empty where nobody knows it.
 
     Args:
         find: gives an installed distribution by name.
         ask: gives the commit of a folder; default: Git does.
+        code: the folder that holds this package.
     """
-    here = Path(__file__).parents[2]
+    # Another checkout may be what is installed here, as `nox --no-venv` has it: what runs is this one.
+    if os.path.lexists(code / ".git"):
+        return _version_of(code), _commit_of(code, ask or _head)
     try:
         found = find("spyre-ci")
-    except importlib.metadata.PackageNotFoundError:  # called in a checkout of it, installed nowhere
-        return _version_of(here), _commit_of(here, ask or _head)
+    except importlib.metadata.PackageNotFoundError:  # called in a copy of it, installed nowhere
+        return _version_of(code), _commit_of(code, ask or _head)
     # What pip notes of where a package came from (PEP 610).
     try:
         noted: Any = json.loads(found.read_text("direct_url.json") or "{}")

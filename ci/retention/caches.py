@@ -10,16 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ci.bisect.builders import LOG, WHOLE
 from ci.retention.disk import measure
 from ci.retention.folders import Look
 from ci.retention.things import Foreign, Found, Thing
 from ci.retention.trash import PREFIX
 
 CACHES, WORKTREES = "caches", "worktrees"
+# Where bisects keep what they built of commits.
+BISECT = "bisect"
 _BUCKET, _RECORD = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{64}\.json\.gz")
 _ARCHIVE, _STAGING = re.compile(r"archive-[0-9a-f]{16}"), re.compile(r"\.unpacking-[A-Za-z0-9_]+")
 _STORE, _COMMIT = re.compile(r"git-[0-9a-f]{16}"), re.compile(r"[0-9a-f]{40,64}")
-_BUILD = re.compile(r"[0-9a-f]{8,64}")
+_BUILD, _BUILDING = re.compile(r"[0-9a-f]{8,64}"), re.compile(r"\.wheel-[A-Za-z0-9_]+")
 _WHOLE = ".whole"
 
 
@@ -27,7 +30,7 @@ _WHOLE = ".whole"
 _PLACES = (
     (("cache", "collect"), (_BUCKET, _RECORD)),
     (("sources",), (re.compile(f"{_ARCHIVE.pattern}|{_STAGING.pattern}"),)),
-    (("bisect",), (_BUILD, _COMMIT)),
+    ((BISECT,), (_BUILD, re.compile(f"{_COMMIT.pattern}|{_BUILDING.pattern}"))),
 )
 
 
@@ -38,7 +41,7 @@ def find_caches(state: Path, look: Look) -> Found:
     for place, patterns in _PLACES:
         for path in _below(state.joinpath(*place), patterns, foreign):
             name = path.name if len(patterns) == 1 else f"{path.parent.name}/{path.name}"
-            things += _thing(path, CACHES, name, look)
+            things += _thing(path, CACHES, name, look, last_used(path))
     return Found(things=things, foreign=foreign)
 
 
@@ -46,8 +49,8 @@ def _below(folder: Path, patterns: Sequence[re.Pattern[str]], foreign: list[Fore
     """What has the names that are given there, folder by folder; the rest is foreign."""
     first, *rest = patterns
     for path in _entries(folder):
-        if _STORE.fullmatch(path.name):
-            continue  # a clone, whose trees are a kind of their own
+        if _STORE.fullmatch(path.name) or (folder.name == BISECT and path.name == LOG):
+            continue  # a clone, whose trees are a kind of their own, and what the last build said
         if not first.fullmatch(path.name) or path.is_symlink():
             foreign.append(_foreign(CACHES, path))
         elif rest:
@@ -66,7 +69,7 @@ def find_worktrees(state: Path, look: Look) -> Found:
         for path in _entries(store / "trees"):
             if _COMMIT.fullmatch(path.name):
                 name = f"{store.name}/{path.name}"
-                things += _thing(path, WORKTREES, name, look, dated=mark_of(path))
+                things += _thing(path, WORKTREES, name, look, max(_time(path), _time(mark_of(path))))
             elif not path.name.endswith(_WHOLE):
                 foreign.append(_foreign(WORKTREES, path))
     return Found(things=things, foreign=foreign)
@@ -75,6 +78,11 @@ def find_worktrees(state: Path, look: Look) -> Found:
 def is_record(thing: Thing) -> bool:
     """Whether it is a kept collection: a run reads it at once, and needs no longer that it is there."""
     return _RECORD.fullmatch(Path(thing.path).name) is not None
+
+
+def last_used(path: Path) -> float:
+    """When something of a cache was last used; what a bisect built is dated by its mark."""
+    return max(_time(path), _time(path / WHOLE))
 
 
 def mark_of(tree: Path) -> Path:
@@ -87,12 +95,11 @@ def lock_of(tree: Path) -> Path:
     return tree.parent.parent / "lock"
 
 
-def _thing(path: Path, kind: str, name: str, look: Look, *, dated: Path | None = None) -> Iterator[Thing]:
+def _thing(path: Path, kind: str, name: str, look: Look, at: float) -> Iterator[Thing]:
     with suppress(FileNotFoundError):  # gone since it was listed
         if path.is_symlink():
             return
         measured = measure(path, user=look.user, mounts=look.mounts)
-        at = max(_time(path), _time(dated) if dated is not None else 0.0)
         look.seen(name)
         yield Thing(
             kind=kind,
@@ -106,7 +113,7 @@ def _thing(path: Path, kind: str, name: str, look: Look, *, dated: Path | None =
 
 
 def _time(path: Path) -> float:
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, NotADirectoryError):
         return path.lstat().st_mtime
     return 0.0
 

@@ -12,6 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ci.bisect.record import FILE as BISECT_FILE
+from ci.bisect.record import KIND as BISECT_KIND
+from ci.reproduce.mark import FILE as REPRODUCTION_FILE
+from ci.reproduce.mark import KIND as REPRODUCTION_KIND
+from ci.reproduce.mark import has_ended
 from ci.retention.disk import measure
 from ci.retention.reading import calls_of, epoch_of, read_any, schema_of, table_of, with_names
 from ci.retention.released import Released
@@ -21,9 +26,8 @@ from ci.retention.trash import PREFIX
 RUNS, REPRODUCTIONS, BISECTS = "runs", "reproductions", "bisects"
 # The file a folder is known by, the kind it makes of it, and its schema's; the first that is there decides.
 _MARKS = (
-    ("reproduce.json", REPRODUCTIONS, "reproduce"),
-    ("reproduction.json", REPRODUCTIONS, "reproduction"),
-    ("bisect.json", BISECTS, "bisect"),
+    (REPRODUCTION_FILE, REPRODUCTIONS, REPRODUCTION_KIND),
+    (BISECT_FILE, BISECTS, BISECT_KIND),
     ("run.json", RUNS, "run"),
     ("plan.json", RUNS, "plan"),
     ("summary.json", RUNS, "summary"),
@@ -38,7 +42,7 @@ _DATED = (
     *(name for name, _, _ in _MARKS), "run-settings.json", "selection.json", "results.jsonl.gz",
     "catalog.jsonl.gz", "report.html",
 )  # fmt: skip
-_TIMES = ("started_at", "completed_at", "ended", "began", "at")
+_TIMES = ("started_at", "completed_at")
 # How deep in a folder a worktree is looked for.
 _DEEP = ("", "*/", "*/*/")
 
@@ -100,11 +104,12 @@ def _kind_of(path: Path) -> str:
 
 
 def _latest(runs: Path) -> dict[str, list[str]]:
-    """By folder, what it is the latest with."""
+    """By folder, what it is the latest with; a test that was brought back is nobody's latest run."""
     past = []
     for path in _children(runs):
         with suppress(OSError):
-            past.append(((path / "run.json").stat().st_mtime_ns, path))
+            if not (path / REPRODUCTION_FILE).exists():
+                past.append(((path / "run.json").stat().st_mtime_ns, path))
     found: dict[str, list[str]] = {}
     for holding in _LATEST:
         with_it = [(at, path) for at, path in past if (path / holding).exists()]
@@ -135,7 +140,7 @@ def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Loo
         own=measured.own,
         shared=measured.shared,
         held=tuple(dict.fromkeys(held)),
-        cut_off=not (_is_finished(path, summary) if kind == RUNS else _has_ended(mark)),
+        cut_off=not (_is_finished(path, summary) if kind == RUNS else _has_ended(kind, mark)),
     )
 
 
@@ -177,9 +182,11 @@ def _is_worktree_of_another(git: Path, folder: Path) -> bool:
     return not (git.parent / told.removeprefix("gitdir:").strip()).resolve().is_relative_to(folder.resolve())
 
 
-def _has_ended(mark: Mapping[str, Any] | None) -> bool:
-    """Whether a reproduction (`ran`, or `ended`) or a bisect (`result`) came to its end."""
-    return mark is not None and any(mark.get(key) is not None for key in ("ran", "ended", "result"))
+def _has_ended(kind: str, mark: Mapping[str, Any] | None) -> bool:
+    """Whether a reproduction or a bisect came to its end."""
+    if mark is None:
+        return False
+    return has_ended(mark) if kind == REPRODUCTIONS else mark.get("result") is not None
 
 
 def _is_finished(path: Path, summary: Mapping[str, Any] | None) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import re
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +27,8 @@ _SMALL = 256 << 10
 
 def schema_of(path: Path) -> str:
     """The kind of a file of ours; empty of any other, and of one that cannot be read."""
+    if not path.is_file():  # a named pipe would wait for whoever writes into it
+        return ""
     try:
         with path.open("rb") as stream:
             head = _HEAD.match(stream.read(_HEAD_BYTES))
@@ -37,6 +39,8 @@ def schema_of(path: Path) -> str:
 
 def read_any(path: Path) -> Mapping[str, Any] | None:
     """A file's content; None where it is not there or not to be read."""
+    if not path.is_file():
+        return None
     try:
         content = load_json(path, path.stem)
     except (SpyreCiError, OSError):
@@ -54,7 +58,9 @@ def epoch_of(value: Any) -> float | None:
     """A time, as ISO-8601 or in seconds since the epoch; None of anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         # What no calendar has is in the future all the same.
-        return None if math.isnan(value) else min(float(value), _LAST_S)
+        if isinstance(value, float) and math.isnan(value):
+            return None
+        return float(min(max(value, -_LAST_S), _LAST_S))
     with suppress(ValueError, TypeError, OverflowError):
         return min(datetime.fromisoformat(value).timestamp(), _LAST_S)
     return None
@@ -62,15 +68,17 @@ def epoch_of(value: Any) -> float | None:
 
 def with_names(things: list[Thing], folder: Path) -> list[Thing]:
     """The things, each with those of them that its files name: `--resume RUN`, a control, a run again."""
-    known = {called: one.name for one in things for called in calls_of(folder / one.name)}
-    known |= {one.name: one.name for one in things}  # a copy of a run is not what the run's name means
-    return [
-        replace(
-            one,
-            names=frozenset(known[word] for word in words_in(folder / one.name) & known.keys()) - {one.name},
-        )
-        for one in things
-    ]
+    known: dict[str, set[str]] = {}
+    for one in things:
+        for called in calls_of(folder / one.name):
+            known.setdefault(called, set()).add(one.name)
+    # A copy of a run is not what the run's name means; of copies alone, any may be meant.
+    known |= {one.name: {one.name} for one in things}
+    found = []
+    for one in things:
+        named = (known[word] for word in words_in(folder / one.name) & known.keys())
+        found.append(replace(one, names=frozenset().union(*named) - {one.name}))
+    return found
 
 
 def calls_of(folder: Path) -> set[str]:
@@ -84,7 +92,9 @@ def words_in(folder: Path) -> set[str]:
     found: set[str] = set()
     for path in folder.glob("*.json"):
         with suppress(OSError, SpyreCiError, RecursionError):
-            if os.lstat(path).st_size <= _SMALL and path.name not in {"plan.json", "selection.json"}:
+            seen = path.lstat()
+            plain = stat.S_ISREG(seen.st_mode) and seen.st_size <= _SMALL
+            if plain and path.name not in {"plan.json", "selection.json"}:
                 _collect(load_json(path, path.stem), found)
     return found
 

@@ -11,6 +11,7 @@ import binascii
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -93,7 +94,10 @@ def _files(place: Path, found: Released) -> Iterator[Path]:
 def _read(path: Path, found: Released, *, sure: bool) -> None:
     """Note what a file names; what is none of a release is passed over, where nobody is sure that it is."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        seen = path.stat()
+        if not stat.S_ISREG(seen.st_mode):
+            raise ValueError("is no plain file")  # a named pipe would wait for whoever writes into it
+        if seen.st_size > MAX_BYTES:
             raise ValueError("is larger than any release")  # told as any other
         content = _content(path)
         if content is None and sure:

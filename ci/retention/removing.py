@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ci.errors import RunInUseError
-from ci.retention.caches import lock_of, mark_of
+from ci.retention.caches import last_used, lock_of, mark_of
 from ci.retention.folders import Look, look_again
 from ci.retention.things import DAY_S, Thing
 from ci.retention.trash import discard
@@ -65,7 +65,7 @@ def remove_file(thing: Thing) -> None:
         NotRemovedError: it cannot be removed, or not all of it.
     """
     path = _still_there(thing)
-    if path.lstat().st_mtime != thing.at:
+    if last_used(path) != thing.at:
         raise KeptError("was used meanwhile")
     _discard(path)
 

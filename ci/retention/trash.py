@@ -7,11 +7,14 @@ there. Whoever was killed meanwhile leaves that folder; the next one finds it an
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
+import uuid
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +24,9 @@ from test_selection.errors import EXIT_INCOMPLETE, SpyreCiError
 from test_selection.files import read_json, schema_name
 
 PREFIX = ".spyre-ci-trash-"
+# Trash for which a full disk has no folder and no note: what goes itself, known by a name that only we give.
+_BARE = re.compile(re.escape(PREFIX) + r"bare-[0-9a-f]{32}")
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 NOTE, KIND = "trash.json", "trash"
 
 
@@ -47,20 +53,32 @@ def discard(path: Path) -> None:
             raise _not_moved(path, error) from error
         return
     try:
-        trash = Path(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
+        trash = _moved(path)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise _not_moved(path, error) from error
-    try:
-        # Not by `write_json`, which waits for the disk: one that a machine's end left empty will do.
-        (trash / NOTE).write_text(json.dumps({"schema": schema_name(KIND), "was": path.name}))
-        path.rename(trash / "it")
-    except BaseException as error:
-        if not os.path.lexists(trash / "it"):
-            shutil.rmtree(trash, ignore_errors=True)
-            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-                raise _not_moved(path, error) from error
-        raise
     empty(trash)
+
+
+def _moved(path: Path) -> Path:
+    """Move a folder into trash beside it; a full disk, which wants it most, may have no room for more."""
+    try:
+        trash = Path(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
+        try:
+            # Not by `write_json`, which waits for the disk: one that a machine's end left empty will do.
+            (trash / NOTE).write_text(json.dumps({"schema": schema_name(KIND), "was": path.name}))
+            path.rename(trash / "it")
+        except BaseException:
+            if not os.path.lexists(trash / "it"):
+                shutil.rmtree(trash, ignore_errors=True)
+            raise
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        trash = path.with_name(f"{PREFIX}bare-{uuid.uuid4().hex}")
+        path.rename(trash)
+    return trash
 
 
 def empty(trash: Path) -> None:
@@ -69,7 +87,7 @@ def empty(trash: Path) -> None:
     Raises:
         NotRemovedError: something in it cannot be deleted.
     """
-    it = trash / "it"
+    it = trash if _BARE.fullmatch(trash.name) else trash / "it"
     if _delete(it):
         # Tests leave folders that nobody may write to; in the trash they are ours to open.
         for folder, _, _ in os.walk(it):
@@ -110,6 +128,8 @@ def _is_ours(path: Path) -> bool:
         info = path.lstat()
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
             return False
+        if _BARE.fullmatch(path.name):
+            return True
         if {one.name for one in path.iterdir()} - {NOTE, "it"}:
             return False
         if (path / NOTE).lstat().st_size:

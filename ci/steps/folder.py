@@ -11,6 +11,7 @@ from ci.errors import MissingInputError
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import read_identity
 from ci.report.results import RESULTS_FILE
+from ci.reproduce.mark import FILE as BROUGHT_BACK
 from test_selection.files import read_json, write_json
 from test_selection.lock import FILE as LADDER_FILE
 
@@ -20,8 +21,6 @@ DURATIONS_FILE = "durations.json.gz"
 PLAN_FILE = "plan.json"
 JOURNALS = "journal"
 CONTROL = "control"
-# In the folder of a test that was brought back, which is nobody's latest run.
-BROUGHT_BACK = "reproduce.json"
 _LATEST = re.compile(r"latest(?:-(\d{1,6}))?")
 
 

@@ -16,7 +16,7 @@ from ci.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
 from ci.findings import escaped
 from ci.progress import bar
 from ci.retention.account import Account, Failed, line
-from ci.retention.caches import CACHES, WORKTREES, find_caches, find_worktrees, is_record
+from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold
 from ci.retention.disk import mount_points
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders
@@ -164,6 +164,7 @@ def _finish_trash(context: Context, account: Account) -> None:
         context.runs,
         state / "sources",
         *sorted((state / "sources").glob("git-*/trees")),
+        *sorted((state / BISECT).glob("*/")),
     ]
     for place in places:
         for trash in left_over(place):

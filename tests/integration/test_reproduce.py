@@ -18,6 +18,7 @@ import pytest
 import requests
 
 from ci.report.results import read_results
+from ci.reproduce.mark import FILE as MARK
 from ci.runner.journal import read_journals
 from test_selection.seeds import seed_of_test
 
@@ -168,7 +169,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 def run_of(shop: Shop) -> Path:
-    return next(path for path in (shop.folder / "runs").iterdir() if not (path / "reproduce.json").exists())
+    return next(path for path in (shop.folder / "runs").iterdir() if not (path / MARK).exists())
 
 
 def line_of(shop: Shop, part: str) -> str:
@@ -211,6 +212,14 @@ def test_a_crash_is_brought_back(shop: Shop) -> None:
     assert (code, found["cause"]) == (1, "signal")
     assert found["ran"]["outcome"] == "reproduced"
     validated(found)
+    # To `prune` it is a reproduction that has ended, and the run it is of stays what `latest` means.
+    words = "--only runs --only reproductions --keep-days 0 --keep-last 0 --dry-run --json"
+    code, said = shop.paste(f"spyre-ci prune {words} 2>/dev/null")
+    told = json.loads(said)
+    folder = Path(found["ran"]["folder"]).name
+    assert ("reproductions", folder) in [(one["kind"], one["name"]) for one in told["removed"]]
+    why = {one["name"]: one["why"] for one in told["kept"]}
+    assert why[run_of(shop).name].startswith("is what `latest` means")
 
 
 @pytest.mark.heavy

@@ -19,6 +19,7 @@ from ci.report.history import record
 from ci.report.history_keep import stored_runs
 from ci.report.identity import RunIdentity
 from ci.report.verdict import Result, Verdict
+from ci.reproduce.mark import FILE, KIND, content_of
 from ci.runner.run_lock import run_lock
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of
 
@@ -287,6 +288,14 @@ def test_an_interrupt_leaves_whole_runs_and_the_next_one_finishes(
     assert left() == ["latest", "young"]
 
 
+def test_trash_in_what_bisects_built_is_finished_too(capsys: pytest.CaptureFixture[str]) -> None:
+    trash = STATE / "bisect" / "0123456789ab" / ".spyre-ci-trash-x"
+    put(trash / "trash.json", "trash", {"was": "c" * 40})
+    (trash / "it").mkdir()
+    assert asked(capsys)["finished"] == [str(trash.resolve())]
+    assert not trash.exists()
+
+
 def test_names_of_folders_command_neither_a_terminal_nor_a_ci(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,15 +326,11 @@ def test_cut_off_runs_go_only_where_it_is_said(capsys: pytest.CaptureFixture[str
 
 
 def test_a_run_whose_reproduction_stays_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    put(RUNS / "again" / "reproduction.json", "reproduction", {"run": "old", "ended": None})
+    put(RUNS / "again" / FILE, KIND, content_of("t", "old", None))
     for words in ([], ["--only", "runs"]):
         told = asked(capsys, "--dry-run", *words)
         assert removed(told) == ["older"]
-    put(
-        RUNS / "again" / "reproduction.json",
-        "reproduction",
-        {"run": "old", "ended": "2020-01-01T00:00:00+00:00"},
-    )
+    put(RUNS / "again" / FILE, KIND, content_of("t", "old", []))
     age(RUNS / "again", 80, now=time.time())
     assert removed(asked(capsys)) == ["again", "old", "older"]
 

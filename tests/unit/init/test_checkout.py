@@ -33,7 +33,8 @@ def test_sources_are_its_own(tmp_path: Path) -> None:
     assert not found.partly
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MOST_FILES", 2), ("MOST_FOLDERS", 2)])
+# Each file is of six signs.
+@pytest.mark.parametrize(("limit", "most"), [("MOST_FILES", 2), ("MOST_FOLDERS", 2), ("MOST_IN_ALL", 11)])
 def test_a_tree_that_is_too_large_is_looked_at_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
@@ -41,7 +42,7 @@ def test_a_tree_that_is_too_large_is_looked_at_in_part(
     monkeypatch.setattr(checkout, limit, most)
     found = read_sources(tmp_path)
     assert found.partly
-    assert len(found.python) == most
+    assert len(found.python) == 2
 
 
 def test_a_file_that_is_too_large_and_one_that_is_no_text_say_nothing(tmp_path: Path) -> None:

@@ -90,8 +90,12 @@ def test_what_is_no_text_is_a_conflict_until_somebody_says_that_it_stays(base: s
 
 def test_what_somebody_keeps_is_merged_from_then_on() -> None:
     assert result(decide("f", TEXT, "ours\n", "base\n", never, keep=True)) == ("kept", None, "ours\n")
-    # There is nothing to keep of a file that is not there.
-    assert decide("f", Seen(), "ours\n", None, never, keep=True).status is Status.CREATED
+    # What is not there stays so: it is as a file that was removed.
+    change = decide("f", Seen(), "ours\n", None, never, keep=True)
+    assert result(change) == ("kept", None, "ours\n")
+    assert not change.writes
+    assert decide("f", Seen(), "newer\n", change.base, never).status is Status.KEPT
+    assert decide("f", Seen(), "ours\n", None, never, keep=True, again=True).status is Status.CREATED
 
 
 LINES = st.text("ab\n", max_size=6)
@@ -110,7 +114,7 @@ def test_what_people_wrote_is_never_lost(
         assert change.status is Status.MERGED
         assert change.text == f"{theirs}|{ours}"
     if theirs is None:
-        assert change.writes == (base is None)
+        assert change.writes == (base is None and not keep)
     if change.status is Status.CONFLICT:
         assert change.base == base
     # The next time there is nothing to do, but for a conflict.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import UsageError
-from ci.init.checkout import Sources
+from ci.init.checkout import MOST_BYTES, Sources
 from ci.init.detect import detect
 from ci.init.metadata import read_metadata
 from ci.init.renamed import names_in_cxx, names_in_python
@@ -139,6 +141,38 @@ def test_a_name_is_found_where_it_is_written(text: str, names: set[str]) -> None
 )
 def test_a_name_that_cxx_registers_is_found(text: str, names: set[str]) -> None:
     assert names_in_cxx(text) == names
+
+
+@pytest.mark.parametrize("part", ['\\"', "/* ", '"', "//", "register_privateuse1_backend ", "\\"])
+@pytest.mark.parametrize("first", ['"', "/*", ""])
+def test_what_is_never_closed_is_looked_at_once(first: str, part: str) -> None:
+    # A search that began anew at every sign would take hours for a file of the size that is read.
+    text = first + part * (MOST_BYTES // len(part))
+    assert names_in_cxx(f'{text}\nregister_privateuse1_backend("acme")') <= {"acme"}
+
+
+@pytest.mark.parametrize("part", [" ", "a", ":", "[", ". "])
+def test_a_long_line_of_entry_points_is_looked_at_once(part: str) -> None:
+    text = f"[options.entry_points]\ntorch.backends =\n  a = b{part * 100_000}!\n  acme = torch_acme:load\n"
+    assert read_metadata({"setup.cfg": text}).packages == ("torch_acme",)
+
+
+def test_a_file_that_python_has_no_room_for_is_told() -> None:
+    found = read_metadata({"setup.py": "-" * 200_000 + "1", "setup.cfg": "[metadata]\nname = acme\n"})
+    assert (found.project, found.unread) == ("acme", ("setup.py",))
+
+
+def test_only_files_that_name_it_are_read_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def parsed(text: str) -> ast.Module:
+        read.append(text)
+        return ast.parse(text)
+
+    monkeypatch.setattr("ci.init.renamed._parsed", parsed)
+    python = {"a.py": "from b import N\nrename_privateuse1_backend(N)", "b.py": "N = 'x'", "c.py": "M = 'y'"}
+    assert names_in_python(python) == {"a.py": {"x"}}
+    assert "M = 'y'" not in read
 
 
 def test_several_packages_and_names_are_told_and_the_flags_that_decide() -> None:

@@ -148,6 +148,19 @@ def test_branches_are_texts_whatever_they_are_called() -> None:
         assert found[True]["push"]["branches"] == [branch]
 
 
+@pytest.mark.parametrize("name", ["on", "no", "null", "true", "y", "acme"])
+def test_a_name_that_yaml_has_another_meaning_for_stays_a_name(name: str) -> None:
+    back_end = BackEnd(device=name, package=name, project="other")
+    text = render(checkout(back_end))[SETTINGS]
+    model = parse_settings(text, path=Path(SETTINGS), environ={}, base=Path()).model
+    assert (model.device.name, model.package.toplevel) == (name, [name])
+
+
+def test_no_line_of_a_jenkinsfile_is_long_but_for_a_long_name() -> None:
+    text = render(checkout(BackEnd(device="acme", package="p", project="p" * 100)))[JENKINSFILE]
+    assert max(map(len, text.splitlines())) <= 120
+
+
 def test_the_same_is_written_whenever_it_is_asked() -> None:
     assert render(checkout(ACME)) == render(checkout(ACME))
 

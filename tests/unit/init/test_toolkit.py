@@ -47,12 +47,21 @@ def test_a_commit_is_known_where_pip_noted_it(noted: Any, commit: str) -> None:
         assert folder == Path("/a folder")
         return "f" * 40
 
-    assert installed(lambda _: Installed(json.dumps(noted)), ask) == ("1.2.3", commit)
+    assert installed(lambda _: Installed(json.dumps(noted)), ask, Path("/site")) == ("1.2.3", commit)
 
 
 @pytest.mark.parametrize("noted", [None, "", "{"])
 def test_a_release_of_an_index_has_no_commit(noted: str | None) -> None:
-    assert installed(lambda _: Installed(noted), lambda _: pytest.fail("nobody is asked")) == ("1.2.3", "")
+    found = installed(lambda _: Installed(noted), lambda _: pytest.fail("nobody is asked"), Path("/site"))
+    assert found == ("1.2.3", "")
+
+
+def test_the_checkout_that_runs_counts_and_not_another_that_is_installed() -> None:
+    elsewhere = {"url": "file:///elsewhere", "dir_info": {"editable": True}}
+    found = installed(
+        lambda _: Installed(json.dumps(elsewhere)), lambda folder: SHA if folder == ROOT else ""
+    )
+    assert found[1] == SHA
 
 
 def test_what_is_installed_nowhere_is_the_checkout_it_is_called_in() -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ci.bisect.builders import LOG, WHOLE
 from ci.retention.caches import find_caches, find_worktrees, is_record
 from ci.retention.folders import Look
 from ci.retention.released import Released
+from ci.retention.removing import KeptError, remove_file
 from ci.runner.checkout import _mark
 from ci.runner.collect_cache import CollectCache
 from tests.retention_world import DAY_S, NOW, make_record, make_tree
@@ -35,13 +37,33 @@ def test_archives_half_unpacked_ones_and_what_bisects_built(tmp_path: Path) -> N
     for name in (f"archive-{'0' * 16}", ".unpacking-ab_12", "mine"):
         (tmp_path / "sources" / name).mkdir(parents=True)
     (tmp_path / "bisect" / "0123456789ab" / ("c" * 40)).mkdir(parents=True)
-    (tmp_path / "bisect" / "0123456789ab" / "build.log").touch()
+    (tmp_path / "bisect" / "0123456789ab" / ".wheel-ab_1").mkdir()
+    (tmp_path / "bisect" / LOG).touch()
+    (tmp_path / "bisect" / "0123456789ab" / "theirs").mkdir()
     found = find_caches(tmp_path, LOOK)
     assert [one.name for one in found.things] == [
-        ".unpacking-ab_12", f"archive-{'0' * 16}", f"0123456789ab/{'c' * 40}",
+        ".unpacking-ab_12", f"archive-{'0' * 16}", "0123456789ab/.wheel-ab_1",
+        f"0123456789ab/{'c' * 40}",
     ]  # fmt: skip
     assert not any(map(is_record, found.things))
-    assert [Path(one.path).name for one in found.foreign] == ["mine", "build.log"]
+    assert [Path(one.path).name for one in found.foreign] == ["mine", "theirs"]
+
+
+def test_what_a_bisect_built_is_as_young_as_its_last_use(tmp_path: Path) -> None:
+    folder = tmp_path / "bisect" / "0123456789ab" / ("c" * 40)
+    folder.mkdir(parents=True)
+    (folder / WHOLE).touch()
+    os.utime(folder / WHOLE, (NOW, NOW))
+    os.utime(folder, (NOW - 90 * DAY_S, NOW - 90 * DAY_S))
+    (one,) = find_caches(tmp_path, LOOK).things
+    assert one.at == NOW
+    # Used between the look and the removal.
+    os.utime(folder / WHOLE, (NOW + 9, NOW + 9))
+    with pytest.raises(KeptError, match="used meanwhile"):
+        remove_file(one)
+    os.utime(folder / WHOLE, (NOW, NOW))
+    remove_file(one)
+    assert not folder.exists()
 
 
 def test_what_has_no_name_of_ours_is_foreign(tmp_path: Path) -> None:

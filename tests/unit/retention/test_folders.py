@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ci.reproduce.mark import FILE, KIND, content_of
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders, look_again
 from ci.retention.released import Released
 from ci.retention.things import Thing
+from ci.steps.folder import find_run
 from tests.retention_world import DAY_S, NOW, age, iso, make_run, put
 
 
@@ -53,7 +55,7 @@ def test_what_a_folder_is_its_files_say(tmp_path: Path) -> None:
     put(tmp_path / "planned" / "plan.json", "plan", {})
     put(tmp_path / "job" / "job.json", "job", {})
     put(tmp_path / "handed-0" / "hud.json", "hud", {})
-    put(tmp_path / "rep" / "reproduction.json", "reproduction", {"ended": iso(NOW)})
+    put(tmp_path / "rep" / FILE, KIND, content_of("t", "run", []))
     put(tmp_path / "bis" / "bisect.json", "bisect", {"result": None})
     put(tmp_path / "other" / "run.json", "something", {})
     (tmp_path / "text").mkdir()
@@ -69,14 +71,54 @@ def test_what_a_folder_is_its_files_say(tmp_path: Path) -> None:
 
 
 def test_a_plan_with_no_summary_is_a_run_cut_off_and_a_finished_reproduction_is_none(tmp_path: Path) -> None:
-    for name, content in (("ended", {"ended": iso(NOW)}), ("open", {"ended": None}), ("no", {})):
+    ran = [("failed", "")]
+    marks = {"ended": content_of("t", "r", ran), "open": content_of("t", "r", None), "no": {}}
+    for name, content in marks.items():
         make_run(tmp_path, name, 1, summary=None)
-        put(tmp_path / name / "reproduction.json", "reproduction", content)
+        put(tmp_path / name / FILE, KIND, content)
     make_run(tmp_path, "run", 1, summary=None)
     assert {name: one.cut_off for name, one in found(tmp_path, REPRODUCTIONS).items()} == {
         "ended": False, "open": True, "no": True,
     }  # fmt: skip
     assert found(tmp_path)["run"].cut_off
+
+
+def test_a_reproduction_is_nobodys_latest_run(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    make_run(runs, "run", 5)
+    again = make_run(runs, "again", 1)
+    put(again / FILE, KIND, content_of("t", "", [("failed", "")]))
+    for holding in ("run.json", "summary.json"):
+        assert find_run(runs, "latest", holding=holding).run == "run"
+    assert found(runs)["run"].held == ("is what `latest` means for run.json",)
+    assert found(runs, REPRODUCTIONS)["again"].held == ()
+
+
+def test_who_names_a_run_names_its_folder_before_any_copy(tmp_path: Path) -> None:
+    make_run(tmp_path, "a", 50)
+    make_run(tmp_path, "b-copy", 60, identity={"run": "a"})
+    make_run(tmp_path, "namer", 2, identity={"reproduce": ["spyre-ci", "pytorch", "--resume", "a"]})
+    assert found(tmp_path)["namer"].names == {"a"}
+    # Of copies alone any may be meant.
+    (tmp_path / "a").rename(tmp_path / "c-copy")
+    assert found(tmp_path)["namer"].names == {"b-copy", "c-copy"}
+
+
+@pytest.mark.parametrize("name", ["reproduce.json", "run.json", "plan.json", "notes.json"])
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = make_run(tmp_path, "r", 5)
+    make_run(tmp_path, "z", 1)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert set(found(tmp_path)) == {"r", "z"}
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), "9" * 400, [], {}])
+def test_a_date_that_no_clock_shows_breaks_nothing(tmp_path: Path, value: object) -> None:
+    make_run(tmp_path, "r", 5, identity={"started_at": value})
+    at = found(tmp_path)["r"].at
+    assert at is not None
+    assert at >= NOW - 5 * DAY_S - 1
 
 
 @pytest.mark.parametrize(("ran", "cut_off"), [(None, True), ([], False), ([{"verdict": "failed"}], False)])
@@ -150,7 +192,7 @@ def test_runs_that_name_each_other(tmp_path: Path) -> None:
 def test_a_release_that_cannot_be_read_holds_runs_alone(tmp_path: Path) -> None:
     make_run(tmp_path, "r", 5)
     make_run(tmp_path, "z", 1)
-    put(tmp_path / "rep" / "reproduction.json", "reproduction", {"ended": iso(NOW)})
+    put(tmp_path / "rep" / FILE, KIND, content_of("t", "r", []))
     bad = Released(broken=[(tmp_path, "why")])
     assert found(tmp_path, released=bad)["r"].held == ("a release that cannot be read may name it",)
     assert found(tmp_path, REPRODUCTIONS, released=bad)["rep"].held == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,10 @@ def test_what_a_real_release_holds_is_read(tmp_path: Path) -> None:
     assert found.names_run("r 1", None)
     assert found.names_run("", 77)
     assert DIGEST in found.digests
+
+
+def test_a_named_pipe_is_a_broken_one_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "release.json")
+    os.mkfifo(tmp_path / "notes.json")
+    found = read_released([tmp_path])
+    assert [(path.name, why) for path, why in found.broken] == [("release.json", "is no plain file")]

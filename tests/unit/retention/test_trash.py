@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.retention_world import put
 
 def full(path: Path) -> Path:
     (path / "deep" / "er").mkdir(parents=True)
-    (path / "deep" / "er" / "file").write_text("x")
+    (path / "deep" / "er" / "file").write_bytes(b"x")
     (path / "link").symlink_to("/etc")
     return path
 
@@ -146,3 +148,43 @@ def test_a_folder_that_a_test_made_unwritable_goes(tmp_path: Path) -> None:
     (tmp_path / "d" / "deep").chmod(0o000)
     discard(tmp_path / "d")
     assert list(tmp_path.iterdir()) == []
+
+
+def no_room(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture(params=["folder", "note"])
+def full_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk with no room for another folder, or for what a file holds."""
+    where, name = (tempfile, "mkdtemp") if request.param == "folder" else (Path, "write_text")
+    monkeypatch.setattr(where, name, no_room)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_from_a_full_disk_a_folder_goes(tmp_path: Path) -> None:
+    discard(full(tmp_path / "d"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_what_is_cut_off_on_a_full_disk_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = shutil.rmtree, []
+
+    def interrupted(path: Path, *rest: Any, **more: Any) -> None:
+        if (path / "deep").exists():
+            seen.append(path)
+            raise KeyboardInterrupt
+        real(path, *rest, **more)
+
+    full(tmp_path / "d")
+    (tmp_path / f"{PREFIX}bare-mine").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("ci.retention.trash.shutil.rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            discard(tmp_path / "d")
+    assert seen == left_over(tmp_path)
+    empty(seen[0])
+    assert [path.name for path in tmp_path.iterdir()] == [f"{PREFIX}bare-mine"]
