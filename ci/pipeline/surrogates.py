@@ -1,6 +1,6 @@
-"""Reading JSON that holds half a character: what tests print and are called need not be whole text. Pure.
+r"""Reading JSON that holds half a character: what tests print and are called need not be whole text. Pure.
 
-JSON's `\\ud800` without its second half is no character. Python writes it and reads it, where a message had
+JSON's `\ud800` without its second half is no character. Python writes it and reads it, where a message had
 bytes that are no UTF-8; msgspec refuses the whole document for it.
 """
 
