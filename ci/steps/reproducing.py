@@ -36,7 +36,7 @@ from ci.runner.journal import Journal, read_journals
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
-from ci.steps.evidence import find_folder, read_evidence, unpacked
+from ci.steps.evidence import checked_folder, find_folder, read_evidence, unpacked
 from ci.steps.folder import BROUGHT_BACK, JOURNALS, RunFolder, new_run_folder, write_source
 from ci.steps.main_job import plan_run
 from ci.steps.part import Part
@@ -138,7 +138,9 @@ def _looked_up(context: Context, wanted: Wanted) -> Evidence:
 
 def _read(context: Context, folder: RunFolder, name: str, attempt: int) -> Evidence:
     """What a run's folder tells; one that lies elsewhere than our runs is as a stranger's."""
-    own = folder.path.is_relative_to(context.runs.resolve())
+    own = folder.path.resolve().is_relative_to(context.runs.resolve())
+    if not own:
+        checked_folder(folder.path)
     return read_evidence(folder, name, attempt=attempt, own=own, at=str(folder.path))
 
 

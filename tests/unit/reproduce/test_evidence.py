@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from dataclasses import replace
@@ -18,6 +19,7 @@ from ci.report.verdict import Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.sameness import Failure, compare
 from ci.reproduce.words import Again, Ran, document, outcome, ran_lines, told_lines
+from ci.steps import evidence as steps_evidence
 from ci.steps.evidence import read_evidence
 from ci.steps.folder import RunFolder
 from ci.steps.reproducing import exit_code_of, refuse_outside
@@ -77,6 +79,38 @@ def test_an_archive_that_leads_elsewhere_is_refused(folder: Path, tmp_path: Path
     (folder / "source.json").unlink(missing_ok=True)
     (folder / "source.json").symlink_to("/etc/passwd")
     assert run(["reproduce", "T::bad", "--from", str(folder)]) == 2
+
+
+def test_a_folder_that_lies_elsewhere_than_below_runs_is_a_stranger_s(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = folder.rename(tmp_path / "elsewhere")
+    assert told(capsys, "T::bad", str(elsewhere))["at"] == str(elsewhere)
+    (elsewhere / "source.json").symlink_to("/etc/passwd")
+    assert run(["reproduce", "T::bad", str(elsewhere)]) == 2
+    assert "is a link" in capsys.readouterr().err
+    # Also where it is a link below `runs` that leads there.
+    folder.symlink_to(elsewhere)
+    assert run(["reproduce", "T::bad", "ci"]) == 2
+
+
+@pytest.mark.parametrize("name", ["results.jsonl.gz", "catalog.jsonl.gz"])
+def test_what_unpacks_to_more_than_agreed_is_refused_before_it_is_read(
+    folder: Path,
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(steps_evidence, "MAX_PLAIN", 1 << 22)
+    (folder / name).write_bytes(gzip.compress(b"{}\n" + b'{"a": 1}\n' * (1 << 19)))
+    packed = tmp_path / "a.zip"
+    packed.write_bytes(zipped(folder))
+    for words in (["--from", str(packed)], ["--from", str(folder)]):
+        assert run(["reproduce", "T::bad", *words]) == 2
+        assert "has more than 4,194,304 bytes" in capsys.readouterr().err
+    # One's own run is read as it is.
+    assert run(["reproduce", "T::bad", "ci"]) == (0 if name.startswith("catalog") else 2)
 
 
 @pytest.mark.parametrize(
