@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +13,11 @@ from ci.cli import options
 from ci.errors import UsageError
 from ci.image.shell import become
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.words import document, outcome, ran_lines, told_lines
+from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines
 from ci.steps.context import Context
 from ci.steps.reproduce_shell import shell_words
 from ci.steps.reproducing import Wanted, look_up, run_again
+from test_selection.files import document_text
 
 MOST_TRIES = 1000
 
@@ -95,7 +95,7 @@ def reproduce(
         _again(context, wanted, found, json_output=json_output)
     context.say(f"to bring it back: {found.command}")
     if json_output:
-        typer.echo(json.dumps(document(found, None, ()), indent=1))
+        typer.echo(document_text(KIND, document(found, None, ())))
 
 
 def _refuse(option: str, *, given: bool, others: Mapping[str, object]) -> None:
@@ -114,7 +114,7 @@ def _again(context: Context, wanted: Wanted, found: Evidence, *, json_output: bo
         line = found.command.replace("--run", "--run --with-before", 1)
         context.say(f"to run what ran before it in its process, too: {line}")
     if json_output:
-        typer.echo(json.dumps(document(found, ran, notes), indent=1))
+        typer.echo(document_text(KIND, document(found, ran, notes)))
     raise typer.Exit(ran.exit_code)
 
 

@@ -13,12 +13,12 @@ from urllib3.exceptions import HTTPError
 
 from ci.errors import BadFileError, CommandError, MissingInputError
 from ci.report.again import ref_of
+from ci.report.sameness import Failure, last_failure
 from ci.report.text import one_line
 from ci.report.verdict import Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import HudPage
-from ci.reproduce.sameness import Failure, last_failure
 from test_selection.ids import file_of
 from test_selection.seeds import MOST
 

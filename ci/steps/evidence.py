@@ -13,12 +13,12 @@ from ci.pipeline.unpack import Wanted, bounded_lines, unpack
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.results import RESULTS_FILE, read_results, read_summary
+from ci.report.sameness import Failure, last_failure
 from ci.report.verdict import NO_OUTCOME, Result, Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, chosen, tries_of
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import CiRun, ci_run
-from ci.reproduce.sameness import Failure, last_failure
 from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run

@@ -13,11 +13,11 @@ import jsonschema
 import pytest
 
 from ci.cli.app import run
-from ci.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError
+from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, BadFileError, MissingInputError
 from ci.report.identity import read_identity, write_identity
+from ci.report.sameness import Failure, compare
 from ci.report.verdict import Verdict
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.sameness import Failure, compare
 from ci.reproduce.words import Again, Ran, document, outcome, ran_lines, told_lines
 from ci.steps import evidence as steps_evidence
 from ci.steps.evidence import read_evidence
@@ -186,9 +186,10 @@ def test_a_link_out_of_the_tree_is_refused(tmp_path: Path) -> None:
         ([FAILED], None, "failed", 1),
         ([replace(FAILED, message="E: y")], FAILED, "failed differently", 1),
         ([replace(FAILED, verdict=Verdict.HARDWARE)], FAILED, "failed differently", EXIT_INCOMPLETE),
-        ([Failure(verdict=Verdict.NOT_RUN)], FAILED, "not reproduced", EXIT_INCOMPLETE),
+        ([Failure(verdict=Verdict.NOT_RUN)], FAILED, "no outcome", EXIT_INCOMPLETE),
+        ([PASSED, Failure(verdict=Verdict.INFRASTRUCTURE)], FAILED, "no outcome", EXIT_INCOMPLETE),
         ([Failure(verdict=Verdict.SKIPPED)], FAILED, "not reproduced", 0),
-        ([], FAILED, "not reproduced", EXIT_INCOMPLETE),
+        ([], FAILED, "no outcome", EXIT_INCOMPLETE),
     ],
 )
 def test_what_came_of_it_is_one_word_and_one_code(
@@ -223,3 +224,11 @@ def test_a_zip_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with zipfile.ZipFile("b.zip", "w") as archive:
         archive.writestr("x", "y")
     assert run(["reproduce", "x", "--from", "b.zip"]) == 2
+
+
+def test_a_try_that_somebody_ended_says_nothing_of_the_failure() -> None:
+    passed = Again(end=PASSED, differs="x")
+    for tries in ((), (passed,)):
+        ran = Ran(folder="/r", tries=tries, exit_code=EXIT_INTERRUPTED)
+        assert outcome(Evidence(id="a", end=FAILED), ran) == "interrupted"
+        assert "it did not fail" not in ran_lines(Evidence(id="a", end=FAILED), ran)[-1]
