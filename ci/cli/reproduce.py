@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,7 +15,7 @@ from ci.image.shell import become
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines
 from ci.steps.context import Context
-from ci.steps.reproduce_shell import shell_words
+from ci.steps.reproduce_shell import new_folder, shell_words
 from ci.steps.reproducing import Wanted, look_up, run_again
 from test_selection.files import document_text
 
@@ -120,12 +120,11 @@ def _again(context: Context, wanted: Wanted, found: Evidence, *, json_output: bo
 
 def _open(context: Context, found: Evidence, image: str | None, network: str | None) -> NoReturn:
     """Open the image in this process's place."""
-    folder = Path(tempfile.mkdtemp(prefix="reproduce-shell-", dir=_made(context.settings.state_dir)))
-    words = shell_words(context, found, image=image, network=network, folder=folder)
+    folder = new_folder(context.settings.state_dir)
+    try:
+        words = shell_words(context, found, image=image, network=network, folder=folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # nothing of anybody's is in it yet
+        raise
     context.say(f"/workspace is the copy {folder / 'workspace'}; in the image: {found.command}")
     become(words)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

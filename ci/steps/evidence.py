@@ -28,6 +28,8 @@ from test_selection.catalog import read_catalog
 from test_selection.plan import Group, Plan, read_plan
 from test_selection.selection import Expectation, read_selection
 
+# Below the state folder; what is left in it is pruned with the caches.
+REPRODUCE_DIR = "reproduce"
 # Of a packed file, of what it unpacks to, and of a line of that.
 MAX_PACKED, MAX_PLAIN, MAX_LINE = 64 << 20, 512 << 20, 64 << 20
 # What of a run's artifact says something of a test, and how much of it.
@@ -89,8 +91,9 @@ def unpacked(context: Context, where: Path) -> Iterator[RunFolder]:
         raise MissingInputError(
             "there is no such archive", where=where, remedy="fetch the artifact of the run's results first"
         )
-    context.settings.state_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="reproduce-", dir=context.settings.state_dir) as folder:
+    place = context.settings.state_dir / REPRODUCE_DIR
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=place) as folder:
         unpack(where, Path(folder), _FILES, beside=_BESIDE)
         _refuse_bombs(Path(folder))
         yield RunFolder(path=Path(folder))

@@ -139,6 +139,12 @@ def test_what_cannot_be_done_is_said(words: list[str], said: str, capsys: pytest
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_shell_that_is_never_opened_leaves_no_copy(tmp_path: Path) -> None:
+    assert run(["reproduce", "T::bad", "--shell", "ci"]) == 2
+    assert list((tmp_path / ".spyre-ci" / "reproduce").iterdir()) == []
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_line_whose_run_is_elsewhere_says_enough(capsys: pytest.CaptureFixture[str]) -> None:
     name = "test_9.py::T::x"
     found = told(capsys, "--seed", "7", "--attempt", "2", "--device", "cpu", "--", name, "github-9.1")
