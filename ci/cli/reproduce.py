@@ -66,8 +66,9 @@ def reproduce(
 
     Example: spyre-ci reproduce test_add latest
     """
-    if run is not None and "::" in run and "::" not in test:
-        test, run = run, test  # a run has no `::` in its name, and a test has
+    # A run has no `::` in its name, and a test has; but a HUD's address may, as in http://[::1]:8000.
+    if run is not None and "::" in run and "://" not in run and "::" not in test:
+        test, run = run, test
     if archive is not None and run is not None:
         raise UsageError(f"both RUN {run!r} and --from {archive} are given", remedy="give one of them")
     _refuse("--run", given=again, others={"--tries": tries > 1, "--with-before": with_before})

@@ -119,6 +119,7 @@ def test_what_unpacks_to_more_than_agreed_is_refused_before_it_is_read(
         (["T::bad", "nothing"], "there is no run 'nothing'"),
         (["T::bad", "github-1.1"], "give --from FILE"),
         (["T::bad", "https://github.com/o/r/pull/1"], "is no page of a run"),
+        (["bad", "http://[::1]:8000/jobs"], "http://[::1]:8000/jobs is no page of a run"),
         (["T::bad", "latest", "--from", "x.zip"], "both RUN 'latest' and --from x.zip"),
         (["T::bad", "--from", "x.zip"], "there is no such archive"),
         (["T::bad", "--from", "."], "holds no run.json"),
