@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.compare.as_json import as_json
+from ci.compare.as_json import KIND, as_json
 from ci.compare.comparison import check as check_of
 from ci.compare.markdown import render_markdown
 from ci.compare.page import render_page
@@ -19,7 +18,7 @@ from ci.compare.times import LEAST_S
 from ci.errors import UsageError
 from ci.live.github import defused
 from ci.steps.beside import compare_runs
-from test_selection.files import write_text
+from test_selection.files import document_text, write_text
 
 _RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip of an artifact."
 
@@ -64,7 +63,7 @@ def compare(
     for note in compared.notes:
         context.say(note)
     if json_output:
-        typer.echo(json.dumps(as_json(found, outcome, limit=limit), indent=1))
+        typer.echo(document_text(KIND, as_json(found, outcome, limit=limit)))
     elif markdown:
         # Where it is printed into a log of GitHub's, no line of it is a command.
         for line in render_markdown(found, found.base.run, limit=limit).splitlines():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -14,10 +13,11 @@ from ci.cli import options
 from ci.errors import UsageError
 from ci.image.shell import become
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.words import document, outcome, ran_lines, told_lines
+from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines
 from ci.steps.context import Context
-from ci.steps.reproduce_shell import shell_words
+from ci.steps.reproduce_shell import new_folder, shell_words
 from ci.steps.reproducing import Wanted, look_up, run_again
+from test_selection.files import document_text
 
 MOST_TRIES = 1000
 
@@ -67,8 +67,9 @@ def reproduce(
     Example: spyre-ci reproduce test_contiguous latest
     Example: spyre-ci reproduce --run --seed 7 -- 'test_view_ops.py::TestViewOps::test_contiguous' latest
     """
-    if run is not None and "::" in run and "::" not in test:
-        test, run = run, test  # a run has no `::` in its name, and a test has
+    # A run has no `::` in its name, and a test has; but a HUD's address may, as in http://[::1]:8000.
+    if run is not None and "::" in run and "://" not in run and "::" not in test:
+        test, run = run, test
     if archive is not None and run is not None:
         raise UsageError(f"both RUN {run!r} and --from {archive} are given", remedy="give one of them")
     _refuse("--run", given=again, others={"--tries": tries > 1, "--with-before": with_before})
@@ -96,7 +97,7 @@ def reproduce(
         _again(context, wanted, found, json_output=json_output)
     context.say(f"to bring it back: {found.command}")
     if json_output:
-        typer.echo(json.dumps(document(found, None, ()), indent=1))
+        typer.echo(document_text(KIND, document(found, None, ())))
 
 
 def _refuse(option: str, *, given: bool, others: Mapping[str, object]) -> None:
@@ -115,18 +116,17 @@ def _again(context: Context, wanted: Wanted, found: Evidence, *, json_output: bo
         line = found.command.replace("--run", "--run --with-before", 1)
         context.say(f"to run what ran before it in its process, too: {line}")
     if json_output:
-        typer.echo(json.dumps(document(found, ran, notes), indent=1))
+        typer.echo(document_text(KIND, document(found, ran, notes)))
     raise typer.Exit(ran.exit_code)
 
 
 def _open(context: Context, found: Evidence, image: str | None, network: str | None) -> NoReturn:
     """Open the image in this process's place."""
-    folder = Path(tempfile.mkdtemp(prefix="reproduce-shell-", dir=_made(context.settings.state_dir)))
-    words = shell_words(context, found, image=image, network=network, folder=folder)
+    folder = new_folder(context.settings.state_dir)
+    try:
+        words = shell_words(context, found, image=image, network=network, folder=folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # nothing of anybody's is in it yet
+        raise
     context.say(f"/workspace is the copy {folder / 'workspace'}; in the image: {found.command}")
     become(words)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from ci.compare.outcome import GOOD, KNOWN, Outcome
-from ci.compare.sameness import differs
+from ci.report.sameness import differs
 from ci.report.verdict import Verdict
 
 Test = TypeVar("Test", bound=Outcome)

@@ -13,6 +13,7 @@ import msgspec
 from ci.compare.existing import Known
 from ci.compare.side import Side
 from ci.errors import BadFileError
+from ci.pipeline.surrogates import decode_line
 from ci.pipeline.told import MAX_UNPACKED, Row, Told
 from ci.pipeline.unpack import bounded_lines
 from ci.report.text import counted
@@ -92,7 +93,7 @@ def read_known(path: Path, *, partial: bool) -> Known:
     """
     lines = bounded_lines(path, most_bytes=4 * MAX_UNPACKED, most_line=64 << 20)
     try:
-        header = msgspec.json.decode(next(lines, b""), type=_Header)
+        header = decode_line(next(lines, b""), msgspec.json.Decoder(_Header))
         if header.schema != schema_name(CATALOG_KIND):
             raise BadFileError(
                 f"schema is {header.schema!r:.80}, not {schema_name(CATALOG_KIND)!r}",
@@ -112,7 +113,7 @@ def _ids(lines: Iterator[bytes], path: Path) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if number > MAX_TESTS:
             raise BadFileError(f"has more than {MAX_TESTS:,} tests", where=path, remedy=_REMEDY)
-        yield decoder.decode(line).id
+        yield decode_line(line, decoder).id
 
 
 def _facts(told: Told) -> dict[str, str]:

@@ -13,6 +13,7 @@ import msgspec
 
 from ci.compare.existing import Known
 from ci.errors import BadFileError, MissingInputError
+from ci.pipeline.surrogates import decode_line
 from ci.pipeline.unpack import Wanted, bounded_lines
 from ci.report.again import Origin, ref_of, reproduce_line
 from ci.report.identity import source_in
@@ -248,7 +249,7 @@ def _rows(path: Path, most_bytes: int) -> list[Row]:
 
 def _decoded(data: bytes, decoder: msgspec.json.Decoder[Kind], where: Path | str) -> Kind:
     try:
-        return decoder.decode(data)
+        return decode_line(data, decoder)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadFileError(f"is not what it has to be: {error}", where=where, remedy=_REMEDY) from error
 

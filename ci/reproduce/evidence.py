@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ci.report.again import Origin, reproduce_line
+from ci.report.sameness import Failure
 from ci.reproduce.history import Tried
-from ci.reproduce.sameness import Failure
 from test_selection.plan import Group
 from test_selection.seeds import seed_of_test
 from test_selection.selection import Expectation

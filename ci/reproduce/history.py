@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ci.report.sameness import Failure
 from ci.report.verdict import NO_OUTCOME, Verdict
-from ci.reproduce.sameness import Failure
 from ci.runner.journal import OUTCOMES, Journal, count_of, seed_of, text_of
 
 MOST_NAMES = 200

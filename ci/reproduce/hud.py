@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import requests
+from urllib3.exceptions import HTTPError
 
 from ci.errors import BadFileError, CommandError, MissingInputError
 from ci.report.again import ref_of
+from ci.report.sameness import Failure, last_failure
 from ci.report.text import one_line
 from ci.report.verdict import Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import HudPage
-from ci.reproduce.sameness import Failure, last_failure
 from test_selection.ids import file_of
 from test_selection.seeds import MOST
 
 TIMEOUT_S = 20
+# For the whole of an answer, however little comes at a time.
+WHOLE_S = 120
 MOST_BYTES = 16 << 20
+CHUNK = 1 << 14
 ROWS = 1000
 # A file has no more tests than so many pages.
 PAGES = 50
@@ -30,12 +36,13 @@ _BAD = frozenset({"failed", "flaky", "hardware"})
 _SHA = 40
 
 
-def ask(page: HudPage, token: str) -> Get:
+def ask(page: HudPage, token: str, clock: Callable[[], float] = time.monotonic) -> Get:
     """What fetches a path of a HUD as JSON.
 
     Args:
         page: of the run.
         token: for reading, sent to this HUD alone; empty: none is wanted.
+        clock: in seconds.
     """
     headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
 
@@ -46,9 +53,12 @@ def ask(page: HudPage, token: str) -> Get:
             with requests.get(
                 address, params=values, headers=headers, timeout=TIMEOUT_S, allow_redirects=False, stream=True
             ) as answer:
-                data = answer.raw.read(MOST_BYTES + 1, decode_content=True)
+                # A server that sends a byte now and then is never silent, and never done; read1 alone
+                # gives what has come so far.
+                pieces = iter(partial(answer.raw.read1, CHUNK, decode_content=True), b"")
+                data = read_whole(pieces, clock() + WHOLE_S, clock)
                 code = answer.status_code
-        except (requests.RequestException, OSError) as error:
+        except (requests.RequestException, HTTPError, OSError) as error:
             raise CommandError(
                 f"the HUD does not answer: {type(error).__name__}",
                 where=address,
@@ -57,6 +67,27 @@ def ask(page: HudPage, token: str) -> Get:
         return _content(address, code, data)
 
     return get
+
+
+def read_whole(pieces: Iterable[bytes], until: float, clock: Callable[[], float]) -> bytes:
+    """An answer's body, or what was read of one that is too long.
+
+    Args:
+        pieces: of it.
+        until: when it has to be there, by the clock.
+        clock: in seconds.
+
+    Raises:
+        TimeoutError: it was not.
+    """
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if clock() > until:
+            raise TimeoutError
+        if len(data) > MOST_BYTES:
+            break
+    return bytes(data)
 
 
 def _content(address: str, code: int, data: bytes) -> Any:
@@ -95,7 +126,7 @@ def from_hud(page: HudPage, named: str, get: Get) -> Evidence:
         row, said = told["run"], told["details"]
         name, test = _test(page, named, get, at)
         return _evidence(row, said, name, test, at)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise BadFileError(
             f"the HUD's answer lacks what a run has: {type(error).__name__}: {error}",
             where=at,

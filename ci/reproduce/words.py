@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ci.errors import EXIT_INTERRUPTED
+from ci.report.sameness import Failure
 from ci.report.text import clean, counted, one_line
+from ci.report.verdict import NO_OUTCOME
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.sameness import Failure
 from test_selection.files import schema_name
 
 KIND = "reproduce"
@@ -78,12 +80,20 @@ def ran_lines(found: Evidence, ran: Ran) -> list[str]:
 
 
 def outcome(found: Evidence, ran: Ran) -> str:
-    """`reproduced`, `failed differently`, `failed` where nothing is to compare with, or `not reproduced`."""
+    """What came of it in a word or two.
+
+    `reproduced`, `failed differently`, `failed` where nothing is to compare with; `not reproduced` where each
+    try had an outcome and none failed; `no outcome` where a try came to none; `interrupted`.
+    """
     known = found.end is not None and found.end.verdict in BAD
     if known and any(not one.differs for one in ran.tries):
         return "reproduced"
     if any(one.end.verdict in BAD for one in ran.tries):
         return "failed differently" if known else "failed"
+    if ran.exit_code == EXIT_INTERRUPTED:
+        return "interrupted"
+    if not ran.tries or any(one.end.verdict in NO_OUTCOME for one in ran.tries):
+        return "no outcome"
     return "not reproduced"
 
 
@@ -151,6 +161,10 @@ def _sentence(found: Evidence, ran: Ran) -> str:
             return f"it fails here too, but not as it did there ({many}){where}"
         case "failed":
             return f"nothing is known of how it ended there ({many}){where}"
+        case "interrupted":
+            return f"nothing failed before somebody ended it ({many}){where}"
+        case "no outcome":
+            return f"nobody can tell whether it fails here, for it came to no end ({many}){where}"
         case _:
             return f"it did not fail ({many}){where}"
 

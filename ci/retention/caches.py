@@ -23,19 +23,20 @@ _BUCKET, _RECORD = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{64}\.json\.
 _ARCHIVE, _STAGING = re.compile(r"archive-[0-9a-f]{16}"), re.compile(r"\.unpacking-[A-Za-z0-9_]+")
 _STORE, _COMMIT = re.compile(r"git-[0-9a-f]{16}"), re.compile(r"[0-9a-f]{40,64}")
 _BUILD, _BUILDING = re.compile(r"[0-9a-f]{8,64}"), re.compile(r"\.wheel-[A-Za-z0-9_]+")
+_REPRODUCED = re.compile(r"(?:shell|unpacked)-[A-Za-z0-9_]+")
 _WHOLE = ".whole"
-
 
 # Where something of a cache is, and what each folder on the way there is called, and it itself.
 _PLACES = (
     (("cache", "collect"), (_BUCKET, _RECORD)),
     (("sources",), (re.compile(f"{_ARCHIVE.pattern}|{_STAGING.pattern}"),)),
     ((BISECT,), (_BUILD, re.compile(f"{_COMMIT.pattern}|{_BUILDING.pattern}"))),
+    (("reproduce",), (_REPRODUCED,)),
 )
 
 
 def find_caches(state: Path, look: Look) -> Found:
-    """Collected files, unpacked archives, and what bisects built of commits."""
+    """Collected files, unpacked archives, what bisects built of commits, and checkouts that shells had."""
     things: list[Thing] = []
     foreign: list[Foreign] = []
     for place, patterns in _PLACES:

@@ -62,10 +62,10 @@ def seed_all(seed: int, modules: Mapping[str, Any] | None = None) -> str:
         Why some could not be seeded, in a line; empty where all were.
     """
     there = sys.modules if modules is None else modules
-    random.seed(seed)
     said = []
-    for name, path in (("numpy", "random.seed"), ("torch", "manual_seed")):
-        if (module := there.get(name)) is None:
+    seeded = (("random", "seed", random), ("numpy", "random.seed", None), ("torch", "manual_seed", None))
+    for name, path, ours in seeded:
+        if (module := ours or there.get(name)) is None:
             continue
         try:
             seeds: Callable[[int], object] = attrgetter(path)(module)

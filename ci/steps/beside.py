@@ -71,7 +71,6 @@ def compare_runs(context: Context, base: str, now: str, *, least_s: float = LEAS
             raise UsageError(
                 f"{base!r} and {now!r} are the same run", where=here.path, remedy="name two runs"
             )
-        context.say(f"comparing {_name(now, here)} with {_name(base, there)}")
         sides = [_side(folder, named, notes) for folder, named in ((there, base), (here, now))]
     if sides[0].run == sides[1].run:
         # A CI calls the folder of each run the same.

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.errors import BadFileError, MissingInputError, SpyreCiError
-from ci.pipeline.unpack import Wanted, unpack
+from ci.pipeline.unpack import Wanted, bounded_lines, unpack
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.results import RESULTS_FILE, read_results, read_summary
+from ci.report.sameness import Failure, last_failure
 from ci.report.verdict import NO_OUTCOME, Result, Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, chosen, tries_of
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import CiRun, ci_run
-from ci.reproduce.sameness import Failure, last_failure
 from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run
@@ -28,10 +28,14 @@ from test_selection.catalog import read_catalog
 from test_selection.plan import Group, Plan, read_plan
 from test_selection.selection import Expectation, read_selection
 
+# Below the state folder; what is left in it is pruned with the caches.
+REPRODUCE_DIR = "reproduce"
+# Of a packed file, of what it unpacks to, and of a line of that.
+MAX_PACKED, MAX_PLAIN, MAX_LINE = 64 << 20, 512 << 20, 64 << 20
 # What of a run's artifact says something of a test, and how much of it.
 _FILES = (
-    Wanted(pattern=r"(run|source|plan|selection|summary|run-settings)\.json", most_bytes=256 << 20),
-    Wanted(pattern=r"(results|catalog)\.jsonl\.gz", most_bytes=256 << 20),
+    Wanted(pattern=r"(run|source|plan|selection|summary|run-settings)\.json", most_bytes=64 << 20),
+    Wanted(pattern=r"(results|catalog)\.jsonl\.gz", most_bytes=MAX_PACKED),
     Wanted(pattern=r"journal/\d{1,6}-\d{1,6}\.jsonl", most_bytes=256 << 20),
 )
 # A file that an artifact of a run always has.
@@ -81,24 +85,41 @@ def unpacked(context: Context, where: Path) -> Iterator[RunFolder]:
         BadFileError: it is no zip, leads elsewhere, or holds more than agreed.
     """
     if where.is_dir():
-        yield RunFolder(path=_checked_folder(where.resolve()))
+        yield RunFolder(path=checked_folder(where.resolve()))
         return
     if not where.is_file():
         raise MissingInputError(
             "there is no such archive", where=where, remedy="fetch the artifact of the run's results first"
         )
-    context.settings.state_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="reproduce-", dir=context.settings.state_dir) as folder:
+    place = context.settings.state_dir / REPRODUCE_DIR
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=place) as folder:
         unpack(where, Path(folder), _FILES, beside=_BESIDE)
+        _refuse_bombs(Path(folder))
         yield RunFolder(path=Path(folder))
 
 
-def _checked_folder(folder: Path) -> Path:
+def _refuse_bombs(run: Path) -> None:
+    """Refuse files that unpack to more than agreed, before anybody unpacks one whole.
+
+    Raises:
+        BadFileError: one does, or is no gzip file.
+    """
+    for name in (RESULTS_FILE, CATALOG_FILE):
+        if (run / name).is_file():
+            for _ in bounded_lines(run / name, most_bytes=MAX_PLAIN, most_line=MAX_LINE):
+                pass
+
+
+def checked_folder(folder: Path) -> Path:
     """The folder itself, or the one below it that holds a run.
+
+    Args:
+        folder: a stranger's.
 
     Raises:
         MissingInputError: neither does.
-        BadFileError: a file in it is a link, and might lead anywhere.
+        BadFileError: a file in it is a link, and might lead anywhere, or unpacks to more than agreed.
     """
     found = [folder, *sorted(path.parent for path in folder.glob(f"*/{IDENTITY_FILE}"))]
     run = next((one for one in found if (one / IDENTITY_FILE).is_file()), None)
@@ -111,6 +132,7 @@ def _checked_folder(folder: Path) -> Path:
             raise BadFileError(
                 "is a link, and an artifact has none", where=path, remedy="unpack the artifact again"
             )
+    _refuse_bombs(run)
     return run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ci.process import finish_command
 from ci.reproduce.container import SHIM, choose_image, confined, mounts
 from ci.reproduce.evidence import Evidence
 from ci.steps.context import Context
+from ci.steps.evidence import REPRODUCE_DIR
 
 GIT_S = 60
 
@@ -53,6 +55,16 @@ def shell_words(
     given = mounts(code=code, shim=shim, tests=tests and tests.resolve(), runs=runs, workspace=WORKSPACE)
     words = [*given, *confined(chosen, network)]
     return shell_command(client, chosen.image, caller, network=None, more=words)
+
+
+def new_folder(state: Path) -> Path:
+    """A folder for the copy of a checkout; it stays, with what is written in the image, until it is pruned.
+
+    Args:
+        state: the state folder.
+    """
+    (state / REPRODUCE_DIR).mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="shell-", dir=state / REPRODUCE_DIR))
 
 
 def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> int:

@@ -20,6 +20,7 @@ from ci.errors import (
 from ci.report.again import at_commit
 from ci.report.identity import RunIdentity, read_identity, write_identity
 from ci.report.reconcile import reconcile
+from ci.report.sameness import Failure, compare
 from ci.report.verdict import NO_OUTCOME, Verdict
 from ci.report.write import write_report
 from ci.reproduce import mark
@@ -27,7 +28,6 @@ from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, tries_of
 from ci.reproduce.hud import TOKEN, ask, from_hud
 from ci.reproduce.ref import hud_page
-from ci.reproduce.sameness import Failure, compare
 from ci.reproduce.words import Again, Ran
 from ci.runner.back_end import back_end
 from ci.runner.cards import EMULATED_DEVICE
@@ -37,7 +37,7 @@ from ci.runner.journal import Journal, read_journals
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
-from ci.steps.evidence import find_folder, read_evidence, unpacked
+from ci.steps.evidence import checked_folder, find_folder, read_evidence, unpacked
 from ci.steps.folder import JOURNALS, RunFolder, new_run_folder, write_source
 from ci.steps.main_job import plan_run
 from ci.steps.part import Part
@@ -138,7 +138,9 @@ def _looked_up(context: Context, wanted: Wanted) -> Evidence:
 
 def _read(context: Context, folder: RunFolder, name: str, attempt: int) -> Evidence:
     """What a run's folder tells; one that lies elsewhere than our runs is as a stranger's."""
-    own = folder.path.is_relative_to(context.runs.resolve())
+    own = folder.path.resolve().is_relative_to(context.runs.resolve())
+    if not own:
+        checked_folder(folder.path)
     return read_evidence(folder, name, attempt=attempt, own=own, at=str(folder.path))
 
 
@@ -182,10 +184,12 @@ def run_again(context: Context, wanted: Wanted, found: Evidence) -> tuple[Ran, t
     source = _source(context, wanted, found)
     notes = list(_differences(context, found, source))
     before = _before(wanted, found)
-    context, taken = _with_environment(context, found)
-    notes += taken
     for note in notes:
         context.say(f"not as it was: {note}")
+    context, put_back = _with_environment(context, found)
+    if put_back:
+        context.say(f"as in the run: {put_back}")
+        notes.append(f"as in the run: {put_back}")
     folder = _new_folder(context, found, source)
     plan, expectations = _plan(context, found, source, folder, before)
     tried = dict(before) | {found.id: found.attempt}
@@ -214,7 +218,7 @@ def exit_code_of(ends: Sequence[Again]) -> int:
 
 
 def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[list[Again], bool]:
-    """Run it until it fails as it did, at most so often; and whether somebody ended it."""
+    """Run it until it fails as it did or cannot be run, at most so often; and whether somebody ended it."""
     ends: list[Again] = []
     for number in range(1, most + 1):
         if most > 1:
@@ -226,7 +230,7 @@ def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[li
             return ends, True
         end = told[-1].end if told else NOT_TOLD
         ends.append(Again(end=end, differs="" if found.end is None else compare(found.end, end)))
-        if found.end is not None and not ends[-1].differs:
+        if end.verdict is Verdict.NOT_RUN or (found.end is not None and not ends[-1].differs):
             break
     return ends, False
 
@@ -323,15 +327,15 @@ def _before(wanted: Wanted, found: Evidence) -> tuple[tuple[str, int], ...]:
     return tuple({name: number for name, number in found.before if name != found.id}.items())
 
 
-def _with_environment(context: Context, found: Evidence) -> tuple[Context, list[str]]:
-    """The run's variables that choose how tests behave, where they are harmless; and which those are."""
+def _with_environment(context: Context, found: Evidence) -> tuple[Context, str]:
+    """The run's variables that choose how tests behave, where harmless; and those that are not so here."""
     environ = found.tried.place.environ if found.tried is not None else {}
     wanted: Mapping[str, str] = {
         name: value
         for name, value in environ.items()
         if _TAKEN.fullmatch(name) and _HARMLESS.fullmatch(value) and context.environ.get(name) != value
     }
-    said = [f"{name} is set to {value!r}, as it was in the run" for name, value in wanted.items()]
+    said = " ".join(f"{name}={value}" for name, value in wanted.items())
     return replace(context, environ={**context.environ, **wanted}), said
 
 

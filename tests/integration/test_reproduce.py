@@ -179,26 +179,49 @@ def line_of(shop: Shop, part: str) -> str:
     return next(one for one in dict.fromkeys(lines) if part in one)
 
 
-def test_a_failure_that_hangs_on_its_seed_is_brought_back_in_one_paste(shop: Shop, tmp_path: Path) -> None:
-    line = line_of(shop, "test_drawn ")
-    code, said = shop.paste(line)
+def drew_in(shop: Shop) -> str:
+    """What the test drew in the run."""
+    results = read_results(run_of(shop) / "results.jsonl.gz")
+    found = re.search(r"drew \d+", next(one.message for one in results if one.id.endswith("::test_drawn")))
+    assert found is not None
+    return found[0]
+
+
+def test_a_failure_that_hangs_on_its_seed_is_brought_back_in_one_paste(shop: Shop) -> None:
+    code, said = shop.paste(line_of(shop, "test_drawn "))
     assert code == 1, said
     assert "reproduced: the same failure" in said
-    results = read_results(run_of(shop) / "results.jsonl.gz")
-    message = next(one.message for one in results if one.id.endswith("::test_drawn"))
-    drew = re.search(r"drew \d+", message)
-    assert drew is not None
-    assert drew[0] in said
+    assert drew_in(shop) in said
+    # Variables that are put back as they were are no difference.
+    assert "not as it was" not in said
+    assert "as in the run: " in said
+
+
+@pytest.mark.heavy
+def test_the_line_with_another_seed_or_without_the_run(shop: Shop, tmp_path: Path) -> None:
+    line, drew = line_of(shop, "test_drawn "), drew_in(shop)
     # Another seed draws something else, so it is the seed that brings it back.
     _, other = shop.paste(line.replace(f"--seed {SEED}", "--seed 12"))
-    assert drew[0] not in other.partition("try 1")[2]
+    assert drew not in other.partition("try 1")[2]
     assert "failed differently" in other
     # In a folder without the run the line says all that is wanted, but for what it failed with.
     away = tmp_path / "away"
     away.mkdir()
     code, said = shop.paste(f"cd {shlex.quote(str(away))} && {line}")
-    assert (code, drew[0] in said) == (1, True)
+    assert (code, drew in said) == (1, True)
     assert "there is nothing to compare with" in said
+
+
+@pytest.mark.heavy
+def test_of_a_test_that_is_gone_nobody_says_that_it_did_not_fail(shop: Shop, tmp_path: Path) -> None:
+    for path in (tmp_path / "tree", tmp_path / "tree" / "test"):
+        path.mkdir()
+    (tmp_path / "tree" / "version.txt").write_text("2.13.0\n")
+    (tmp_path / "tree" / "test" / FILE).write_text("import unittest\n")
+    line = line_of(shop, "test_drawn ").replace(str(shop.tree), str(tmp_path / "tree"))
+    code, found = shop.document(line.replace("--run", "--run --tries 5"))
+    assert (code, found["ran"]["outcome"], len(found["ran"]["tries"])) == (3, "no outcome", 1)
+    validated(found)
 
 
 def test_the_journal_holds_the_seed_of_each_test(shop: Shop) -> None:
@@ -207,6 +230,7 @@ def test_the_journal_holds_the_seed_of_each_test(shop: Shop) -> None:
     assert all(one["seed"] == seed_of_test(SEED, one["id"], 1) for one in starts)
 
 
+@pytest.mark.heavy
 def test_a_crash_is_brought_back(shop: Shop) -> None:
     code, found = shop.document(line_of(shop, "::test_crash"))
     assert (code, found["cause"]) == (1, "signal")
@@ -265,6 +289,7 @@ def test_names_as_people_have_them(shop: Shop) -> None:
     assert (code, f"near it: {whole}" in said) == (2, True), said
 
 
+@pytest.mark.heavy
 def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) -> None:
     packed = tmp_path / "results.zip"
     with zipfile.ZipFile(packed, "w") as archive:
@@ -276,9 +301,7 @@ def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) ->
     assert (code, "which a stranger names" in said) == (2, True), said
     code, said = shop.paste(words.replace("--run", f"--run --pytorch-src {shlex.quote(str(shop.tree))}"))
     assert (code, "reproduced: the same failure" in said) == (1, True), said
-    assert [
-        one.name for one in (shop.folder / ".spyre-ci").iterdir() if one.name.startswith("reproduce-")
-    ] == []
+    assert list((shop.folder / ".spyre-ci" / "reproduce").iterdir()) == []
 
 
 @pytest.mark.heavy

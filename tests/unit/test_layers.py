@@ -61,6 +61,7 @@ ACROSS = {
     ("ci.hud", "ci.report.text"),
     # A test that is brought back is told of in a report's words, by what journals, an artifact or a HUD tell.
     ("ci.reproduce", "ci.report.again"),
+    ("ci.reproduce", "ci.report.sameness"),
     ("ci.reproduce", "ci.report.text"),
     ("ci.reproduce", "ci.report.verdict"),
     ("ci.reproduce", "ci.runner.journal"),
@@ -91,6 +92,7 @@ ACROSS = {
     ("ci.package", "ci.runner.source"),
     # What two runs are compared by are a report's verdicts, told in its words and drawn as its pages are.
     ("ci.compare", "ci.report.escaping"),
+    ("ci.compare", "ci.report.sameness"),
     ("ci.compare", "ci.report.summary"),
     ("ci.compare", "ci.report.text"),
     ("ci.compare", "ci.report.verdict"),

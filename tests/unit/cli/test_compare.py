@@ -57,6 +57,22 @@ def test_a_run_is_compared_with_the_one_before_it(capsys: pytest.CaptureFixture[
         assert line in said, said
 
 
+def test_which_runs_they_are_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "old", "new"]) == 0
+    said = capsys.readouterr()
+    assert sum("old" in line and "new" in line for line in (said.out + said.err).splitlines()) == 1
+
+
+def test_a_message_makes_no_command_of_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = [replace(one, message="##[error]x") for one in results({NAMES[0]: Verdict.FAILED})]
+    write_run(Path("runs/odd"), failed)
+    for words in (["compare", "old", "odd", "--json"], ["reproduce", NAMES[0], "odd", "--json"]):
+        assert run(words) == 0
+        said = out(capsys)
+        assert "##[" not in said
+        assert "##[error]x" in json.dumps(json.loads(said))
+
+
 @pytest.mark.parametrize(
     "words", [["old", "new"], ["runs/old", str(NEW)], ["latest-1", "latest"], ["latest-1", "latest-0"]]
 )
@@ -139,7 +155,7 @@ def test_markdown_is_printed_alone_and_commands_no_ci(capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     assert said.out.startswith("#### Against `old`\n")
     assert "##[" not in said.out
-    assert said.err == "comparing bad with old\n"
+    assert said.err == ""
 
 
 def test_tests_that_varied_as_much_before_are_no_news(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,19 @@ def test_what_is_of_known_kinds_is_read_and_the_rest_passed_over(tmp_path: Path)
     assert not told.green
 
 
+def test_half_a_character_in_a_message_or_a_name_makes_nothing_unreadable(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a.py::test[x=\ud800]", "verdict": "failed", "message": "odd \udcff, whole \U0001f600"},
+        {"id": "a.py::test[x=\udfff]", "verdict": "passed", "message": r"\ud800 in letters"},
+    ]
+    summary = SUMMARY | {"planned": 2, "notes": ["\udc80"]}
+    told = read_told(write(tmp_path, summary, *rows, planned=2))
+    assert [row.id for row in told.rows] == [r"a.py::test[x=\ud800]", r"a.py::test[x=\udfff]"]
+    assert told.rows[0].message == "odd \\udcff, whole \U0001f600"
+    assert told.rows[1].message == r"\ud800 in letters"
+    assert told.notes == [r"\udc80"]
+
+
 def test_a_quarantined_failure_is_not_red(tmp_path: Path) -> None:
     row = ROW | {"verdict": "failed", "quarantine": {"issue": "#1"}}
     assert read_told(write(tmp_path, SUMMARY, row)).green

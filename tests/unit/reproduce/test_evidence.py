@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from dataclasses import replace
@@ -12,12 +13,13 @@ import jsonschema
 import pytest
 
 from ci.cli.app import run
-from ci.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError
+from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, BadFileError, MissingInputError
 from ci.report.identity import read_identity, write_identity
+from ci.report.sameness import Failure, compare
 from ci.report.verdict import Verdict
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.sameness import Failure, compare
 from ci.reproduce.words import Again, Ran, document, outcome, ran_lines, told_lines
+from ci.steps import evidence as steps_evidence
 from ci.steps.evidence import read_evidence
 from ci.steps.folder import RunFolder
 from ci.steps.reproducing import exit_code_of, refuse_outside
@@ -79,12 +81,45 @@ def test_an_archive_that_leads_elsewhere_is_refused(folder: Path, tmp_path: Path
     assert run(["reproduce", "T::bad", "--from", str(folder)]) == 2
 
 
+def test_a_folder_that_lies_elsewhere_than_below_runs_is_a_stranger_s(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = folder.rename(tmp_path / "elsewhere")
+    assert told(capsys, "T::bad", str(elsewhere))["at"] == str(elsewhere)
+    (elsewhere / "source.json").symlink_to("/etc/passwd")
+    assert run(["reproduce", "T::bad", str(elsewhere)]) == 2
+    assert "is a link" in capsys.readouterr().err
+    # Also where it is a link below `runs` that leads there.
+    folder.symlink_to(elsewhere)
+    assert run(["reproduce", "T::bad", "ci"]) == 2
+
+
+@pytest.mark.parametrize("name", ["results.jsonl.gz", "catalog.jsonl.gz"])
+def test_what_unpacks_to_more_than_agreed_is_refused_before_it_is_read(
+    folder: Path,
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(steps_evidence, "MAX_PLAIN", 1 << 22)
+    (folder / name).write_bytes(gzip.compress(b"{}\n" + b'{"a": 1}\n' * (1 << 19)))
+    packed = tmp_path / "a.zip"
+    packed.write_bytes(zipped(folder))
+    for words in (["--from", str(packed)], ["--from", str(folder)]):
+        assert run(["reproduce", "T::bad", *words]) == 2
+        assert "has more than 4,194,304 bytes" in capsys.readouterr().err
+    # One's own run is read as it is.
+    assert run(["reproduce", "T::bad", "ci"]) == (0 if name.startswith("catalog") else 2)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["T::bad", "nothing"], "there is no run 'nothing'"),
         (["T::bad", "github-1.1"], "give --from FILE"),
         (["T::bad", "https://github.com/o/r/pull/1"], "is no page of a run"),
+        (["bad", "http://[::1]:8000/jobs"], "http://[::1]:8000/jobs is no page of a run"),
         (["T::bad", "latest", "--from", "x.zip"], "both RUN 'latest' and --from x.zip"),
         (["T::bad", "--from", "x.zip"], "there is no such archive"),
         (["T::bad", "--from", "."], "holds no run.json"),
@@ -102,6 +137,12 @@ def test_an_archive_that_leads_elsewhere_is_refused(folder: Path, tmp_path: Path
 def test_what_cannot_be_done_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_shell_that_is_never_opened_leaves_no_copy(tmp_path: Path) -> None:
+    assert run(["reproduce", "T::bad", "--shell", "ci"]) == 2
+    assert list((tmp_path / ".spyre-ci" / "reproduce").iterdir()) == []
 
 
 @pytest.mark.usefixtures("folder")
@@ -152,9 +193,10 @@ def test_a_link_out_of_the_tree_is_refused(tmp_path: Path) -> None:
         ([FAILED], None, "failed", 1),
         ([replace(FAILED, message="E: y")], FAILED, "failed differently", 1),
         ([replace(FAILED, verdict=Verdict.HARDWARE)], FAILED, "failed differently", EXIT_INCOMPLETE),
-        ([Failure(verdict=Verdict.NOT_RUN)], FAILED, "not reproduced", EXIT_INCOMPLETE),
+        ([Failure(verdict=Verdict.NOT_RUN)], FAILED, "no outcome", EXIT_INCOMPLETE),
+        ([PASSED, Failure(verdict=Verdict.INFRASTRUCTURE)], FAILED, "no outcome", EXIT_INCOMPLETE),
         ([Failure(verdict=Verdict.SKIPPED)], FAILED, "not reproduced", 0),
-        ([], FAILED, "not reproduced", EXIT_INCOMPLETE),
+        ([], FAILED, "no outcome", EXIT_INCOMPLETE),
     ],
 )
 def test_what_came_of_it_is_one_word_and_one_code(
@@ -189,3 +231,11 @@ def test_a_zip_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with zipfile.ZipFile("b.zip", "w") as archive:
         archive.writestr("x", "y")
     assert run(["reproduce", "x", "--from", "b.zip"]) == 2
+
+
+def test_a_try_that_somebody_ended_says_nothing_of_the_failure() -> None:
+    passed = Again(end=PASSED, differs="x")
+    for tries in ((), (passed,)):
+        ran = Ran(folder="/r", tries=tries, exit_code=EXIT_INTERRUPTED)
+        assert outcome(Evidence(id="a", end=FAILED), ran) == "interrupted"
+        assert "it did not fail" not in ran_lines(Evidence(id="a", end=FAILED), ran)[-1]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from ci.errors import BadFileError, CommandError, MissingInputError
 from ci.report.verdict import Verdict
-from ci.reproduce.hud import ROWS, _content, from_hud
+from ci.reproduce.hud import MOST_BYTES, ROWS, _content, from_hud, read_whole
 from ci.reproduce.ref import HudPage
 from test_selection.seeds import seed_of_test
 
@@ -47,6 +48,15 @@ def test_what_a_hud_tells_of_a_test() -> None:
     assert found.source == f"git+https://github.com/pytorch/pytorch@{SHA}"
 
 
+def test_an_answer_that_never_ends_is_not_waited_for() -> None:
+    ticks = iter(range(1000))
+    with pytest.raises(TimeoutError):
+        read_whole(itertools.repeat(b"["), 50, lambda: float(next(ticks)))
+    assert next(ticks) < 60
+    assert len(read_whole(itertools.repeat(b"[" * (1 << 20)), 1.0, lambda: 0.0)) == MOST_BYTES + (1 << 20)
+    assert read_whole([b"a", b"b"], 1.0, lambda: 0.0) == b"ab"
+
+
 def test_of_a_flaky_test_the_try_that_failed_is_meant() -> None:
     found = from_hud(PAGE, "::x", hud(run(), row_of(verdict="flaky", attempts=3)))
     assert (found.attempt, found.end and found.end.verdict) == (2, Verdict.FAILED)
@@ -70,6 +80,8 @@ def test_a_test_that_is_not_there_is_said_with_those_near_it() -> None:
         run(environment="{"),
         run(environment="[]"),
         run(run_attempt="x"),
+        run(run_attempt=float("inf")),
+        run(environment="[" * 100_000),
     ],
 )
 def test_what_is_no_hud_s_answer_is_said(told: dict[str, Any]) -> None:

@@ -66,6 +66,14 @@ def test_what_a_bisect_built_is_as_young_as_its_last_use(tmp_path: Path) -> None
     assert not folder.exists()
 
 
+def test_what_shells_and_cut_off_reads_of_reproduce_left_goes_with_the_caches(tmp_path: Path) -> None:
+    for name in ("shell-a1_b2", "unpacked-ab_12", "mine"):
+        (tmp_path / "reproduce" / name).mkdir(parents=True)
+    found = find_caches(tmp_path, LOOK)
+    assert [thing.name for thing in found.things] == ["shell-a1_b2", "unpacked-ab_12"]
+    assert [Path(one.path).name for one in found.foreign] == ["mine"]
+
+
 def test_what_has_no_name_of_ours_is_foreign(tmp_path: Path) -> None:
     record = make_record(tmp_path, 1, 9)
     (record.parent / "notes.json.gz").touch()

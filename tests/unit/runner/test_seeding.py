@@ -4,6 +4,7 @@ import random
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,13 @@ def test_what_cannot_be_seeded_is_said_and_costs_no_test_anything() -> None:
     said = seed_all(5, modules)
     assert "numpy: AttributeError" in said
     assert said.endswith("torch: RuntimeError: the card does not answer")
+
+
+def test_a_test_that_leaves_random_broken_costs_the_next_one_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "seed", broken)
+    seen: list[int] = []
+    said = seed_all(5, {"torch": SimpleNamespace(manual_seed=seen.append)})
+    assert (said, seen) == ("random: RuntimeError: the card does not answer", [5])
 
 
 def test_variables_that_matter_are_noted_and_secrets_are_not() -> None:

@@ -1,13 +1,15 @@
 """Whether two failures are the same: by cause, exception and message, without what differs each time. Pure.
 
 Addresses in memory, temporary and absolute paths, process ids, amounts of memory, seconds and seeds are no
-part of a failure. Other numbers are: with the same seed a test that fails the same way says the same ones.
+part of a failure. Other numbers are where the seed is the same, for then a test that fails the same way says
+the same ones; between two runs, each with a seed of its own, they are none.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Protocol
 
 from ci.report.text import plain
 from ci.report.verdict import Verdict
@@ -24,11 +26,13 @@ _VARYING = (
     (re.compile(r"(?i)\b\d[\d.]*\s*(s|ms|us|seconds|minutes|min)\b"), r"… \1"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?"), "…"),
 )
+# Values of a comparison, places in a file.
+_NUMBER = re.compile(r"[-+]?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _HISTORY = re.compile(r"(?:^|; )attempt \d+: ([a-z ]+?)(?:: |(?=; attempt)|$)")
 _PHASE = re.compile(r"in (setup|teardown|call): ")
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*)(?::|$)")
-# Messages that say why a process ended; the card's word behind it is told by the cause.
-_AFTER = "; "
+# What these say besides is how long it was waited, and how much there was.
+_LONG = frozenset({"hang", "oom"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +69,53 @@ def compare(before: Failure, now: Failure) -> str:
         return f"it was {before.verdict.words} there, and is {now.verdict.words} here"
     if before.cause != now.cause or before.kind != now.kind:
         return f"it was {before.kind or 'unnamed'} there, and is {now.kind or 'unnamed'} here"
-    if before.cause in {
-        "hang",
-        "oom",
-    }:  # what they say besides is how long it was waited, and how much there was
+    if before.cause in _LONG:
         return ""
     if normal(before.message) != normal(now.message):
         return f"both are {now.kind or now.verdict.words}, but say something else"
     return ""
 
 
-def normal(message: str) -> str:
-    """A message without what differs from one time to the next."""
+class Ended(Protocol):
+    """A test that failed, as a run tells of it."""
+
+    @property
+    def message(self) -> str:
+        """One line for people."""
+
+    @property
+    def cause(self) -> str | None:
+        """Of a crash: signal, hang, oom or exit."""
+
+
+def differs(now: Ended, base: Ended) -> bool:
+    """Whether a test of two runs fails for another reason; where one of them says nothing, it does not.
+
+    Of several tries the last that failed counts.
+    """
+    if not (now.message or now.cause) or not (base.message or base.cause):
+        return False
+    if (now.cause or "") != (base.cause or ""):
+        return True
+    if now.message == base.message or now.cause in _LONG:
+        return False
+    here, there = (normal(last_failure(one.message), numbers=False) for one in (now, base))
+    return bool(here and there) and here != there
+
+
+def normal(message: str, *, numbers: bool = True) -> str:
+    """A message without what differs from one time to the next.
+
+    Args:
+        message: of a failure.
+        numbers: whether other numbers than those that always differ are a part of it.
+    """
     # What is longer may be a stranger's, and patterns take their time with it.
     text = plain(message[:LONGEST])
     for pattern, instead in _VARYING:
         text = pattern.sub(instead, text)
+    if not numbers:
+        text = _NUMBER.sub("N", text)
     return " ".join(text.split())[:LONGEST]
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.pipeline.told import Row
+from ci.report.sameness import LONGEST, Failure, compare, differs, last_failure, normal
 from ci.report.verdict import Try, Verdict, settle
-from ci.reproduce.sameness import LONGEST, Failure, compare, last_failure, normal
 
 FAILED = Verdict.FAILED
 
@@ -72,3 +73,56 @@ def test_of_a_history_the_last_failure_counts() -> None:
     ]
     assert last_failure(settle("x", tries, file="x.py").message) == "OSError: c"
     assert last_failure(settle("x", tries[:1], file="x.py").message) == "ValueError: a; b"
+
+
+def row(message: str = "", cause: str | None = None) -> Row:
+    return Row(id="a", verdict=Verdict.FAILED, message=message, cause=cause)
+
+
+@pytest.mark.parametrize(
+    ("now", "base"),
+    [
+        ("at 0x7f12 of pid 17", "at 0x9a of pid 18"),
+        ("Mismatched elements: 3 / 10 (30.0%)", "Mismatched elements: 7 / 10 (70.0%)"),
+        ("Absolute difference: 1e-05", "Absolute difference: 3.5e+02"),
+        ("cannot open /var/run/x/17/data.bin", "cannot open /srv/other/data.bin"),
+        ("attempt 1: failed: x; attempt 2: failed: boom", "boom"),
+        (
+            "attempt 1: hardware: card; attempt 2: failed: boom",
+            "attempt 1: failed: z; attempt 2: failed: boom",
+        ),
+        ("", "anything"),
+        ("anything", ""),
+        ("a\x1b[31m b", "a  b"),
+    ],
+)
+def test_a_failure_with_the_same_reason_is_the_same(now: str, base: str) -> None:
+    assert not differs(row(now), row(base))
+
+
+@pytest.mark.parametrize(
+    ("now", "base"),
+    [
+        (row("ValueError: x"), row("TypeError: x")),
+        (row("SIGSEGV", "signal"), row("1 != 2")),
+        (row("no answer", "hang"), row("SIGSEGV", "signal")),
+        (row("attempt 1: failed: a; attempt 2: failed: b"), row("a")),
+    ],
+)
+def test_a_failure_with_another_reason_or_cause_is_another(now: Row, base: Row) -> None:
+    assert differs(now, base)
+
+
+def test_of_a_failure_that_says_nothing_nobody_says_that_it_is_another() -> None:
+    assert not differs(row("SIGSEGV", "signal"), row())
+
+
+def test_the_last_try_that_failed_counts_and_not_one_that_came_to_nothing() -> None:
+    assert not differs(
+        row("attempt 1: failed: a; attempt 2: hardware"), row("attempt 1: hardware; attempt 2: hardware")
+    )
+
+
+def test_an_endless_message_is_read_in_part() -> None:
+    assert len(normal("x1 " * 100_000, numbers=False)) <= LONGEST
+    assert not differs(row("attempt 1: failed: " * 100_000), row("attempt 1: failed: " * 100_000 + "x"))
