@@ -157,7 +157,7 @@ class Search:
             if self.stop.is_set() or position in self.record.barred:
                 return 0
             belief, visit = self._belief(), self.record.visit(position)
-            if not learn and ended(belief, self.limits):
+            if not learn and ended(belief, self.limits, self.record.barred):
                 return 0
             left = self.limits.in_all - sum(one.tries for one in belief.tallies.values())
             return max(min(at_once(belief, self.limits, position, visit=visit, learn=learn), left), 0)
