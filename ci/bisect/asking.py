@@ -243,7 +243,7 @@ def _spread(belief: Belief, limits: Limits, number: int, askable: list[int]) -> 
             chosen.append(min(left, key=lambda one: abs(below[one] - part / (number + 1))))
     if not chosen:
         return _telling(belief, number, askable)
-    # Where rates are in doubt, the middle may tell next to nothing, however often it is tried, and an end much.
+    # Where rates are in doubt, the middle may tell next to nothing, however often it is tried; an end tells.
     better = max(_distinct(belief, askable), key=belief.tells)
     if all(belief.tells(one) < _WORTH * belief.tells(better) for one in chosen):
         chosen[0] = better

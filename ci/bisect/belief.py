@@ -16,16 +16,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
 
-# Rates of failing and what is believed of them beforehand: most breaks are steady, few are rare. Neighbours are
-# so near that a rate between two of them is no sign of another commit, however many tries there are.
+# Rates of failing and what is believed of them beforehand: most breaks are steady, few are rare. Neighbours
+# are so near that a rate between two of them is no sign of another commit, however many tries there are.
 BAD_RATES = {
     1.0: 0.4, 0.98: 0.04, 0.95: 0.04, 0.9: 0.05, 0.85: 0.04, 0.8: 0.04, 0.72: 0.04, 0.65: 0.04, 0.58: 0.04,
     0.5: 0.04, 0.43: 0.03, 0.37: 0.03, 0.31: 0.03, 0.26: 0.025, 0.22: 0.02, 0.18: 0.02, 0.15: 0.02,
     0.12: 0.015, 0.1: 0.015, 0.08: 0.01, 0.065: 0.01, 0.05: 0.01, 0.035: 0.005,
 }  # fmt: skip
 GOOD_RATES = {
-    0.0: 0.6, 0.005: 0.08, 0.01: 0.05, 0.02: 0.05, 0.035: 0.03, 0.05: 0.03, 0.075: 0.02, 0.1: 0.02, 0.13: 0.015,
-    0.17: 0.015, 0.21: 0.015, 0.26: 0.015, 0.31: 0.01, 0.37: 0.01, 0.43: 0.01, 0.5: 0.01, 0.58: 0.005, 0.65: 0.005,
+    0.0: 0.6, 0.005: 0.08, 0.01: 0.05, 0.02: 0.05, 0.035: 0.03, 0.05: 0.03, 0.075: 0.02, 0.1: 0.02,
+    0.13: 0.015, 0.17: 0.015, 0.21: 0.015, 0.26: 0.015, 0.31: 0.01, 0.37: 0.01, 0.43: 0.01, 0.5: 0.01,
+    0.58: 0.005, 0.65: 0.005,
 }  # fmt: skip
 # A bad commit fails that many times as often as a good one, at least: less is no break, and not to be found.
 APART = 1.5

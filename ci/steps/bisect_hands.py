@@ -15,7 +15,7 @@ import ci
 from ci.bisect.answers import Answer
 from ci.bisect.builders import Builder, Made
 from ci.bisect.trees import Trees
-from ci.errors import CommandError
+from ci.errors import CommandError, SpyreCiError
 from ci.process import finish_command
 from ci.report.text import last_line
 from ci.runner.strays import end_strays
@@ -71,7 +71,12 @@ class RunnerHands:
                 sha = self.commits[position]
                 with self._git:
                     tree = self.trees.make(sha)
-                self._made[position] = self.builder.build(sha, tree)
+                try:
+                    self._made[position] = self.builder.build(sha, tree)
+                except SpyreCiError:
+                    with self._git:  # what half a build left is no part of the next, and takes room
+                        self.trees.drop(tree)
+                    raise
             return self._made[position]
 
     def attempt(self, made: Made, position: int, tries: int) -> list[Answer]:
@@ -125,6 +130,7 @@ class RunnerHands:
     def put_down(self) -> None:
         """Remove the trees of a round; what was built of them is kept by its builder."""
         for made in self._made.values():
+            made.release()
             self.trees.drop(made.tree)
         self._made.clear()
 

@@ -173,21 +173,25 @@ def test_an_ended_search_of_other_commits_is_past(
     def at_once(_context: object, folder: Path, record: Record) -> None:
         searched.append(record.commits[-1])
         found = finding(record.belief().after(record.last, Tally(failed=9)), Limits(confidence=0.5))
-        record.result = result_of(record, found, confidence=0.5, about=[])
+        record.result = result_of(record, found, confidence=0.9, about=[]) | {"sure": True}
         write_record(folder, record)
 
     monkeypatch.setattr(bisecting, "_search", at_once)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(project.folder), str(clone)], check=True)
     words = ["bisect", "--pytorch-src", str(clone), "--good", project.commits[0], "--bad", "main", TEST]
+    words += ["--confidence", "0.9"]
     for moved, times in ((None, 1), (None, 1), (project.commits[3], 2), (None, 2)):
         if moved is not None:
             subprocess.run(["git", "-C", str(clone), "reset", "--quiet", "--hard", moved], check=True)
         assert run(words) in {0, 3}
         assert len(searched) == times
     assert searched == [project.commits[4], project.commits[3]]
-    assert run(["bisect", "--resume", "latest"]) in {0, 3}
+    assert run(["bisect", "--resume", "latest", "--confidence", "0.9"]) in {0, 3}
     assert len(searched) == 2
+    # Who wants to be surer than that is not told that it was searched before.
+    assert run(["bisect", "--resume", "latest", "--confidence", "0.95"]) in {0, 3}
+    assert len(searched) == 3
     capsys.readouterr()
     # One that was begun with a command goes on only with one.
     monkeypatch.undo()
@@ -263,24 +267,26 @@ def test_where_no_machine_can_try_nothing_is_answered(made: Maker, tmp_path: Pat
         "SPYRE_CI__BISECT__COMMAND": json.dumps(["true", "{tag}"]),
         "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
     }
-    code, out, err = call(*ends(project), "--builder", "image", "--json", TEST, **environ)
-    document = json.loads(out)
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    assert code == 3, err
-    assert document["tries"] == []
-    assert not document["result"]["sure"]
-    assert set(document["barred"]) == {"0", "1", "2"}
-    assert all("no container engine answers" in why for why in document["barred"].values())
+    words = [*ends(project), "--builder", "image", "--json", TEST]
+    for _ in range(2):  # nothing of it is kept against a commit
+        code, out, err = call(*words, **environ)
+        assert (code, out) == (3, "")
+        assert "no container engine answers" in err
+        record = the_record()
+        assert (record["tries"], record["barred"], record["result"]) == ([], {}, None)
+    assert not list(Path("runs").glob("*/work"))
 
 
-def test_what_cannot_be_built_is_passed_over_with_what_the_build_said(made: Maker) -> None:
+def test_a_bad_end_that_cannot_be_built_is_told_with_what_the_build_said(made: Maker) -> None:
     project = made(commits=3, broken=2)
     command = [sys.executable, "-c", "import sys; sys.exit(f'no luck with {sys.argv[1]}')", "{sha}; touch x"]
     environ = {"SPYRE_CI__BISECT__COMMAND": json.dumps(command)}
-    code, out, _ = call(*ends(project), "--builder", "wheel", TEST, **environ)
-    assert code == 3
-    assert f"no luck with {project.commits[1]}; touch x" in out
-    assert "not clear" in out
+    code, _, err = call(*ends(project), "--builder", "wheel", TEST, **environ)
+    assert code == 2
+    assert f"the bad end {project.commits[2][:12]} cannot be built" in err
+    assert f"no luck with {project.commits[2]}; touch x" in err
+    (log,) = Path(".spyre-ci/bisect").glob("build-*.log")
+    assert "no luck" in log.read_text(encoding="utf-8")
     assert the_record()["tries"] == []
     assert not list(Path.cwd().rglob("x"))
 
