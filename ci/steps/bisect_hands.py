@@ -15,6 +15,7 @@ import ci
 from ci.bisect.answers import Answer
 from ci.bisect.builders import Builder, Made
 from ci.bisect.trees import Trees
+from ci.config.model import SettingsModel
 from ci.errors import CommandError, SpyreCiError
 from ci.process import finish_command
 from ci.report.text import last_line
@@ -101,7 +102,7 @@ class RunnerHands:
         }
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "job.json", KIND, job)
-        lines, said = self._run(made, folder, _BESIDE_S + tries * settings.model.bisect.try_timeout_s)
+        lines, said = self._run(made, folder, timeout_of(settings.model, tries))
         found = answers_in(lines)
         if found and not any(folder.glob("try-*")):  # nothing failed, so there is nothing to look at
             shutil.rmtree(folder, ignore_errors=True)
@@ -133,6 +134,12 @@ class RunnerHands:
             made.release()
             self.trees.drop(made.tree)
         self._made.clear()
+
+
+def timeout_of(settings: SettingsModel, tries: int) -> float:
+    """Seconds some tries may take: to wait while others have every card is no fault of a try's."""
+    waits = 0.0 if settings.device.name == "cpu" else settings.run.lease_timeout_s
+    return _BESIDE_S + tries * (settings.bisect.try_timeout_s + waits)
 
 
 def child_environment(context: Context, folder: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ci.bisect.search import UnbuildableError
 from ci.bisect.trees import Trees
 from ci.config import load_settings
 from ci.steps.bisect_child import answers_in, as_row
-from ci.steps.bisect_hands import MARK, RunnerHands, child_environment
+from ci.steps.bisect_hands import MARK, RunnerHands, child_environment, timeout_of
 from ci.steps.bisect_image import conditions_of
 from ci.steps.context import Context
 
@@ -110,3 +110,13 @@ def test_a_tree_in_which_a_build_failed_is_not_built_in_again(context: Context, 
     assert builder.released == 0
     hands.put_down()
     assert (trees.made, trees.dropped[1:], builder.released) == (["b", "a"], [tmp_path / "a"], 1)
+
+
+def test_who_waits_for_a_card_is_given_the_time(tmp_path: Path) -> None:
+    def seconds(device: str, tries: int) -> float:
+        flags = {"device.name": device, "bisect.try_timeout_s": 10, "run.lease_timeout_s": 5000}
+        return timeout_of(load_settings(path=None, environ={}, flags=flags, cwd=tmp_path).model, tries)
+
+    # Two workers and one card: one waits for each of its tries as long as a run waits.
+    assert seconds("spyre", 3) - seconds("spyre", 2) == 5010
+    assert seconds("cpu", 3) - seconds("cpu", 2) == 10
