@@ -46,6 +46,13 @@ class Answer:
     card: str | None = None
 
 
-def said_by(verdict: str) -> Said:
-    """What a verdict says; a card's fault, a lost worker and what was not run say nothing."""
+def said_by(verdict: str, cause: str | None = None) -> Said:
+    """What a verdict says; a card's fault, a lost worker, too little memory and what was not run say nothing.
+
+    Args:
+        verdict: of the runner.
+        cause: of a crash: signal, hang, oom or exit.
+    """
+    if cause == "oom":  # the kernel chose it to end, perhaps for what another took
+        return Said.FAULT
     return _OF_VERDICTS.get(verdict, Said.FAULT)

@@ -8,6 +8,7 @@ something.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,8 @@ _STEADY = 0.9
 # A commit that is asked once more, as small doubts add up, is tried so often: one try would tell nothing.
 _AGAIN = 10
 _BOTH_ENDS = 4
+# What a commit that cuts the rest must tell, as a part of what another would.
+_WORTH = 0.3
 _AT_ONCE = 6
 Kind = Literal["found", "range", "never", "before"]
 
@@ -94,7 +97,7 @@ def next_round(
         Empty where the search has ended.
     """
     # However little is asked for, no commit is named that nobody tried anything of.
-    if tried and ended(belief, limits):
+    if tried and ended(belief, limits, barred):
         return []
     askable = [one for one in range(belief.last + 1) if one not in barred]
     first = _ends(belief, workers, askable, tried) if not tried else []
@@ -104,11 +107,21 @@ def next_round(
     return chosen
 
 
-def ended(belief: Belief, limits: Limits) -> bool:
-    """Whether one hypothesis is believed enough, or all tries are used up."""
+def ended(belief: Belief, limits: Limits, barred: Collection[int] = ()) -> bool:
+    """Whether what is believed enough can be told no closer, or all tries are used up."""
     if sum(one.tries for one in belief.tallies.values()) >= limits.in_all:
         return True
-    return belief.masses[belief.best] >= limits.target
+    # "Broken before" and "not broken" both say that none between the ends did it, and a test that fails as
+    # often at both ends is never told to be the one or the other.
+    if belief.outside >= limits.target:
+        return True
+    # Hypotheses h and h + 1 differ in commit h alone; where that cannot be tried they stay together.
+    together = 0.0
+    for one, mass in enumerate(belief.masses):
+        together = mass + (together if one - 1 in barred else 0.0)
+        if together >= limits.target:
+            return True
+    return False
 
 
 def enough(belief: Belief, limits: Limits, position: int, *, visit: Tally, learn: bool = False) -> bool:
@@ -161,14 +174,15 @@ def finding(belief: Belief, limits: Limits) -> Finding:
         ((one, masses[one]) for one in range(1, belief.last + 1) if one != best), key=lambda row: -row[1]
     )
     runners_up = tuple(row for row in others[:3] if row[1] >= 1e-6)  # noqa: PLR2004  # shown as zero
-    if best in (0, belief.last + 1):
-        kind: Kind = "before" if best == 0 else "never"
-        sure = seen and masses[best] >= limits.confidence
+    if best in (0, belief.last + 1) or belief.outside > _LEADS:
+        kind: Kind = "before" if masses[0] >= masses[-1] else "never"
+        best = 0 if kind == "before" else belief.last + 1
+        sure = seen and belief.outside >= limits.confidence
         return Finding(
             kind=kind,
             first=best,
             last=best,
-            probability=min(masses[best], 1.0),
+            probability=min(belief.outside, 1.0),
             sure=sure,
             runners_up=runners_up,
         )
@@ -227,7 +241,20 @@ def _spread(belief: Belief, limits: Limits, number: int, askable: list[int]) -> 
         left = [one for one in open_ if one not in chosen]
         if left:
             chosen.append(min(left, key=lambda one: abs(below[one] - part / (number + 1))))
-    return sorted(chosen) or _telling(belief, number, askable)
+    if not chosen:
+        return _telling(belief, number, askable)
+    # Where rates are in doubt, the middle may tell next to nothing, however often it is tried; an end tells.
+    better = max(_distinct(belief, askable), key=belief.tells)
+    if all(belief.tells(one) < _WORTH * belief.tells(better) for one in chosen):
+        chosen[0] = better
+    return sorted(chosen)
+
+
+def _distinct(belief: Belief, askable: Collection[int]) -> set[int]:
+    """Positions one of which is about as good as any other: those that were tried, and some between two."""
+    tried = sorted({0, *belief.tallies, belief.last})
+    between = {(one + other) // 2 for one, other in itertools.pairwise(tried)}
+    return {*tried, *between} & set(askable) or set(askable)
 
 
 def _telling(belief: Belief, number: int, askable: list[int]) -> list[int]:

@@ -16,12 +16,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
 
-# Rates of failing and what is believed of them beforehand: most breaks are steady, few are rare.
+# Rates of failing and what is believed of them beforehand: most breaks are steady, few are rare. Neighbours
+# are so near that a rate between two of them is no sign of another commit, however many tries there are.
 BAD_RATES = {
-    1.0: 0.4, 0.97: 0.06, 0.9: 0.08, 0.8: 0.08, 0.65: 0.08, 0.5: 0.08, 0.35: 0.06, 0.25: 0.05, 0.15: 0.04,
-    0.1: 0.03, 0.07: 0.02, 0.05: 0.02,
+    1.0: 0.4, 0.98: 0.04, 0.95: 0.04, 0.9: 0.05, 0.85: 0.04, 0.8: 0.04, 0.72: 0.04, 0.65: 0.04, 0.58: 0.04,
+    0.5: 0.04, 0.43: 0.03, 0.37: 0.03, 0.31: 0.03, 0.26: 0.025, 0.22: 0.02, 0.18: 0.02, 0.15: 0.02,
+    0.12: 0.015, 0.1: 0.015, 0.08: 0.01, 0.065: 0.01, 0.05: 0.01, 0.035: 0.005,
 }  # fmt: skip
-GOOD_RATES = {0.0: 0.7, 0.005: 0.1, 0.02: 0.1, 0.05: 0.06, 0.1: 0.04}
+GOOD_RATES = {
+    0.0: 0.6, 0.005: 0.08, 0.01: 0.05, 0.02: 0.05, 0.035: 0.03, 0.05: 0.03, 0.075: 0.02, 0.1: 0.02,
+    0.13: 0.015, 0.17: 0.015, 0.21: 0.015, 0.26: 0.015, 0.31: 0.01, 0.37: 0.01, 0.43: 0.01, 0.5: 0.01,
+    0.58: 0.005, 0.65: 0.005,
+}  # fmt: skip
+# A bad commit fails that many times as often as a good one, at least: less is no break, and not to be found.
+APART = 1.5
 # That both ends are what they are said to be is doubted this far before anything was tried.
 END_DOUBT = 0.02
 _NEVER = -1e18
@@ -68,19 +76,23 @@ class Belief:
         good, bad = Tally(), sum((self.tallies[one] for one in tried), Tally())
         rows = []
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            logs = _logs(bad, good)
             prior = sum(self._priors[begin : end + 1])
-            rows.append((begin, end, prior, logs))
+            rows.append((begin, end, prior, _explained(bad, good)))
             if number < len(tried):
                 here = self.tallies[tried[number]]
                 good += here
                 bad = Tally(passed=bad.passed - here.passed, failed=bad.failed - here.failed)
-        top = max(max(logs) for *_, logs in rows)
+        # What is known not to be has no part in it, however well it would explain what was seen.
+        top = max(told.log for *_, prior, told in rows if prior > 0)
         made = [
-            (begin, end, prior, [math.exp(one - top) for one in logs]) for begin, end, prior, logs in rows
+            (begin, end, told, math.exp(told.log - top) if prior > 0 else 0.0, prior)
+            for begin, end, prior, told in rows
         ]
-        whole = sum(prior * sum(weights) for _, _, prior, weights in made)
-        return [_stretch(begin, end, prior, weights, whole) for begin, end, prior, weights in made]
+        whole = sum(prior * chance for *_, chance, prior in made)
+        return [
+            _Stretch(begin, end, chance / whole, prior * chance / whole, told.bad_rate, told.good_rate)
+            for begin, end, told, chance, prior in made
+        ]
 
     @cached_property
     def masses(self) -> list[float]:
@@ -95,18 +107,28 @@ class Belief:
     def _below(self) -> list[float]:
         return list(accumulate(self.masses))
 
+    @cached_property
+    def _above(self) -> list[float]:
+        """By hypothesis, the probability of it and all later ones."""
+        return [*accumulate(reversed(self.masses))][::-1]
+
     def bad(self, position: int) -> float:
         """The probability that a commit is bad."""
         return min(self._below[position], 1.0)
 
     def good(self, position: int) -> float:
         """The probability that it is good; exact where `1 - bad` would be rounded away."""
-        return sum(self.masses[position + 1 :])
+        return self._above[position + 1]
 
     @cached_property
     def best(self) -> int:
         """The hypothesis believed most; the earliest of several."""
         return max(range(self.last + 2), key=lambda one: self.masses[one])
+
+    @property
+    def outside(self) -> float:
+        """The probability that none between the ends broke it: it was broken before, or is not broken."""
+        return self.masses[0] + self.masses[-1]
 
     @cached_property
     def bad_rate(self) -> float:
@@ -142,7 +164,8 @@ class Belief:
         """The stretches, one of them cut behind a position."""
         for one in self._stretches:
             if one.begin <= position < one.end:
-                first = sum(self.masses[one.begin : position + 1])
+                before = self._below[one.begin - 1] if one.begin else 0.0
+                first = min(max(self._below[position] - before, 0.0), one.weight)
                 yield _Stretch(one.begin, position, one.each, first, one.bad_rate, one.good_rate)
                 yield _Stretch(
                     position + 1, one.end, one.each, one.weight - first, one.bad_rate, one.good_rate
@@ -166,37 +189,57 @@ class _Stretch:
     good_rate: float
 
 
-def _stretch(begin: int, end: int, prior: float, weights: list[float], whole: float) -> _Stretch:
-    total = sum(weights)
-    mean = total or 1.0
-    return _Stretch(
-        begin,
-        end,
-        total / whole,
-        prior * total / whole,
-        sum(weight * p for weight, (p, _, _) in zip(weights, _grid(), strict=True)) / mean,
-        sum(weight * q for weight, (_, q, _) in zip(weights, _grid(), strict=True)) / mean,
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """How well rates explain what was seen: the logarithm of the likelihood, and the rates' means."""
+
+    log: float
+    bad_rate: float
+    good_rate: float
+
+
+@lru_cache(maxsize=1)
+def _rates() -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
+    """Bad and good rates in order, each with the logarithms of its weight, of failing and of passing."""
+    pairs = sum(a * b for p, a in BAD_RATES.items() for q, b in GOOD_RATES.items() if p > APART * q)
+    bad, good = (
+        sorted((rate, math.log(weight), _log(rate), _log(1 - rate)) for rate, weight in rates.items())
+        for rates in (BAD_RATES, GOOD_RATES)
+    )
+    return [(p, log - math.log(pairs), *rest) for p, log, *rest in bad], list(good)
+
+
+@lru_cache(maxsize=4096)
+def _explained(bad: Tally, good: Tally) -> _Explained:
+    """What was seen of bad and of good commits, over all pairs of rates that are far enough apart.
+
+    A bad rate goes with all good ones up to some, so sums that grow along with it do for every pair.
+    """
+    bad_rates, good_rates = _rates()
+    lower, good_mean, taken = -math.inf, 0.0, 0
+    rows = list[tuple[float, float, float]]()
+    for p, weight, fails, passes in bad_rates:
+        while taken < len(good_rates) and p > APART * good_rates[taken][0]:
+            q, log, q_fails, q_passes = good_rates[taken]
+            log += good.failed * q_fails + good.passed * q_passes
+            before, lower = lower, _added(lower, log)
+            good_mean += (q - good_mean) * math.exp(log - lower) if before > -math.inf else q
+            taken += 1
+        rows.append((lower + weight + bad.failed * fails + bad.passed * passes, p, good_mean))
+    top = max(log for log, _, _ in rows)
+    chances = [math.exp(log - top) for log, _, _ in rows]
+    whole = sum(chances)
+    return _Explained(
+        top + math.log(whole),
+        sum(chance * p for chance, (_, p, _) in zip(chances, rows, strict=True)) / whole,
+        sum(chance * q for chance, (_, _, q) in zip(chances, rows, strict=True)) / whole,
     )
 
 
-@lru_cache(maxsize=1)
-def _grid() -> tuple[tuple[float, float, float], ...]:
-    """Pairs of rates with the logarithm of what is believed of them beforehand."""
-    pairs = [(p, q, a * b) for p, a in BAD_RATES.items() for q, b in GOOD_RATES.items() if p > 1.5 * q]
-    whole = sum(weight for *_, weight in pairs)
-    return tuple((p, q, math.log(weight / whole)) for p, q, weight in pairs)
-
-
-@lru_cache(maxsize=1)
-def _log_grid() -> tuple[tuple[float, float, float, float, float], ...]:
-    """The logarithms of each pair: weight, bad fails, bad passes, good fails, good passes."""
-    return tuple((log, _log(p), _log(1 - p), _log(q), _log(1 - q)) for p, q, log in _grid())
-
-
-def _logs(bad: Tally, good: Tally) -> list[float]:
-    """The logarithm of what was seen with each pair of rates, and of the pair's own weight."""
-    a, b, c, d = bad.failed, bad.passed, good.failed, good.passed
-    return [log + a * lp + b * lp1 + c * lq + d * lq1 for log, lp, lp1, lq, lq1 in _log_grid()]
+def _added(one: float, other: float) -> float:
+    """The logarithm of a sum, of its parts' logarithms."""
+    top = max(one, other)
+    return top + math.log(math.exp(one - top) + math.exp(other - top))
 
 
 def _log(chance: float) -> float:

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ci.bisect.kept import Kept, forget
 from ci.bisect.search import UnbuildableError
 from ci.errors import CommandError
 from ci.process import LAST_LINES, Ended, finish_command
 from test_selection.files import write_text
 
-LOG = "build.log"
-# In what was built of a commit, once it is whole; dated with each use.
-WHOLE = "whole"
 _SHORT_S = 300.0
 
 
@@ -33,12 +31,14 @@ class Made:
         python: runs them.
         image: they run in; empty: here.
         cached: whether a collection of its tests may be kept: what is built decides which tests there are.
+        release: to be called when it is not needed any more.
     """
 
     tree: Path
     python: Path = field(default_factory=lambda: Path(sys.executable))
     image: str = ""
     cached: bool = True
+    release: Callable[[], None] = lambda: None
 
 
 class Builder(Protocol):
@@ -96,26 +96,37 @@ class Wheel:
     def build(self, sha: str, tree: Path) -> Made:
         """Build and install, unless that was done before."""
         folder = self.plan.cache / _key(self.plan.command) / sha
-        python = folder / "bin" / "python"
-        whole = folder / WHOLE
-        if whole.is_file():
-            whole.touch()
-            return Made(tree=tree, python=python, cached=False)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=folder.parent) as out:
-            _build(self.plan, sha, tree, Path(out))
-            wheels = sorted(Path(out).glob("*.whl"))
+        kept = Kept(folder, stop=self.plan.stop, timeout_s=self.plan.timeout_s)
+        try:
+            if not kept.whole:
+                self._make(sha, tree, folder)
+            kept.done()
+        except BaseException:
+            kept.let_go()
+            raise
+        return Made(tree=tree, python=_python(folder), cached=False, release=lambda: self._let_go(kept))
+
+    def _make(self, sha: str, tree: Path, folder: Path) -> None:
+        out = folder.with_name(f"{sha}.wheel")
+        for left in (folder, out):  # by a search that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        out.mkdir()
+        try:
+            _build(self.plan, sha, tree, out)
+            wheels = sorted(out.glob("*.whl"))
             if not wheels:
                 raise UnbuildableError(
                     "the build left no wheel in {out}",
                     where="bisect.command",
                     remedy="have the command write its wheel there, such as with `--wheel-dir {out}`",
                 )
-            self._install(folder, python, wheels)
-        whole.touch()
-        _forget(folder.parent, self.plan.keep, but=sha)
-        return Made(tree=tree, python=python, cached=False)
+            self._install(folder, _python(folder), wheels)
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+
+    def _let_go(self, kept: Kept) -> None:
+        kept.let_go()
+        forget(kept.folder.parent, self.plan.keep)
 
     def _install(self, folder: Path, python: Path, wheels: Sequence[Path]) -> None:
         run = _runner(self.plan)
@@ -173,16 +184,15 @@ def _build(plan: Plan, sha: str, tree: Path, out: Path) -> None:
         stop=plan.stop,
     )
     said = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    write_text(plan.cache / LOG, f"{sha}\n{said}")
     if plan.stop():
         raise CommandError("the build was ended")
     if ended.code < 0:  # a signal: out of memory, or somebody's kill
         raise CommandError(f"the build was ended by signal {-ended.code}")
     if ended.code:
+        log = plan.cache / f"build-{sha[:12]}.log"
+        write_text(log, said)
         tail = " | ".join(said.strip().splitlines()[-3:])
-        raise UnbuildableError(
-            f"the build ended with code {ended.code}: {tail[-500:]}", where=plan.cache / LOG
-        )
+        raise UnbuildableError(f"the build ended with code {ended.code}: {tail[-500:]}", where=log)
 
 
 def _runner(plan: Plan) -> Callable[[Sequence[str | Path]], None]:
@@ -202,9 +212,5 @@ def _key(command: Sequence[str]) -> str:
     return hashlib.sha256(os.fsencode(said)).hexdigest()[:16]
 
 
-def _forget(folder: Path, keep: int, *, but: str) -> None:
-    """Remove what was not used for longest."""
-    kept = sorted(folder.glob(f"*/{WHOLE}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in kept[max(keep, 1) :]:
-        if path.parent.name != but:
-            shutil.rmtree(path.parent, ignore_errors=True)
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"

@@ -13,7 +13,8 @@ from ci.bisect.record import Record
 
 # What PyTorch's merge bot writes, and what GitHub puts behind a subject.
 _RESOLVED = re.compile(
-    r"^Pull Request resolved: (https://github\.com/[\w.-]{1,100}/[\w.-]{1,100}/pull/([1-9][0-9]{0,9}))\s*$",
+    r"^Pull Request resolved: "
+    r"(https://github\.com/[A-Za-z0-9-]{1,39}/(?!\.)[A-Za-z0-9_.-]{1,100}/pull/([1-9][0-9]{0,9}))\s*$",
     re.MULTILINE,
 )
 _NUMBER = re.compile(r"\(#([1-9][0-9]{0,9})\)\s*$")

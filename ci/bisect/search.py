@@ -14,14 +14,22 @@ from ci.bisect.answers import Answer, Said
 from ci.bisect.asking import Limits, at_once, ended, next_round
 from ci.bisect.belief import Belief
 from ci.bisect.record import Record, Tried, tally_of
-from ci.errors import SpyreCiError
+from ci.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError
 
-# Faults of machines after which a commit is passed over, and builds of one that may fail.
+# Faults of machines in a row after which a commit is passed over, and builds of one that may fail.
 FAULTS, BUILDS = 4, 2
+# Commits in a row that machines had faults at: it is not the commits.
+LOST = 3
 
 
 class UnbuildableError(SpyreCiError):
     """A commit that cannot be made ready: nothing is known of it, as of one that `git bisect skip` skips."""
+
+
+class MachineError(SpyreCiError):
+    """Machines fail wherever something is tried: nothing is to be blamed on commits."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class Hands(Protocol):
@@ -74,11 +82,14 @@ class Search:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _believed: tuple[object, Belief] | None = None
     _faults: Counter[int] = field(default_factory=Counter)
+    _lost: set[int] = field(default_factory=set)
 
     def run(self) -> None:
         """Go on until it is clear, nothing is left to ask, or the tries are used up.
 
         Raises:
+            UsageError: the bad end cannot be tried.
+            MachineError: machines fail at every commit.
             SpyreCiError: what neither a commit nor a machine can be blamed for, such as a full disk.
             KeyboardInterrupt: it was interrupted; the record is whole.
         """
@@ -95,8 +106,9 @@ class Search:
     def _opened(self) -> list[int]:
         """The positions of the round that goes on, or of the next one."""
         record = self.record
-        if record.open and record.rounds:
-            return [one for one in record.rounds[-1] if one not in record.barred]
+        left = [one for one in record.rounds[-1] if one not in record.barred] if record.open else []
+        if left:  # else it was cut off when all was done
+            return left
         asked = next_round(
             self._belief(), self.limits, workers=self.workers, barred=record.barred, tried=record.tried
         )
@@ -157,7 +169,7 @@ class Search:
             if self.stop.is_set() or position in self.record.barred:
                 return 0
             belief, visit = self._belief(), self.record.visit(position)
-            if not learn and ended(belief, self.limits):
+            if not learn and ended(belief, self.limits, self.record.barred):
                 return 0
             left = self.limits.in_all - sum(one.tries for one in belief.tallies.values())
             return max(min(at_once(belief, self.limits, position, visit=visit, learn=learn), left), 0)
@@ -174,14 +186,17 @@ class Search:
         told = [one for one in answers if one.said is not Said.FAULT]
         for one in told:
             with self._lock:
+                self._faults.pop(position, None)
+                self._lost.clear()
                 self.record.tries.append(self._tried(position, one))
                 self.save(self.record)
         if told:
             self._say(position, told)
-        for one in answers:
-            # Whoever ends a search ends its tries, which says nothing.
-            if one.said is Said.FAULT and not self.stop.is_set():
-                self._fault(position, one.message)
+        # What one process met is one fault, as a card that went stays away; whoever ends a search ends its
+        # tries, which says nothing.
+        faults = [one for one in answers if one.said is Said.FAULT]
+        if faults and not self.stop.is_set():
+            self._fault(position, faults[-1].message)
         for one in told:
             if tally_of(one.said) is None:
                 self._no_answer(position, one)
@@ -202,7 +217,9 @@ class Search:
         """A commit whose test cannot be tried; more tries would say the same."""
         if answer.said is Said.ABSENT and self.record.question.absent == "good":
             with self._lock:
-                self.record.known_good = max(self.record.known_good, min(position, self.record.last - 1))
+                # Of the bad end it would say that it is none.
+                if position < self.record.last:
+                    self.record.known_good = max(self.record.known_good, position)
             self._bar(position, "has no such test, which counts as good")
             return
         why = {
@@ -213,6 +230,13 @@ class Search:
         self._bar(position, f"{why}{f': {answer.message}' if answer.message else ''}")
 
     def _bar(self, position: int, why: str) -> None:
+        if position == self.record.last:
+            # Nothing is known to fail, so nothing can be searched for; a name with a slip ends here, too.
+            raise UsageError(
+                f"the bad end {self.record.commits[position][:12]} {why}",
+                where=self.record.question.test,
+                remedy="check the test's id and how a commit is built, or name another commit with --bad",
+            )
         with self._lock:
             self.record.barred[position] = why
             self.save(self.record)
@@ -224,10 +248,30 @@ class Search:
             self._faults[position] += 1
             number = self._faults[position]
         if number >= FAULTS:
+            self._check_machines(position, why)
             self._bar(position, f"met {number} faults of machines, the last: {why}")
             return True
         self.told(f"  {self.record.commits[position][:12]}: no answer: {why}; once more")
         return False
+
+    def _check_machines(self, position: int, why: str) -> None:
+        """Pass over no more commits where machines fail at all of them, and at the bad end at none.
+
+        Raises:
+            MachineError: what is passed over for it is asked again when the search goes on.
+        """
+        with self._lock:
+            self._lost.add(position)
+            if len(self._lost) < LOST and position != self.record.last:
+                return
+            for one in self._lost:
+                self.record.barred.pop(one, None)
+            self.save(self.record)
+        raise MachineError(
+            f"machines fail wherever a commit is tried, the last time: {why}",
+            where=self.record.commits[position][:12],
+            remedy="see that the machine works; the same command then goes on",
+        )
 
     def _belief(self) -> Belief:
         """What is believed now, worked out once."""

@@ -48,6 +48,7 @@ class Trees:
     def __init__(self, folder: Path, source: Path) -> None:
         remove(folder)
         self._folder = folder
+        self._whole: set[Path] = set()
         common = check_repository(source)
         folder.mkdir(parents=True)
         (folder / MARK).touch()
@@ -64,15 +65,19 @@ class Trees:
             CommandError: git could not.
         """
         tree = self._folder / sha[:16]
-        if not (tree / ".git").exists():
+        if tree not in self._whole:
+            if tree.exists():  # git was killed, or the disk was full: some files are there, and some are not
+                self.drop(tree)
             git(
                 self._repository, *_NO_HOOKS, "worktree", "add", "--quiet", "--detach", str(tree), sha,
                 variables=QUIET,
             )  # fmt: skip
+            self._whole.add(tree)
         return tree
 
     def drop(self, tree: Path) -> None:
         """Remove a tree with whatever was made in it."""
+        self._whole.discard(tree)
         _remove_all(tree)
         # A folder of ours: nobody else's worktree is noted there.
         git(self._repository, "worktree", "prune")
@@ -123,10 +128,16 @@ def remove(folder: Path) -> None:
         raise FileSystemError(
             "is in the way and is not a bisect's", where=folder, remedy="move it away, or set another `runs`"
         )
+    for one in folder.iterdir():  # what says that it is ours goes last, or half a folder would be nobody's
+        if one.name != MARK:
+            _remove_all(one)
     _remove_all(folder)
 
 
 def _remove_all(folder: Path) -> None:
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+        return
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():  # a folder that a build made read-only
         for one in (folder, *folder.rglob("*")):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ci.bisect.builders import LOG, WHOLE
+from ci.bisect.kept import WHOLE
 from ci.retention.disk import measure
 from ci.retention.folders import Look
 from ci.retention.things import Foreign, Found, Thing
@@ -22,7 +22,9 @@ BISECT = "bisect"
 _BUCKET, _RECORD = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{64}\.json\.gz")
 _ARCHIVE, _STAGING = re.compile(r"archive-[0-9a-f]{16}"), re.compile(r"\.unpacking-[A-Za-z0-9_]+")
 _STORE, _COMMIT = re.compile(r"git-[0-9a-f]{16}"), re.compile(r"[0-9a-f]{40,64}")
-_BUILD, _BUILDING = re.compile(r"[0-9a-f]{8,64}"), re.compile(r"\.wheel-[A-Za-z0-9_]+")
+_BUILD, _BUILDING = re.compile(r"[0-9a-f]{8,64}"), re.compile(r"[0-9a-f]{40,64}\.wheel")
+# What builds that failed said, and what searches lock.
+_BESIDE = re.compile(r"build-[0-9a-f]{12}\.log|[0-9a-f]{40,64}\.lock")
 _REPRODUCED = re.compile(r"(?:shell|unpacked)-[A-Za-z0-9_]+")
 _WHOLE = ".whole"
 
@@ -50,8 +52,8 @@ def _below(folder: Path, patterns: Sequence[re.Pattern[str]], foreign: list[Fore
     """What has the names that are given there, folder by folder; the rest is foreign."""
     first, *rest = patterns
     for path in _entries(folder):
-        if _STORE.fullmatch(path.name) or (folder.name == BISECT and path.name == LOG):
-            continue  # a clone, whose trees are a kind of their own, and what the last build said
+        if _STORE.fullmatch(path.name) or (BISECT in folder.parts[-2:] and _BESIDE.fullmatch(path.name)):
+            continue  # a clone, whose trees are a kind of their own, and what lies beside builds
         if not first.fullmatch(path.name) or path.is_symlink():
             foreign.append(_foreign(CACHES, path))
         elif rest:
@@ -84,6 +86,13 @@ def is_record(thing: Thing) -> bool:
 def last_used(path: Path) -> float:
     """When something of a cache was last used; what a bisect built is dated by its mark."""
     return max(_time(path), _time(path / WHOLE))
+
+
+def build_of(path: Path) -> Path | None:
+    """What a bisect built of a commit, of that or of the wheel being built for it; None: it is neither."""
+    if path.parent.parent.name != BISECT or not path.parent.parent.is_dir():
+        return None
+    return path.with_name(path.name.removesuffix(".wheel"))
 
 
 def mark_of(tree: Path) -> Path:

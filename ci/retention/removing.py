@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ci.bisect.kept import lock_of as lock_of_build
 from ci.errors import RunInUseError
-from ci.retention.caches import last_used, lock_of, mark_of
+from ci.retention.caches import build_of, last_used, lock_of, mark_of
 from ci.retention.folders import Look, look_again
 from ci.retention.things import DAY_S, Thing
 from ci.retention.trash import discard
@@ -61,13 +62,17 @@ def remove_file(thing: Thing) -> None:
     """Remove something of a cache, unless it was used since it was looked at.
 
     Raises:
-        KeptError: it is gone, or was used meanwhile.
+        KeptError: it is gone, in use, or was used meanwhile.
         NotRemovedError: it cannot be removed, or not all of it.
     """
     path = _still_there(thing)
-    if last_used(path) != thing.at:
-        raise KeptError("was used meanwhile")
-    _discard(path)
+    build = build_of(path)
+    with contextlib.nullcontext(True) if build is None else _held(lock_of_build(build)) as held:
+        if not held:
+            raise KeptError("a bisect makes or uses it")
+        if last_used(path) != thing.at:
+            raise KeptError("was used meanwhile")
+        _discard(path)
 
 
 def remove_tree(thing: Thing) -> None:

@@ -150,7 +150,7 @@ def _try(
         return None
     (result,) = reconcile(plan, read_journals(folder.path)).results
     return Answer(
-        said=said_by(result.verdict.value),
+        said=said_by(result.verdict.value, result.cause),
         message=one_line(result.message or result.verdict.words),
         seconds=result.seconds,
         card=result.card,

@@ -15,7 +15,8 @@ import ci
 from ci.bisect.answers import Answer
 from ci.bisect.builders import Builder, Made
 from ci.bisect.trees import Trees
-from ci.errors import CommandError
+from ci.config.model import SettingsModel
+from ci.errors import CommandError, SpyreCiError
 from ci.process import finish_command
 from ci.report.text import last_line
 from ci.runner.strays import end_strays
@@ -71,7 +72,12 @@ class RunnerHands:
                 sha = self.commits[position]
                 with self._git:
                     tree = self.trees.make(sha)
-                self._made[position] = self.builder.build(sha, tree)
+                try:
+                    self._made[position] = self.builder.build(sha, tree)
+                except SpyreCiError:
+                    with self._git:  # what half a build left is no part of the next, and takes room
+                        self.trees.drop(tree)
+                    raise
             return self._made[position]
 
     def attempt(self, made: Made, position: int, tries: int) -> list[Answer]:
@@ -96,7 +102,7 @@ class RunnerHands:
         }
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "job.json", KIND, job)
-        lines, said = self._run(made, folder, _BESIDE_S + tries * settings.model.bisect.try_timeout_s)
+        lines, said = self._run(made, folder, timeout_of(settings.model, tries))
         found = answers_in(lines)
         if found and not any(folder.glob("try-*")):  # nothing failed, so there is nothing to look at
             shutil.rmtree(folder, ignore_errors=True)
@@ -125,8 +131,15 @@ class RunnerHands:
     def put_down(self) -> None:
         """Remove the trees of a round; what was built of them is kept by its builder."""
         for made in self._made.values():
+            made.release()
             self.trees.drop(made.tree)
         self._made.clear()
+
+
+def timeout_of(settings: SettingsModel, tries: int) -> float:
+    """Seconds some tries may take: to wait while others have every card is no fault of a try's."""
+    waits = 0.0 if settings.device.name == "cpu" else settings.run.lease_timeout_s
+    return _BESIDE_S + tries * (settings.bisect.try_timeout_s + waits)
 
 
 def child_environment(context: Context, folder: Path) -> dict[str, str]:

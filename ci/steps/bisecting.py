@@ -28,7 +28,7 @@ from ci.errors import (
 from ci.report.history_outcomes import past_outcomes
 from ci.report.text import counted, one_line
 from ci.runner.run_lock import run_lock
-from ci.steps.bisect_hands import RunnerHands, end_left
+from ci.steps.bisect_hands import MARK, RunnerHands, end_left
 from ci.steps.context import Context
 from ci.steps.folder import find_run
 from ci.withheld import without_job_secrets
@@ -92,7 +92,8 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
     begun = _begun(context, question) if known is None or _is_past(context, known, wanted) else None
     with run_lock(folder, alone=True):
         record = _record(context, folder, begun)
-        if record.result is None:
+        if record.result is None or _asks_more(record, limits_of(context)):
+            record.result = None
             _search(context, folder, record)
         else:
             context.say("searched before; --fresh begins anew")
@@ -108,6 +109,12 @@ def _is_past(context: Context, known: Record, wanted: Wanted) -> bool:
         return False
     now = _begun(context, known.question).commits
     return (now[0], now[-1]) != (known.commits[0], known.commits[-1])
+
+
+def _asks_more(record: Record, limits: Limits) -> bool:
+    """Whether a search that has ended goes on: it was not clear, or more certainty is asked for now."""
+    result = record.result or {}
+    return not result.get("sure") or limits.confidence > result["confidence"]
 
 
 def exit_code(record: Record) -> int:
@@ -251,7 +258,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
         cache=context.state("bisect"),
         keep=settings.keep_wheels,
         image=settings.image,
-        environ=without_job_secrets(context.environ),
+        environ={**without_job_secrets(context.environ), MARK: str(folder)},
         timeout_s=settings.build_timeout_s,
         stop=stop.is_set,
     )

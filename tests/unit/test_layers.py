@@ -188,7 +188,7 @@ ACROSS = {
     ("ci.retention", "ci.runner.run_lock"),
     ("ci.retention", "ci.report.text"),
     # What a folder is, the file says that whoever made it leaves in it.
-    ("ci.retention", "ci.bisect.builders"),
+    ("ci.retention", "ci.bisect.kept"),
     ("ci.retention", "ci.bisect.record"),
     ("ci.retention", "ci.reproduce.mark"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.

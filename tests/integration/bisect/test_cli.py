@@ -68,8 +68,10 @@ def the_record() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_the_commit_is_named_with_its_pull_request(made: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = made(commits=3, broken=2)
+def test_the_commit_is_named_with_its_pull_request(
+    made: Maker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = made(commits=2, broken=1)
     words = [*ends(project), "--confidence", "0.8", "--workers", "2", TEST]
     monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "secret-of-the-job")
     code, out, err = call(*words, "--json")
@@ -77,30 +79,30 @@ def test_the_commit_is_named_with_its_pull_request(made: Maker, monkeypatch: pyt
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
     assert (code, document["exit_code"]) == (0, 0), err
     result = document["result"]
-    assert (result["kind"], result["sure"], result["first"]) == ("found", True, 2)
+    assert (result["kind"], result["sure"], result["first"]) == ("found", True, 1)
     (candidate,) = result["candidates"]
-    assert candidate["sha"] == project.commits[2]
-    assert (candidate["subject"], candidate["pull_request"]) == ("Change 2 (#1002)", 1002)
+    assert candidate["sha"] == project.commits[1]
+    assert (candidate["subject"], candidate["pull_request"]) == ("Change 1 (#1001)", 1001)
     assert {one["card"] for one in document["tries"]} <= {"cpu:0", "cpu:1"}
     assert {one["message"].partition(":")[0] for one in document["tries"] if one["said"] == "failed"} == {
         "AssertionError"
     }
     (folder,) = Path("runs").iterdir()
-    assert project.commits[2] in (folder / "issue.md").read_text(encoding="utf-8")
+    assert project.commits[1] in (folder / "issue.md").read_text(encoding="utf-8")
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
     assert not (folder / "work").exists()
     assert not Path(".spyre-ci/history.sqlite").exists()  # a try is no result of a lane
     text = "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
     assert "secret-of-the-job" not in text + out + err
     # Once more: nothing is searched again.
-    code, out, _ = call(*words)
-    assert code == 0
-    assert "searched before" in out
+    assert run(["bisect", *words]) == 0
+    assert "searched before" in capsys.readouterr().out
     assert the_record()["tries"] == document["tries"]
 
 
 @pytest.mark.usefixtures("torch_installed")
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_search_that_is_cut_off_goes_on(made: Maker, tmp_path: Path, how: signal.Signals) -> None:
     project, waits = made(commits=2, broken=1), tmp_path / "waits"
     words = [*ends(project), "--confidence", "0.8", TEST]
@@ -173,21 +175,25 @@ def test_an_ended_search_of_other_commits_is_past(
     def at_once(_context: object, folder: Path, record: Record) -> None:
         searched.append(record.commits[-1])
         found = finding(record.belief().after(record.last, Tally(failed=9)), Limits(confidence=0.5))
-        record.result = result_of(record, found, confidence=0.5, about=[])
+        record.result = result_of(record, found, confidence=0.9, about=[]) | {"sure": True}
         write_record(folder, record)
 
     monkeypatch.setattr(bisecting, "_search", at_once)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(project.folder), str(clone)], check=True)
     words = ["bisect", "--pytorch-src", str(clone), "--good", project.commits[0], "--bad", "main", TEST]
+    words += ["--confidence", "0.9"]
     for moved, times in ((None, 1), (None, 1), (project.commits[3], 2), (None, 2)):
         if moved is not None:
             subprocess.run(["git", "-C", str(clone), "reset", "--quiet", "--hard", moved], check=True)
         assert run(words) in {0, 3}
         assert len(searched) == times
     assert searched == [project.commits[4], project.commits[3]]
-    assert run(["bisect", "--resume", "latest"]) in {0, 3}
+    assert run(["bisect", "--resume", "latest", "--confidence", "0.9"]) in {0, 3}
     assert len(searched) == 2
+    # Who wants to be surer than that is not told that it was searched before.
+    assert run(["bisect", "--resume", "latest", "--confidence", "0.95"]) in {0, 3}
+    assert len(searched) == 3
     capsys.readouterr()
     # One that was begun with a command goes on only with one.
     monkeypatch.undo()
@@ -263,24 +269,25 @@ def test_where_no_machine_can_try_nothing_is_answered(made: Maker, tmp_path: Pat
         "SPYRE_CI__BISECT__COMMAND": json.dumps(["true", "{tag}"]),
         "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
     }
-    code, out, err = call(*ends(project), "--builder", "image", "--json", TEST, **environ)
-    document = json.loads(out)
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    assert code == 3, err
-    assert document["tries"] == []
-    assert not document["result"]["sure"]
-    assert set(document["barred"]) == {"0", "1", "2"}
-    assert all("no container engine answers" in why for why in document["barred"].values())
+    words = [*ends(project), "--builder", "image", "--json", TEST]
+    code, out, err = call(*words, **environ)
+    assert (code, out) == (3, "")
+    assert "no container engine answers" in err
+    record = the_record()  # nothing of it is kept against a commit
+    assert (record["tries"], record["barred"], record["result"]) == ([], {}, None)
+    assert not list(Path("runs").glob("*/work"))
 
 
-def test_what_cannot_be_built_is_passed_over_with_what_the_build_said(made: Maker) -> None:
+def test_a_bad_end_that_cannot_be_built_is_told_with_what_the_build_said(made: Maker) -> None:
     project = made(commits=3, broken=2)
     command = [sys.executable, "-c", "import sys; sys.exit(f'no luck with {sys.argv[1]}')", "{sha}; touch x"]
     environ = {"SPYRE_CI__BISECT__COMMAND": json.dumps(command)}
-    code, out, _ = call(*ends(project), "--builder", "wheel", TEST, **environ)
-    assert code == 3
-    assert f"no luck with {project.commits[1]}; touch x" in out
-    assert "not clear" in out
+    code, _, err = call(*ends(project), "--builder", "wheel", TEST, **environ)
+    assert code == 2
+    assert f"the bad end {project.commits[2][:12]} cannot be built" in err
+    assert f"no luck with {project.commits[2]}; touch x" in err
+    (log,) = Path(".spyre-ci/bisect").glob("build-*.log")
+    assert "no luck" in log.read_text(encoding="utf-8")
     assert the_record()["tries"] == []
     assert not list(Path.cwd().rglob("x"))
 
@@ -288,12 +295,12 @@ def test_what_cannot_be_built_is_passed_over_with_what_the_build_said(made: Make
 @pytest.mark.heavy
 @pytest.mark.usefixtures("torch_installed")
 def test_commits_without_the_test_or_with_a_broken_file_are_no_answers(made: Maker) -> None:
-    project = made(commits=8, broken=6, young=3, odd=5)
+    project = made(commits=5, broken=4, young=2, odd=3)
     words = [*ends(project), "--confidence", "0.8", "--absent", "good", "--json", TEST]
     code, out, err = call(*words)
     document = json.loads(out)
     assert code == 3, err
     assert (document["result"]["kind"], document["result"]["sure"]) == ("range", True)
-    assert (document["result"]["first"], document["result"]["last"]) == (5, 6)
-    assert "cannot be collected" in document["barred"]["5"]
-    assert {one["position"] for one in document["tries"] if one["said"] == "failed"} <= {6, 7}
+    assert (document["result"]["first"], document["result"]["last"]) == (3, 4)
+    assert "cannot be collected" in document["barred"]["3"]
+    assert {one["position"] for one in document["tries"] if one["said"] == "failed"} == {4}

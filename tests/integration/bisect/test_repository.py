@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ci.bisect.trees
 from ci.bisect.commits import about, check_repository, line_between, resolve
 from ci.bisect.trees import MARK, Trees, remove
 from ci.errors import FileSystemError, MissingInputError, UsageError
@@ -139,6 +140,43 @@ def test_what_a_killed_search_left_is_removed_and_nothing_else(tmp_path: Path, m
         remove(work)
     assert (work / "thesis.tex").exists()
     assert not (work / MARK).exists()
+
+
+def test_a_tree_that_was_left_half_written_is_written_anew(tmp_path: Path, made: Maker) -> None:
+    project, work = made(commits=3), tmp_path / "work"
+    trees = Trees(work, project.folder)
+    tree = trees.make(project.commits[0])
+    trees.drop(tree)
+    # As a git that was killed leaves it: known as a worktree, with some of its files.
+    words = ["worktree", "add", "--quiet", "--no-checkout", "--detach", str(tree), project.commits[0]]
+    subprocess.run(["git", "-C", str(work / "borrowed.git"), *words], check=True)
+    assert not (tree / "shout.py").exists()
+    assert (trees.make(project.commits[0]) / "shout.py").is_file()
+    trees.close()
+
+
+def test_a_removal_that_was_cut_off_is_gone_on_with(
+    tmp_path: Path, made: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, work, gone = made(commits=3), tmp_path / "work", list[str]()
+    trees = Trees(work, project.folder)
+    for sha in project.commits:
+        trees.make(sha)
+    whole = ci.bisect.trees._remove_all
+
+    def dies(folder: Path) -> None:
+        if len(gone) == 2:
+            raise KeyboardInterrupt
+        gone.append(folder.name)
+        whole(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ci.bisect.trees, "_remove_all", dies)
+        with pytest.raises(KeyboardInterrupt):
+            trees.close()
+    assert (work / MARK).is_file()
+    Trees(work, project.folder).close()
+    assert not work.exists()
 
 
 def test_a_clone_without_all_files_and_one_without_any(tmp_path: Path, made: Maker) -> None:

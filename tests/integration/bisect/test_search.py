@@ -82,7 +82,7 @@ def search(
 
 
 @pytest.mark.parametrize(("workers", "most"), [(1, 7), (4, 3)])
-@pytest.mark.parametrize("broken", [1, 40])
+@pytest.mark.parametrize("broken", [pytest.param(1, marks=pytest.mark.heavy), 40])
 def test_the_planted_commit_is_found_in_the_fewest_rounds(
     made: Maker, tmp_path: Path, broken: int, workers: int, most: int
 ) -> None:

@@ -66,6 +66,41 @@ def test_what_is_stated_holds(p: float, searches: int, clear: int, q: float) -> 
     assert sure >= clear
 
 
+@pytest.mark.parametrize(("p", "q"), [(1.0, 0.2), (1.0, 0.3), (0.7, 0.2)])
+def test_what_is_stated_holds_where_good_commits_fail_often(p: float, q: float) -> None:
+    # At 90 %; more than four of sixteen happen to one search in fifty.
+    wrong, limits = 0, Limits(confidence=0.9, in_all=800)
+    for seed in range(16):
+        broken = anywhere(seed, 32)
+        played = play(32, broken, p=p, q=q, seed=seed, limits=limits)
+        wrong += played.finding.sure and not played.right(broken)
+    assert wrong <= 3
+
+
+def test_ends_that_look_alike_by_chance_are_looked_at_again() -> None:
+    # The bad end failed each time at first, and the middle fails less: only the ends tell which it is.
+    played = play(64, 31, p=0.3, seed=4, history=True)
+    assert (played.finding.kind, played.finding.first) == ("found", 31)
+    assert played.tries < 800
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.6])
+def test_a_test_that_fails_as_often_everywhere_is_broken_by_none(rate: float) -> None:
+    played = play(16, 0, p=rate, seed=1)
+    assert played.finding.kind in {"before", "never"}
+    assert played.finding.sure
+    assert played.tries < 1500
+
+
+def test_what_cannot_be_told_apart_is_not_asked_for_ever() -> None:
+    limits, barred = Limits(), {30}
+    belief = Belief(last=64).after(64, Tally(failed=9)).after(29, Tally(passed=9)).after(31, Tally(failed=9))
+    assert ended(belief, limits, barred)
+    assert not ended(belief, limits)
+    assert next_round(belief, limits, workers=4, barred=barred, tried={64}) == []
+    assert finding(belief, limits).sure
+
+
 @pytest.mark.parametrize("q", [0.0, 0.02])
 def test_a_test_that_hardly_ever_fails_is_found_or_said_not_to_be(q: float) -> None:
     for seed in range(3):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.bisect.belief import BAD_RATES, END_DOUBT, FAIL, GOOD_RATES, PASS, Belief, Tally
+from ci.bisect.belief import APART, BAD_RATES, END_DOUBT, FAIL, GOOD_RATES, PASS, Belief, Tally
 
 tallies = st.builds(Tally, passed=st.integers(0, 6), failed=st.integers(0, 6))
 
@@ -28,7 +28,7 @@ def plainly(belief: Belief) -> list[float]:
         total = 0.0
         for p, weight_p in BAD_RATES.items():
             for q, weight_q in GOOD_RATES.items():
-                if p > 1.5 * q:
+                if p > APART * q:
                     chance = weight_p * weight_q
                     for position, seen in belief.tallies.items():
                         rate = p if position >= first else q
@@ -86,3 +86,17 @@ def test_a_thousand_tries_are_no_too_small_number() -> None:
     # What no pair of rates explains is still a distribution.
     odd = Belief(last=3, tallies={0: Tally(failed=500), 3: Tally(passed=500)})
     assert sum(odd.masses) == pytest.approx(1)
+
+
+def test_what_is_known_not_to_be_leaves_something_to_believe() -> None:
+    seen = {10: Tally(failed=2000), 60: Tally(failed=5)}
+    belief = Belief(last=60, known_good=30, tallies=seen)
+    assert sum(belief.masses) == pytest.approx(1)
+
+
+def test_a_long_history_is_worked_out_at_once() -> None:
+    last = 50_000
+    belief = Belief(last=last, tallies={last: Tally(failed=4), last // 2: Tally(passed=4)})
+    assert belief.good(last // 2) == pytest.approx(sum(belief.masses[last // 2 + 1 :]))
+    # Each by itself would add up half of the rest: 10^9 steps.
+    assert sum(belief.good(one) > 0.5 for one in range(last)) > last // 2

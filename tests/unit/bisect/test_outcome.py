@@ -53,6 +53,9 @@ def ended(broken: int = 40, subject: str = "Change (#123)", body: str = "", test
         ("Fix (#1)", "Pull Request resolved: https://evil.example/pull/77", (1, "")),
         ("Fix (#1)", f"{BODY.format(7)})](https://evil.example", (1, "")),
         ("Fix (#1)", f"    {BODY.format(7)}", (1, "")),
+        ("Fix (#1)", "Pull Request resolved: https://github.com/../other/pull/7", (1, "")),
+        ("Fix (#1)", "Pull Request resolved: https://github.com/pytorch/../pull/7", (1, "")),
+        ("Fix (#1)", "Pull Request resolved: https://github.com/p\u0443torch/x/pull/7", (1, "")),
     ],
 )  # fmt: skip
 def test_the_pull_request_is_the_one_it_was_merged_by(

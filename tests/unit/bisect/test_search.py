@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ci.bisect.answers import Answer, Said, said_by
 from ci.bisect.asking import Finding, Limits, finding
+from ci.bisect.belief import Tally
 from ci.bisect.record import Record, as_json, read_record, tally_of, write_record
-from ci.bisect.search import FAULTS, timed
-from ci.errors import DiskFullError
+from ci.bisect.search import FAULTS, LOST, MachineError, timed
+from ci.errors import DiskFullError, UsageError
 from ci.report.verdict import Verdict
 from tests.unit.bisect.hands import Knowing, record_of, searched
 
@@ -52,6 +53,11 @@ def test_no_fault_of_a_machine_is_an_answer(verdict: str) -> None:
     assert tally_of(said_by(verdict)) is None
 
 
+def test_too_little_memory_is_no_answer() -> None:
+    assert said_by("failed", "oom") is Said.FAULT
+    assert said_by("failed", "signal") is Said.FAILED
+
+
 def test_every_verdict_says_something() -> None:
     said = {one: said_by(one.value) for one in Verdict}
     assert {one for one, what in said.items() if what is Said.FAILED} == {
@@ -84,12 +90,64 @@ def test_what_cannot_be_told_apart_is_a_range() -> None:
     assert (kept.kind, kept.first, kept.last, kept.sure) == ("range", 36, 44, True)
 
 
-def test_nothing_can_be_tried_at_all() -> None:
-    record = record_of(5)
-    searched(record, Knowing(broken=2, unbuilt=frozenset(range(6)))).run()
-    assert set(record.barred) == set(range(6))
-    assert not found(record).sure or found(record).kind == "range"
-    assert record.tries == []
+@pytest.mark.parametrize("said", [Said.SKIPPED, Said.UNCOLLECTABLE, Said.ABSENT])
+@pytest.mark.parametrize("absent", ["skip", "good"])
+def test_a_bad_end_that_cannot_be_tried_ends_the_search(said: Said, absent: str) -> None:
+    # A slip in the test's name would have every commit written, and a history would name one of them.
+    record = record_of(63, absent=absent)
+    record.history = {63: Tally(failed=3)}
+    hands = Knowing(broken=99, odd=dict.fromkeys(range(64), saying(said)))
+    with pytest.raises(UsageError, match=r"the bad end 0{12} ") as caught:
+        searched(record, hands).run()
+    assert "--bad" in str(caught.value.remedy)
+    assert (hands.ready_times, record.barred, record.known_good) == ([63], {}, -1)
+
+
+def test_a_bad_end_that_cannot_be_built_ends_the_search() -> None:
+    with pytest.raises(UsageError, match="no compiler takes it"):
+        searched(record_of(5), Knowing(broken=2, unbuilt=frozenset(range(6)))).run()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("first", [0, 64])
+def test_a_machine_that_fails_everywhere_is_no_reason_to_pass_commits_over(workers: int, first: int) -> None:
+    record, hands = record_of(64), Knowing(broken=40, away=dict.fromkeys(range(first, 64), 99))
+    if not first:
+        hands.away[64] = 99
+    else:
+        hands.away = dict.fromkeys(range(64), 99)
+    with pytest.raises(MachineError, match="git went away") as caught:
+        searched(record, hands, workers=workers).run()
+    assert caught.value.exit_code == 3
+    assert len(hands.ready_times) <= 1 + FAULTS * max(LOST, workers)
+    assert (record.barred, record.result, record.open) == ({}, None, True)
+    # It goes on when the machine is whole again.
+    hands.away.clear()
+    searched(record, hands, workers=workers).run()
+    assert (found(record).kind, found(record).first) == ("found", 40)
+
+
+def test_faults_between_answers_do_not_add_up() -> None:
+    record, asked = record_of(63), list[int]()
+
+    def now_and_then(tries: int) -> Sequence[Answer]:
+        asked.append(tries)
+        faulty = len(asked) % 2
+        return [Answer(said=Said.FAULT if faulty else Said.PASSED if len(asked) % 4 else Said.FAILED)] * tries
+
+    searched(record, Knowing(broken=40, odd={63: now_and_then}), limits=Limits(per_visit=90)).run()
+    assert len(asked) > 2 * FAULTS
+    assert record.barred == {}
+
+
+def test_a_round_that_was_cut_off_when_all_was_done_is_not_the_end() -> None:
+    whole = record_of(63)
+    searched(whole, Knowing(broken=40, unbuilt=frozenset({31, 32}))).run()
+    record = record_of(63)
+    record.rounds, record.open, record.barred = [[63], [32]], True, {32: "cannot be built"}
+    record.tries = [one for one in whole.tries if one.round == 1]
+    searched(record, Knowing(broken=40, unbuilt=frozenset({31, 32}))).run()
+    assert (found(record).kind, found(record).first) == ("found", 40)
 
 
 @pytest.mark.parametrize("said", [Said.SKIPPED, Said.UNCOLLECTABLE, Said.ABSENT])

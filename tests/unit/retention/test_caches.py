@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.bisect.builders import LOG, WHOLE
+from ci.bisect.kept import WHOLE, Kept
 from ci.retention.caches import find_caches, find_worktrees, is_record
 from ci.retention.folders import Look
 from ci.retention.released import Released
@@ -37,13 +37,14 @@ def test_archives_half_unpacked_ones_and_what_bisects_built(tmp_path: Path) -> N
     for name in (f"archive-{'0' * 16}", ".unpacking-ab_12", "mine"):
         (tmp_path / "sources" / name).mkdir(parents=True)
     (tmp_path / "bisect" / "0123456789ab" / ("c" * 40)).mkdir(parents=True)
-    (tmp_path / "bisect" / "0123456789ab" / ".wheel-ab_1").mkdir()
-    (tmp_path / "bisect" / LOG).touch()
+    (tmp_path / "bisect" / "0123456789ab" / f"{'d' * 40}.wheel").mkdir()
+    (tmp_path / "bisect" / "0123456789ab" / f"{'c' * 40}.lock").touch()
+    (tmp_path / "bisect" / f"build-{'c' * 12}.log").touch()
     (tmp_path / "bisect" / "0123456789ab" / "theirs").mkdir()
     found = find_caches(tmp_path, LOOK)
     assert [one.name for one in found.things] == [
-        ".unpacking-ab_12", f"archive-{'0' * 16}", "0123456789ab/.wheel-ab_1",
-        f"0123456789ab/{'c' * 40}",
+        ".unpacking-ab_12", f"archive-{'0' * 16}", f"0123456789ab/{'c' * 40}",
+        f"0123456789ab/{'d' * 40}.wheel",
     ]  # fmt: skip
     assert not any(map(is_record, found.things))
     assert [Path(one.path).name for one in found.foreign] == ["mine", "theirs"]
@@ -64,6 +65,23 @@ def test_what_a_bisect_built_is_as_young_as_its_last_use(tmp_path: Path) -> None
     os.utime(folder / WHOLE, (NOW, NOW))
     remove_file(one)
     assert not folder.exists()
+
+
+def test_what_a_bisect_uses_or_builds_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "bisect" / "0123456789ab" / ("c" * 40)
+    kept = Kept(folder, stop=lambda: False, timeout_s=1)
+    folder.mkdir()
+    kept.done()
+    folder.with_name(f"{folder.name}.wheel").mkdir()
+    things = find_caches(tmp_path, LOOK).things
+    assert len(things) == 2
+    for one in things:
+        with pytest.raises(KeptError, match="a bisect makes or uses it"):
+            remove_file(one)
+    kept.let_go()
+    for one in things:
+        remove_file(one)
+    assert [path.name for path in folder.parent.iterdir()] == [f"{folder.name}.lock"]
 
 
 def test_what_shells_and_cut_off_reads_of_reproduce_left_goes_with_the_caches(tmp_path: Path) -> None:
