@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from ci.runner.preflight import check_card
-from ci.runner.prepare import die_with_parent, import_torch, single_thread
+from ci.runner.prepare import import_torch, single_thread
+from ci.system.parents import die_with_parent
 
 
 def main(arguments: Sequence[str]) -> None:
