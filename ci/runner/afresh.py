@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ci.runner.modules import module_words
+
 _DESCRIPTORS = Path("/proc/self/fd")
 # Files by which cards are used: VFIO's groups and devices, the kernel's compute accelerators.
 _CARDS = ("/dev/vfio/", "/dev/accel/")
@@ -76,7 +78,7 @@ def begin_again(module: str, task: Mapping[str, Any], *, why: str, kept: Collect
                 os.set_inheritable(descriptor, descriptor in {0, 1, 2, *kept})
         os.lseek(stream.fileno(), 0, os.SEEK_SET)
         os.set_inheritable(stream.fileno(), True)
-        os.execv(sys.executable, [sys.executable, "-m", module, str(stream.fileno())])  # noqa: S606  # no shell
+        os.execv(sys.executable, [*module_words(module), str(stream.fileno())])  # noqa: S606  # no shell
     raise AssertionError("execv returned")
 
 
