@@ -346,6 +346,15 @@ def test_a_torch_that_is_wrong_is_told(  # noqa: PLR0917  # a row of the table
     assert words in found.said
 
 
+def test_an_import_that_nobody_waits_for_any_more_ends_by_itself(
+    world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who kills the doctor kills not what it waits for."""
+    monkeypatch.setattr(pytorch, "ALONE_S", 1)
+    found = pytorch.look_torch(world(fake_torch(tmp_path, "import time\ntime.sleep(600)\n")))[0]
+    assert f"ended with code -{signal.SIGALRM:d}" in found.said
+
+
 @pytest.mark.usefixtures("torch_installed")
 def test_a_file_of_that_name_in_this_folder_is_not_torch(
     world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

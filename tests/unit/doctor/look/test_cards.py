@@ -25,6 +25,7 @@ from ci.runner.health import HealthFiles
 from ci.runner.inventory import present
 from ci.runner.leases import Holder, Leases
 from ci.runner.whereabouts import Whereabouts, whereabouts
+from ci.system import kinds
 
 from .conftest import NOW, MakeWorld
 
@@ -225,6 +226,17 @@ def test_the_device_is_what_the_runner_would_test(  # noqa: PLR0917  # a row of 
     (found,) = look_device(make_world(environ, **flags), root=tmp_path)
     assert found.level is level, found
     assert words in found.said
+
+
+def test_a_way_to_begin_processes_that_a_run_refuses_is_told(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world({}, run__start_method="fork")
+    assert look_device(world, root=tmp_path)[0].level is Level.OK
+    monkeypatch.setattr(kinds, "name", lambda: "darwin")
+    (found,) = look_device(world, root=tmp_path)
+    assert (found.level, found.said.partition(":")[0]) == (Level.FAULT, "run.start_method")
+    assert found.remedy.startswith("give spawn")
 
 
 def test_a_card_that_this_user_may_not_open_is_known_by_its_file(tmp_path: Path) -> None:
