@@ -78,6 +78,7 @@ def test_an_engine_that_is_not_there_is_told(world: MakeWorld, tmp_path: Path) -
     assert faults(found)[0].startswith(f"no container engine answers at unix://{tmp_path}/none.sock")
 
 
+@pytest.mark.heavy
 def test_an_engine_that_hangs_costs_its_own_line_and_its_process(
     world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
