@@ -174,14 +174,14 @@ def test_an_engine_that_hangs_is_told_by_its_address_without_a_password(make_wor
 
 def test_on_macos_an_engine_of_the_users_own_is_found(make_world: MakeWorld, tmp_path: Path) -> None:
     told = f'{{"version": "29", "driver": "overlay2", "root": "{tmp_path}", "platform": "linux/arm64"}}'
-    desktop = Path("/Users/me/.docker/run/docker.sock")
+    desktop = Path("/h/.docker/run/docker.sock")
     found = look_engine(
-        make_world({"HOME": "/Users/me"}, told), system="darwin", is_socket=lambda path: path == desktop
+        make_world({"HOME": "/h"}, told), system="darwin", is_socket=lambda path: path == desktop
     )
     assert found[0].said == f"docker 29 at unix://{desktop}, linux/arm64, storage overlay2"
     # What it has its images on is a disk of its own machine, whatever is of that name here.
     assert [one.look for one in found] == ["engine", "registry"]
-    found = look_engine(make_world({"HOME": "/Users/me"}), system="darwin", is_socket=lambda _: False)
+    found = look_engine(make_world({"HOME": "/h"}), system="darwin", is_socket=lambda _: False)
     assert found[0].said.startswith("not used: none is there")
 
 
