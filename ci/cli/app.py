@@ -16,7 +16,7 @@ from ci.cli.completion import use_bash_script
 from ci.cli.lazily import Root
 from ci.cli.options import Config
 from ci.config import load_settings
-from ci.errors import EXIT_INTERRUPTED, SpyreCiError, file_system_error
+from ci.errors import EXIT_INTERRUPTED, SpyreCiError, UsageError, file_system_error
 from ci.live.github import defused
 from ci.report.text import plain
 
@@ -49,7 +49,17 @@ def root(
     ] = False,
 ) -> None:
     """Resolve the settings before any verb."""
-    ctx.obj = load_settings(path=config_file, environ=os.environ, flags={}, cwd=Path.cwd())
+    ctx.obj = load_settings(path=config_file, environ=os.environ, flags={}, cwd=_here())
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the folder this was called in is not there any more",
+            remedy="go to one that is (cd), and call again",
+        ) from error
 
 
 def run(arguments: list[str]) -> int:

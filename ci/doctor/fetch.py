@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 from ci.addresses import is_loopback, without_secrets
 from ci.package.pump import pumped
 
-PAGE_BYTES = 64 << 20
+PAGE_BYTES = 16 << 20
 Fault = Literal["slow", "untrusted", "unreachable", "unsendable"]
 
 

@@ -23,6 +23,7 @@ class PipSettings:
         certificates: file of the authorities pip trusts; empty: the usual ones.
         trusted: hosts whose certificate pip does not look at.
         proxy: pip's own; empty: the environment's.
+        broken: why pip cannot use its settings, and so installs nothing; empty: it can.
     """
 
     indexes: tuple[str, ...] = (USUAL,)
@@ -31,6 +32,7 @@ class PipSettings:
     certificates: str = ""
     trusted: tuple[str, ...] = ()
     proxy: str = ""
+    broken: str = ""
 
 
 def of_listing(lines: Iterable[str]) -> PipSettings:

@@ -18,7 +18,12 @@ from ci.report.text import last_line
 
 # The folder our own code is in: a child has it last in its path, so that it hides nothing there.
 CODE = Path(ci.__path__[0]).parent
-_ASK = "import sys; sys.path.append(sys.argv[1]); from {module} import main; main(sys.argv[2:])"
+_ASK = (
+    "import signal, sys; signal.alarm(int(sys.argv[1])); sys.path.append(sys.argv[2]); "
+    "from {module} import main; main(sys.argv[3:])"
+)
+# After which a process of ours ends by itself: whoever kills the doctor kills not what it waits for.
+ALONE_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +110,7 @@ def ask_module(
     code = _ASK.format(module=module)
     return ask(
         world,
-        [sys.executable, "-P", "-c", code, str(CODE), *arguments],
+        [sys.executable, "-P", "-c", code, str(ALONE_S), str(CODE), *arguments],
         environ or world.environ,
         limit_s=limit_s,
     )

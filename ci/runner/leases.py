@@ -36,6 +36,8 @@ _TEMPORARY = Path("/tmp")  # noqa: S108  # a folder of locks that every user may
 FOLDER_NAME = "spyre-ci-cards"
 _EVERYBODY = 0o777
 _LEASE_BYTES = 4096
+# The year 9999 less a day, which every time zone has; process ids have 22 bits on Linux, 17 on macOS.
+_MAX_SECONDS, _MAX_PID = 253_402_214_400.0, 1 << 31
 # So long the runs of a host have to lock their cards anew where the folder was deleted.
 SETTLE_S = 5.0
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -216,15 +218,19 @@ class Leases:
     def holder(self, card: str) -> Holder | None:
         """Who holds a card as far as its lease file says; None where it does not."""
         try:
-            row = json.loads(self._path(card).read_bytes()[:_LEASE_BYTES])
+            row = json.loads(_start_of(self._path(card)))
+            since, pid = float(row["since"]), int(row["pid"])
+            # Anybody may write the file: what is no time or no process would end whoever tells people of it.
+            if not (0 <= since < _MAX_SECONDS and 0 < pid < _MAX_PID):
+                return None
             return Holder(
-                pid=int(row["pid"]),
+                pid=pid,
                 run=str(row["run"]),
                 user=str(row["user"]),
-                since=float(row["since"]),
+                since=since,
                 where=noted(row.get("where")),
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
 
     def _path(self, card: str) -> Path:
@@ -316,6 +322,15 @@ def _open(path: Path) -> int:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
             os.fchmod(descriptor, 0o666)
             return descriptor
+
+
+def _start_of(path: Path) -> bytes:
+    """What a lease file says; a pipe in its place is not waited for, and a link not followed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return os.read(descriptor, _LEASE_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def _user() -> str:

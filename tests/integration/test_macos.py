@@ -107,9 +107,28 @@ def alive(pid: int) -> bool:
         return False
 
 
+def named(*names: str) -> list[str]:
+    return [word for name in names for word in ("--id", f"{FAULTS}{name}")]
+
+
+def test_what_crashes_and_leaves_processes_costs_itself(laptop: Laptop) -> None:
+    more = ("--pytorch-src", str(laptop.tree), "--percent", "100", "--cards", "1")
+    ids = named("a_passes", "b_segfault", "s_leaves_a_daemon")
+    settings = {"SPYRE_CI__DEVICE__NAME": "cpu", "SPYRE_CI__RUN__RETRIES": "0"}
+    code, out, err = laptop.call("macos", "pytorch", *more, *ids, **settings)
+    assert (code, err) == (1, ""), out
+    assert results(laptop.run) == {
+        f"{FAULTS}a_passes": ("passed", ""),
+        f"{FAULTS}b_segfault": ("failed", "died by SIGSEGV"),
+        f"{FAULTS}s_leaves_a_daemon": ("passed", ""),
+    }
+    assert [pid for pid in laptop.strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
+
+
+@pytest.mark.heavy
 def test_what_crashes_hangs_and_leaves_processes_costs_itself_and_ends_as_on_linux(laptop: Laptop) -> None:
     names = ("a_passes", "b_segfault", "c_passes", "g_hang", "s_leaves_a_daemon", "v_passes")
-    ids = [word for name in names for word in ("--id", f"{FAULTS}{name}")]
+    ids = named(*names)
     settings = {
         "SPYRE_CI__DEVICE__NAME": "cpu",
         "SPYRE_CI__RUN__TEST_TIMEOUT_S": "3",
@@ -135,7 +154,7 @@ def test_what_crashes_hangs_and_leaves_processes_costs_itself_and_ends_as_on_lin
 @contextlib.contextmanager
 def hanging(laptop: Laptop) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A run, and its journal, while a test hangs."""
-    ids = [word for name in ("a_passes", "g_hang") for word in ("--id", f"{FAULTS}{name}")]
+    ids = named("a_passes", "g_hang")
     words = ("pytorch", "--pytorch-src", str(laptop.tree), "--percent", "100", "--cards", "1", *ids)
     with laptop.start("macos", *words, SPYRE_CI__DEVICE__NAME="cpu") as process:
         try:
@@ -164,6 +183,7 @@ def test_ctrl_c_ends_with_an_account_and_nothing_left(laptop: Laptop) -> None:
     assert find_strays_of_run(journal.parent.parent) == []
 
 
+@pytest.mark.heavy
 def test_nothing_outlives_a_run_that_is_killed(laptop: Laptop) -> None:
     with hanging(laptop) as (process, journal):
         assert find_strays_of_run(journal.parent.parent) != []

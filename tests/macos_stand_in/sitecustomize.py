@@ -80,7 +80,7 @@ def _no_fork() -> NoReturn:
 
 
 def _no_settings() -> dict[str, Any]:
-    return {}
+    return {"exclude_simple": False}
 
 
 for _owner, _names in LACKS.items():

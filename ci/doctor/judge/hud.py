@@ -13,6 +13,8 @@ from ci.report.text import span
 HUD, CLOCK = "hud", "clock"
 # A second is what the header Date tells; tokens and signatures are good for minutes.
 WARN_S, FAULT_S = 30.0, 300.0
+# RFC 9111 has caches count to 2^31.
+_MAX_AGE_S = 2.0**31 + 1
 _MEND = (
     "check report.endpoint and the network; what is not sent waits in each run's outbox: spyre-ci hud flush"
 )
@@ -57,6 +59,8 @@ def skew_of(headers: Mapping[str, str], *, sent: float, came: float) -> float | 
     """
     try:
         age = float(headers.get("age", 0))
+        if not 0 <= age < _MAX_AGE_S:
+            return None
         told = parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError, TypeError, OverflowError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from packaging.tags import Tag
@@ -17,6 +18,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from ci.doctor.finding import Finding, Level, ok
+from ci.report.text import shell_line
 
 INDEX = "index"
 # has: the pin for this Python. other: the pin, for others. lacks: torch, not the pin. none: no torch.
@@ -24,6 +26,8 @@ INDEX = "index"
 State = Literal["has", "other", "lacks", "none", "login", "away", "odd"]
 _NAME = re.compile(r">\s*([^<>\s]{1,300}\.(?:whl|tar\.gz|zip))\s*</a", re.IGNORECASE)
 _ASKED_IN_VAIN = ("login", "away", "odd")
+# What a file system takes, and some dozens of times what wheels have.
+_MAX_NAME, _MAX_TAGS = 255, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +57,16 @@ def state_of(names: Iterable[str], pin: str, tags: Iterable[Tag]) -> State:
         pin: the version that is wanted; empty: any will do.
         tags: of wheels that can be installed here.
     """
-    usable, found = set(tags), [parsed for name in names if (parsed := _parsed(name))]
-    if not found:
-        return "none"
-    of_pin = [one for version, one in found if not pin or version.public == Version(pin).public]
-    if not of_pin:
-        return "lacks"
-    return "has" if any(one is None or usable & one for one in of_pin) else "other"
+    usable, wanted = set(tags), Version(pin).public if pin else ""
+    state: State = "none"
+    for version, one in filter(None, map(_parsed, names)):
+        if wanted and version.public != wanted:
+            state = "lacks" if state == "none" else state
+        elif one is None or usable & one:
+            return "has"
+        else:
+            state = "other"
+    return state
 
 
 def names_of(page: str) -> list[str]:
@@ -101,6 +108,23 @@ def judge_indexes(
         for one in indexes
         if one.state not in _ASKED_IN_VAIN
     ]
+
+
+def judge_broken(why: str, *, installs: bool, python: str) -> Finding:
+    """A pip that cannot use its own settings, and so installs nothing from anywhere.
+
+    Args:
+        why: as it says.
+        installs: whether `nox -s pytorch` calls it.
+        python: the interpreter, for the remedy.
+    """
+    look = shell_line([python, "-m", "pip", "config", "list"])
+    return Finding(
+        look=INDEX,
+        level=Level.FAULT if installs else Level.WARNING,
+        said=f"pip cannot use its settings: {why}",
+        remedy=f"mend the file or the variable it names, until this ends well: {look}",
+    )
 
 
 def judge_own(indexes: Sequence[IndexFacts]) -> list[Finding]:
@@ -150,6 +174,9 @@ def _lacking(one: IndexFacts, wanted: str, level: Level) -> Finding:
 
 
 def _parsed(name: str) -> tuple[Version, frozenset[Tag] | None] | None:
+    # A name stands for each pair of its tags: one that somebody made to have millions is no wheel of torch.
+    if len(name) > _MAX_NAME or prod(one.count(".") + 1 for one in name.split("-")[-3:]) > _MAX_TAGS:
+        return None
     try:
         if name.endswith(".whl"):
             project, version, _, tags = parse_wheel_filename(name)

@@ -32,6 +32,8 @@ from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import ADDRESS, inventory, is_real, present
 from ci.runner.leases import Holder, Leases, shared_folder
 from ci.runner.whereabouts import Whereabouts, has_open, whereabouts
+from ci.system import kinds
+from ci.system.starting import start_method
 from ci.withheld import without_job_secrets
 
 OPENED_S = 25.0
@@ -48,6 +50,7 @@ def look_device(world: World, root: Path = Path("/")) -> list[Finding]:
         one.value.partition(":")[0] for one in importlib.metadata.entry_points(group="torch.backends")
     ]
     try:
+        start_method(model.run.start_method, system=kinds.name())
         cards = inventory(world.environ, device=name, wanted=model.run.cards, cores=world.cores, root=root)
         refuse_silent_emulation(cards, world.environ, device=name, found=found)
     except SpyreCiError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -16,7 +16,15 @@ from packaging.tags import Tag, sys_tags
 from ci.addresses import shown
 from ci.doctor.fetch import FetchError, Page, Way, fetch
 from ci.doctor.finding import Finding
-from ci.doctor.judge.index import IndexFacts, State, judge_indexes, judge_own, names_of, state_of
+from ci.doctor.judge.index import (
+    IndexFacts,
+    State,
+    judge_broken,
+    judge_indexes,
+    judge_own,
+    names_of,
+    state_of,
+)
 from ci.doctor.look.pytorch import pin_of, torch_requirements
 from ci.doctor.pip_settings import PipSettings, of_environ, of_listing
 from ci.doctor.world import World
@@ -26,6 +34,7 @@ PIP_S, PAGE_S = 12.0, 10.0
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"
 _MISSING, _LOGIN, _OK = 404, (401, 403), 200
 _FOLDERS = {"", "file"}
+_NO_PIP = "No module named pip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +130,8 @@ class Asker:
 def look_index(world: World) -> list[Finding]:
     """Whether the pinned torch is to be had, and whether the settings' own indexes answer."""
     pip, note = pip_settings(world)
+    if pip.broken:
+        return [judge_broken(pip.broken, installs=installs(world), python=sys.executable)]
     asker = Asker(pip=pip, pin=pin_of(torch_requirements()), tags=list(sys_tags()), clock=world.clock)
     names = ["index-url", *["extra-index-url"] * len(pip.indexes[1:])]
     indexes = [] if pip.alone else [*zip(pip.indexes, names, strict=True)]
@@ -148,10 +159,16 @@ def pip_settings(world: World) -> tuple[PipSettings, str]:
     except CommandError:
         return of_environ(world.environ), "; pip did not say where it looks, so only its variables count"
     if ended.code != 0:
-        return of_environ(
-            world.environ
-        ), "; there is no pip that says where it looks, so only its variables count"
+        why = ended.stderr.decode("utf-8", "replace")
+        broken = "" if _NO_PIP in why else _reason(why) or f"pip ended with code {ended.code}"
+        found = replace(of_environ(world.environ), broken=broken)
+        return found, "; there is no pip that says where it looks, so only its variables count"
     return of_listing(ended.stdout.decode("utf-8", "replace").splitlines()), ""
+
+
+def _reason(said: str) -> str:
+    """What pip says of its settings, without the line of a file that it quotes: it may hold a password."""
+    return " ".join(line.strip() for line in said.splitlines() if not line.startswith(("'", '"')))
 
 
 def installs(world: World) -> bool:

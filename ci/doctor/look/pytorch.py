@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from ci.doctor.finding import Finding
 from ci.doctor.judge.pytorch import TorchFacts, judge_torch
-from ci.doctor.world import CODE, World, ask
+from ci.doctor.world import ALONE_S, CODE, World, ask
 from ci.withheld import without_job_secrets
 
 LIMIT_S = 26.0
@@ -23,7 +23,8 @@ EXTRA = re.compile(r"\bextra\s*==\s*['\"]torch['\"]")
 # `-P` beside it: a torch.py of the folder one is in is not torch. Back ends are left alone: loading one may
 # open a card that somebody else has.
 _CODE = """
-import json
+import json, signal, sys
+signal.alarm(int(sys.argv[1]))
 import torch
 version = torch.version
 print(json.dumps({
@@ -39,7 +40,7 @@ def look_torch(world: World) -> list[Finding]:
     """The torch of this environment."""
     required = torch_requirements()
     environ = {**without_job_secrets(world.environ), **ALONE}
-    told = ask(world, [sys.executable, "-P", "-c", _CODE], environ, limit_s=LIMIT_S)
+    told = ask(world, [sys.executable, "-P", "-c", _CODE, str(ALONE_S)], environ, limit_s=LIMIT_S)
     return judge_torch(
         TorchFacts(
             there="No module named 'torch'" not in told.why,

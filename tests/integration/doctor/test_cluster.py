@@ -31,6 +31,7 @@ def looked(world: MakeWorld, kubeconfig: Path) -> Finding:
     return found
 
 
+@pytest.mark.heavy
 def test_a_cluster_in_which_jobs_may_be_made(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
     found = looked(world, api.kubeconfig(tmp_path))
     assert found.level is Level.OK, found
@@ -49,12 +50,14 @@ def test_what_one_may_not_do_is_named(world: MakeWorld, api: KubernetesApi, tmp_
     )
 
 
+@pytest.mark.heavy
 def test_a_token_that_is_not_known_is_told(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
     found = looked(world, api.kubeconfig(tmp_path, token="0ld-t0ken"))
     assert (found.level, "oc login" in found.remedy) == (Level.FAULT, True)
     assert "0ld" not in f"{found.said}{found.remedy}"
 
 
+@pytest.mark.heavy
 def test_a_kubeconfig_that_is_broken_is_told(world: MakeWorld, tmp_path: Path) -> None:
     (tmp_path / "k").write_text("{")
     found = looked(world, tmp_path / "k")

@@ -78,6 +78,7 @@ def test_an_engine_that_is_not_there_is_told(world: MakeWorld, tmp_path: Path) -
     assert faults(found)[0].startswith(f"no container engine answers at unix://{tmp_path}/none.sock")
 
 
+@pytest.mark.heavy
 def test_an_engine_that_hangs_costs_its_own_line_and_its_process(
     world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +345,15 @@ def test_a_torch_that_is_wrong_is_told(  # noqa: PLR0917  # a row of the table
     found = pytorch.look_torch(world(fake_torch(tmp_path, code)))[0]
     assert found.level is level, found
     assert words in found.said
+
+
+def test_an_import_that_nobody_waits_for_any_more_ends_by_itself(
+    world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who kills the doctor kills not what it waits for."""
+    monkeypatch.setattr(pytorch, "ALONE_S", 1)
+    found = pytorch.look_torch(world(fake_torch(tmp_path, "import time\ntime.sleep(600)\n")))[0]
+    assert f"ended with code -{signal.SIGALRM:d}" in found.said
 
 
 @pytest.mark.usefixtures("torch_installed")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 import typer
 
 from ci.cli.app import EXIT_BUG, run
-from ci.errors import EXIT_INTERRUPTED, UsageError
+from ci.errors import EXIT_INTERRUPTED, EXIT_USAGE, UsageError
 
 Verb = Callable[[Callable[[], None]], None]
 
@@ -52,6 +53,16 @@ def test_whoever_interrupts_is_told_so(
     verb(raising(error))
     assert run([]) == EXIT_INTERRUPTED
     assert "bug" not in capsys.readouterr().err
+
+
+def test_who_calls_in_a_folder_that_was_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run(["doctor", "--only", "python"]) == EXIT_USAGE
+    assert "is not there any more" in capsys.readouterr().err
 
 
 def test_whoever_leaves_a_prompt_interrupts(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:

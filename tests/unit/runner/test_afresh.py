@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ci.runner import afresh
 from ci.runner.afresh import open_descriptors, told_again, why_open
 
 NONE = SimpleNamespace()
@@ -45,3 +47,16 @@ def test_a_process_that_began_again_has_its_task_from_a_file(tmp_path: Path) -> 
     file = tmp_path / "task"
     file.write_text('{"method": "spawn"}', encoding="ascii")
     assert told_again([str(os.open(file, os.O_RDONLY))]) == {"method": "spawn"}
+
+
+def test_begun_again_it_imports_nothing_of_the_folder_it_is_called_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[str]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(afresh, "open_descriptors", dict)
+    monkeypatch.setattr(os, "execv", lambda _, words: begun.append(words))
+    with pytest.raises(AssertionError, match="returned"):
+        afresh.begin_again("ci.runner.worker", {"method": "fork"}, why="", kept=())
+    ((python, safe, *words),) = begun
+    assert (python, safe, words[:2]) == (sys.executable, "-P", ["-m", "ci.runner.worker"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_a_file_that_is_none_of_ours_is_told_with_its_remedy(tmp_path: Path, con
     with pytest.raises(BadFileError, match="delete it") as caught:
         files.read("emulated:0", 0)
     assert caught.value.where == str(files.path("emulated:0"))
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    files = HealthFiles(folder=tmp_path)
+    os.mkfifo(files.path("a"))
+    with pytest.raises(BadFileError, match="it is no file"):
+        files.read("a", 0)
 
 
 def test_what_a_card_did_last_is_why_it_sits_on_the_bench() -> None:

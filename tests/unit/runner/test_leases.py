@@ -45,7 +45,17 @@ def test_the_lease_file_says_who_holds_the_card(tmp_path: Path) -> None:
     assert two.holder("0000:1a:00.0") is None
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '{"pid": "x"}', '{"pid": 1}', "\0" * 100])
+HELD = '{"pid": %s, "run": "r", "user": "u", "since": %s}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "[1]", '{"pid": "x"}', '{"pid": 1}', "\0" * 100, "[" * 4096,
+        HELD % (1, "NaN"), HELD % (1, "1e300"), HELD % (1, "-1e15"), HELD % (1, "Infinity"),
+        HELD % ("1e400", 1), HELD % (0, 1), HELD % (-5, 1), HELD % ("9" * 30, 1),
+    ],
+)  # fmt: skip
 def test_a_lease_file_that_says_nothing_holds_all_the_same(tmp_path: Path, content: str) -> None:
     one, two = leases(tmp_path), leases(tmp_path, "other")
     one.take("emulated:0")
@@ -105,6 +115,22 @@ def test_a_link_in_a_leases_place_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(FileSystemError):
         leases(tmp_path / "l").take("emulated:0")
     assert precious.read_text() == "mine"
+
+
+def test_the_last_moment_a_lease_may_name_can_be_told(tmp_path: Path) -> None:
+    one, two = leases(tmp_path), leases(tmp_path, "other")
+    one.take("emulated:0")
+    (tmp_path / "emulated:0.lease").write_text(HELD % (1, "253402214399"))
+    assert str(two.holder("emulated:0")).startswith("run r (process 1 of u) since 9999-12-3")
+
+
+def test_a_pipe_or_a_link_in_a_leases_place_is_not_read(tmp_path: Path) -> None:
+    """Nobody writes into the pipe: who read it would wait for ever."""
+    os.mkfifo(tmp_path / "emulated:0.lease")
+    (tmp_path / "told").write_text(HELD % (1, 1))
+    (tmp_path / "emulated:1.lease").symlink_to(tmp_path / "told")
+    one = leases(tmp_path)
+    assert (one.holder("emulated:0"), one.holder("emulated:1")) == (None, None)
 
 
 def test_the_shared_folder_is_the_same_for_every_user(tmp_path: Path) -> None:

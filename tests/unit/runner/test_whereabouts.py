@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.runner.whereabouts import Whereabouts, has_open, noted, whereabouts
+from ci.system.kinds import has_proc
 
 
 def proc(folder: Path, stat: str) -> Path:
@@ -36,6 +37,7 @@ def test_a_file_that_does_not_say_says_nothing(row: object) -> None:
     assert noted(row) is None
 
 
+@pytest.mark.skipif(not has_proc(), reason="it is not Linux")
 def test_what_a_process_has_open_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.touch()

@@ -72,7 +72,13 @@ def test_where_the_endpoint_tells_no_time_none_is_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{}, {"date": "now"}, {"date": ""}, {"date": formatdate(NOW), "age": "x"}]
+    "headers",
+    [
+        {},
+        {"date": "now"},
+        {"date": ""},
+        *({"date": formatdate(NOW), "age": one} for one in ("x", "nan", "inf", "-1", "1e300")),
+    ],
 )
 def test_a_date_that_is_none_says_nothing(headers: dict[str, str]) -> None:
     assert skew_of(headers, sent=NOW, came=NOW) is None

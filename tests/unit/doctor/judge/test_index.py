@@ -38,6 +38,15 @@ def test_any_torch_will_do_where_no_pin_is_known() -> None:
     assert state_of(["torch-1.0-py3-none-any.whl"], "", TAGS) == "has"
 
 
+def test_a_name_of_millions_of_tags_is_no_wheels() -> None:
+    """A name stands for each pair of its tags, so that few letters make many of them."""
+    pythons, machines = (".".join(f"{kind}{one}" for one in range(30)) for kind in "pm")
+    tags = frozenset({Tag("p1", "none", "m1")})
+    assert state_of([f"torch-2.13.0-{pythons}-none-m1.whl"], "2.13.0", tags) == "has"
+    assert state_of([f"torch-2.13.0-{pythons}-{pythons}-{machines}.whl"], "2.13.0", tags) == "none"
+    assert state_of([f"torch-2.13.0-py3-none-{'a' * 300}.whl"], "2.13.0", tags) == "none"
+
+
 @given(st.lists(st.text(max_size=40)))
 def test_no_name_of_an_index_makes_it_fall_over(names: list[str]) -> None:
     assert state_of([*names, OURS], "2.13.0", TAGS) == "has"

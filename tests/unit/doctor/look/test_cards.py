@@ -25,12 +25,24 @@ from ci.runner.health import HealthFiles
 from ci.runner.inventory import present
 from ci.runner.leases import Holder, Leases
 from ci.runner.whereabouts import Whereabouts, whereabouts
+from ci.system import kinds
 
 from .conftest import NOW, MakeWorld
 
 HERE = whereabouts(os.getpid())
 HOLDER = Holder(pid=os.getpid(), run="nightly", user="ann", since=NOW, where=HERE)
 ADDRESS = "0000:1a:00.0"
+
+
+# Nobody has cards elsewhere, or says as much of processes.
+only_linux = pytest.mark.skipif(not kinds.is_linux(), reason="it is not Linux")
+# Where a process is that Linux tells of.
+THERE = Whereabouts(host="here", namespace="pid:[9]", started="77")
+
+
+@pytest.fixture
+def on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "name", lambda: "linux")
 
 
 def leases(folder: Path, run: str = "nightly") -> Leases:
@@ -41,6 +53,7 @@ def opens(_: int, __: Path) -> bool:
     return True
 
 
+@only_linux
 def test_this_very_process_is_known_again(tmp_path: Path) -> None:
     one = leases(tmp_path)
     one.take("c")
@@ -63,20 +76,21 @@ def test_a_process_that_somebody_else_wrote_into_the_lease_is_not_taken_for_the_
 @pytest.mark.parametrize(
     ("where", "same", "ended"),
     [
-        (HERE, True, False),
+        (THERE, True, False),
         (None, False, False),
-        (replace(HERE, host="elsewhere"), False, False),
-        (replace(HERE, namespace="pid:[1]"), False, False),
-        (replace(HERE, namespace=""), False, False),
-        (replace(HERE, started=""), False, False),
+        (replace(THERE, host="elsewhere"), False, False),
+        (replace(THERE, namespace="pid:[1]"), False, False),
+        (replace(THERE, namespace=""), False, False),
+        (replace(THERE, started=""), False, False),
         # The number is another process's now: the one that took the card has ended.
-        (replace(HERE, started="1"), False, True),
+        (replace(THERE, started="1"), False, True),
     ],
 )
 def test_a_number_that_may_mean_another_process_is_not_taken_for_that_one(
     tmp_path: Path, where: Whereabouts | None, same: bool, ended: bool
 ) -> None:
-    found = holding_of(replace(HOLDER, where=where), tmp_path / "c.lease", opens=opens)
+    holder = replace(HOLDER, where=where)
+    found = holding_of(holder, tmp_path / "c.lease", where=lambda _: THERE, opens=opens)
     assert (found.same, found.ended) == (same, ended)
     assert holding_of(None, tmp_path).run == ""
 
@@ -123,6 +137,7 @@ def test_where_nobody_ran_yet_no_folder_is_made(make_world: MakeWorld, tmp_path:
     assert not (tmp_path / "none").exists()
 
 
+@only_linux
 def test_a_held_card_is_told_and_left_alone(make_world: MakeWorld, tmp_path: Path) -> None:
     held = leases(tmp_path / "l")
     held.take("emulated:0")
@@ -188,6 +203,7 @@ def test_the_folder_of_leases_is_the_runners(make_world: MakeWorld, tmp_path: Pa
     assert leases_folder(make_world(run__leases="l").settings) == tmp_path / "l"
 
 
+@pytest.mark.usefixtures("on_linux")
 def test_cards_that_are_not_on_the_bus_are_pseudo_devices(tmp_path: Path) -> None:
     environ = {"PCIDEVICE_IBM_COM_SPYRE_PF": ADDRESS}
     cards = present(environ, device="spyre", wanted=0, cores=1, root=tmp_path)
@@ -200,6 +216,7 @@ def test_cards_that_are_not_on_the_bus_are_pseudo_devices(tmp_path: Path) -> Non
     assert kind_of(present({}, device="spyre", wanted=0, cores=1, root=tmp_path), tmp_path) == "emulated"
 
 
+@pytest.mark.usefixtures("on_linux")
 @pytest.mark.parametrize(
     ("environ", "flags", "level", "words"),
     [
@@ -225,6 +242,18 @@ def test_the_device_is_what_the_runner_would_test(  # noqa: PLR0917  # a row of 
     (found,) = look_device(make_world(environ, **flags), root=tmp_path)
     assert found.level is level, found
     assert words in found.said
+
+
+def test_a_way_to_begin_processes_that_a_run_refuses_is_told(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world({}, run__start_method="fork")
+    monkeypatch.setattr(kinds, "name", lambda: "linux")
+    assert look_device(world, root=tmp_path)[0].level is Level.OK
+    monkeypatch.setattr(kinds, "name", lambda: "darwin")
+    (found,) = look_device(world, root=tmp_path)
+    assert (found.level, found.said.partition(":")[0]) == (Level.FAULT, "run.start_method")
+    assert found.remedy.startswith("give spawn")
 
 
 def test_a_card_that_this_user_may_not_open_is_known_by_its_file(tmp_path: Path) -> None:

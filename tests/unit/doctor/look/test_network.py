@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from ci.doctor.look.engine import look_engine
 from ci.doctor.look.hud import look_hud
 from ci.doctor.look.index import Asker, at_once, installs, look_index, pip_settings
 from ci.doctor.pip_settings import PipSettings
+from ci.doctor.world import Processes
 from ci.errors import CommandError
+from ci.process import Ended
 
 from .conftest import NOW, MakeWorld
 
@@ -72,6 +76,32 @@ def test_without_pip_its_variables_count(make_world: MakeWorld, answer: int | Co
     assert "only its variables count" in note
 
 
+NO_HEADER = "Configuration file could not be loaded.\nFile contains no section headers.\n'pass = hunter2'\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "level"), [({}, Level.FAULT), ({"NOX_DEFAULT_VENV_BACKEND": "none"}, Level.WARNING)]
+)
+def test_a_pip_that_cannot_use_its_settings_installs_nothing(
+    make_world: MakeWorld, environ: dict[str, str], level: Level
+) -> None:
+    def run(*_: object, **__: object) -> Ended:
+        return Ended(code=2, stdout=b"", stderr=NO_HEADER.encode())
+
+    (found,) = look_index(replace(make_world(environ), processes=Processes(run)))
+    assert found.level is level
+    why = "Configuration file could not be loaded. File contains no section headers."
+    assert found.said == f"pip cannot use its settings: {why}"
+    assert found.remedy.endswith(f"{sys.executable} -m pip config list")
+
+
+def test_without_a_pip_its_settings_are_not_broken(make_world: MakeWorld) -> None:
+    def run(*_: object, **__: object) -> Ended:
+        return Ended(code=1, stdout=b"", stderr=b"/bin/python: No module named pip\n")
+
+    assert pip_settings(replace(make_world(), processes=Processes(run)))[0].broken == ""
+
+
 def test_pip_may_be_told_to_ask_no_index(make_world: MakeWorld) -> None:
     (found,) = look_index(make_world({}, "global.no-index='true'\n"))
     assert (found.level, found.said) == (Level.FAULT, "pip is told to ask no index")
@@ -112,7 +142,7 @@ def test_a_token_that_would_not_be_sent_is_told(make_world: MakeWorld, tmp_path:
 
 
 def test_nobody_is_asked_where_nothing_is_named(make_world: MakeWorld, tmp_path: Path) -> None:
-    engine, registry = look_engine(make_world(), socket=tmp_path / "none")
+    engine, registry = look_engine(make_world(), is_socket=lambda _: False)
     (cluster,) = look_cluster(make_world(), home=tmp_path)
     assert [one.level for one in (engine, registry, cluster)] == [Level.OK] * 3
 
@@ -142,6 +172,19 @@ def test_an_engine_that_hangs_is_told_by_its_address_without_a_password(make_wor
     assert (found.level, found.said) == (Level.FAULT, "tcp://h:1 does not answer: took longer than its time")
 
 
+def test_on_macos_an_engine_of_the_users_own_is_found(make_world: MakeWorld, tmp_path: Path) -> None:
+    told = f'{{"version": "29", "driver": "overlay2", "root": "{tmp_path}", "platform": "linux/arm64"}}'
+    desktop = Path("/h/.docker/run/docker.sock")
+    found = look_engine(
+        make_world({"HOME": "/h"}, told), system="darwin", is_socket=lambda path: path == desktop
+    )
+    assert found[0].said == f"docker 29 at unix://{desktop}, linux/arm64, storage overlay2"
+    # What it has its images on is a disk of its own machine, whatever is of that name here.
+    assert [one.look for one in found] == ["engine", "registry"]
+    found = look_engine(make_world({"HOME": "/h"}), system="darwin", is_socket=lambda _: False)
+    assert found[0].said.startswith("not used: none is there")
+
+
 def test_what_a_child_says_is_taken_as_it_is(make_world: MakeWorld, tmp_path: Path) -> None:
     told = '{"version": "29", "driver": "vfs", "root": "ROOT", "platform": "linux/x86_64", "registry": {}}'
     world = make_world(
@@ -149,6 +192,6 @@ def test_what_a_child_says_is_taken_as_it_is(make_world: MakeWorld, tmp_path: Pa
         told.replace("ROOT", str(tmp_path)),
         image__repository="reg.example.com/a/b",
     )
-    found = look_engine(world, socket=tmp_path / "none")
+    found = look_engine(world, system="linux", is_socket=lambda _: False)
     assert found[0].said == "docker 29 at unix:///s, linux/amd64, storage vfs"
     assert found[-1].said == "reg.example.com answers for reg.example.com/a/b"
