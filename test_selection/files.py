@@ -23,14 +23,20 @@ def schema_name(kind: str, version: int = 1) -> str:
     return f"spyre-ci/{kind}/{version}"
 
 
-def document_text(kind: str, content: Mapping[str, Any]) -> str:
+def document_text(kind: str, content: Mapping[str, Any], *, on_one_line: bool = False) -> str:
     """What a verb prints under `--json`: one object, whose schema says which.
 
     Args:
         kind: as in `spyre-ci/<kind>/1`; `docs/schemas` describes each.
         content: its fields; what JSON does not have, such as a path, becomes text.
+        on_one_line: for what a pipeline takes as the last line of a log in which other programs wrote too.
     """
-    text = json.dumps({"schema": schema_name(kind), **content}, indent=1, default=str)
+    return json_text({"schema": schema_name(kind), **content}, on_one_line=on_one_line)
+
+
+def json_text(document: Mapping[str, Any], *, on_one_line: bool = False) -> str:
+    """What a verb prints of a document that has its schema already, such as one it wrote to a file."""
+    text = json.dumps(document, indent=None if on_one_line else 1, default=str)
     # Azure's runner, and GitHub's, read this anywhere in a line as a command.
     return text.replace("##[", "#\\u0023[")
 

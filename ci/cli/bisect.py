@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from ci.bisect.record import KIND, as_json
 from ci.cli import options
 from ci.errors import UsageError
 from ci.steps.bisecting import Wanted, bisect_step
-from test_selection.files import schema_name
+from test_selection.files import document_text
 
 
 def bisect(
@@ -74,6 +73,5 @@ def bisect(
     )
     outcome = bisect_step(context, wanted)
     if json_output:
-        document = {"schema": schema_name(KIND), **as_json(outcome.record), "exit_code": outcome.exit_code}
-        typer.echo(json.dumps(document, indent=1))
+        typer.echo(document_text(KIND, {**as_json(outcome.record), "exit_code": outcome.exit_code}))
     raise typer.Exit(outcome.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from ci.doctor.text import COLOURS, lines
 from ci.doctor.world import Processes, World
 from ci.progress import bar
 from ci.steps.context import Context
+from test_selection.files import json_text
 
 
 def doctor(
@@ -58,7 +58,7 @@ def doctor(
         account = examine(world, wanted, opening=open_cards, ended=progress.advance)
     findings = [one for found in account.found.values() for one in found]
     if json_output:
-        typer.echo(json.dumps(document(findings, seconds=account.seconds)))
+        typer.echo(json_text(document(findings, seconds=account.seconds)))
     else:
         _show(context, findings)
     if code := exit_code(findings):

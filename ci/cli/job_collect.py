@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +32,7 @@ from ci.runner.run_lock import run_lock
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.reporting import report_step
-from test_selection.files import read_json
+from test_selection.files import json_text, read_json
 from test_selection.plan import read_plan
 
 
@@ -75,7 +74,7 @@ def collect(
         goes_on=told.goes_on,
     )
     if json_output:
-        typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
+        typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from ci.cli import options
 from ci.errors import UsageError
 from ci.steps.pruning import prune_step
 from ci.steps.pruning_rules import KINDS, Wish
+from test_selection.files import json_text
 
 
 def prune(
@@ -66,7 +66,7 @@ def prune(
     )
     account = prune_step(context, wish, tell=(lambda _: None) if json_output else context.say)
     if json_output:
-        typer.echo(json.dumps(account.as_json()))
+        typer.echo(json_text(account.as_json(), on_one_line=True))
     else:
         for told in account.lines():
             context.say(told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -12,7 +11,7 @@ from ci.config import completing
 from ci.live.sink import open_sink
 from ci.steps.main_job import Outcome, Wanted, run_main_job
 from ci.steps.resuming import resumable, resume_step
-from test_selection.files import read_json, schema_name
+from test_selection.files import json_text, read_json, schema_name
 
 
 def pytorch(
@@ -112,7 +111,7 @@ def pytorch(
 
 def _finish(outcome: Outcome, kind: str, *, json_output: bool) -> NoReturn:
     if json_output:
-        typer.echo(json.dumps(_document(outcome, kind), indent=1))
+        typer.echo(json_text(_document(outcome, kind)))
     raise typer.Exit(outcome.exit_code)
 
 

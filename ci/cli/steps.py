@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +26,7 @@ from ci.steps.selecting import refuse_nothing
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
-from test_selection.files import document_text, read_json
+from test_selection.files import document_text, json_text, read_json
 from test_selection.plan import read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
@@ -226,5 +225,5 @@ def report(
     )
     code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
     if json_output:
-        typer.echo(json.dumps(read_json(folder.summary, "summary"), indent=1))
+        typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(code)

@@ -52,7 +52,7 @@ def rows(
         job, sources = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=number), paths
     written = put_rows(junit_files(sources), job, to)
     if as_json:
-        typer.echo(document_text("hud-rows", {"job": job.keys(), "files": written}))
+        typer.echo(document_text("hud-rows", {"job": job.keys(), "files": written}, on_one_line=True))
         return
     for address, number in written.items():
         typer.echo(f"{number:>9,} rows  {address}")

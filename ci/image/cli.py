@@ -129,7 +129,11 @@ def build(  # noqa: PLR0917  # typer makes options of them
             maker.gate.look(made.name, None, stack=prepared.resolved, against=None)
     if as_json:
         typer.echo(
-            document_text("image-build", {"image": made.name, "digest": made.digest, "found": made.found})
+            document_text(
+                "image-build",
+                {"image": made.name, "digest": made.digest, "found": made.found},
+                on_one_line=True,
+            )
         )
         return
     typer.echo(f"{made.name} {made.digest}".rstrip())
@@ -156,7 +160,9 @@ def tree(
     put_tree(origin, folder, environ=os.environ, echo=wiring.echo)
     if as_json:
         typer.echo(
-            document_text("image-tree", {"commit": origin.commit, "url": origin.url, "folder": folder})
+            document_text(
+                "image-tree", {"commit": origin.commit, "url": origin.url, "folder": folder}, on_one_line=True
+            )
         )
         return
     typer.echo(origin.commit)

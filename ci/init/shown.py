@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Sequence
 
 from ci.init.decide import Change, Status
 from ci.init.noted import FILE
 from ci.init.proposal import Proposal
-from test_selection.files import schema_name
+from test_selection.files import json_text, schema_name
 
 KIND = "init"
 # A word and what is to be done, by what becomes of a file.
@@ -88,7 +87,7 @@ def document(proposal: Proposal, *, written: bool, code: int) -> str:
             for one in proposal.changes
         ],
     }
-    return json.dumps(content)
+    return json_text(content)
 
 
 def _shown(change: Change) -> str:

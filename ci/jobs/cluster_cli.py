@@ -73,7 +73,11 @@ def watch(
     if as_json:
         counts = {str(phase): number for phase, number in sorted(board.counts.items()) if number}
         typer.echo(
-            document_text("job-watch", {"job": name, "pods": board.pods, "counts": counts, **asdict(ending)})
+            document_text(
+                "job-watch",
+                {"job": name, "pods": board.pods, "counts": counts, **asdict(ending)},
+                on_one_line=True,
+            )
         )
     raise typer.Exit(ending.exit_code)
 
@@ -169,7 +173,7 @@ def cancel(
     shown = ", ".join(f"{number:,} {kind}" for kind, number in words.items())
     _say(f"removed of {name}: {shown}" if removed else f"nothing of {name} is there", err=as_json)
     if as_json:
-        typer.echo(document_text("job-cancel", {"job": name, "removed": removed}))
+        typer.echo(document_text("job-cancel", {"job": name, "removed": removed}, on_one_line=True))
 
 
 def list_jobs(as_json: Json = False, namespace: Namespace = None, context: InContext = None) -> None:
@@ -180,7 +184,7 @@ def list_jobs(as_json: Json = False, namespace: Namespace = None, context: InCon
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     rows = jobs_of(cluster, now_s=time.time())
     if as_json:
-        typer.echo(document_text("job-list", {"jobs": [row.as_json() for row in rows]}))
+        typer.echo(document_text("job-list", {"jobs": [row.as_json() for row in rows]}, on_one_line=True))
         return
     table = Table(box=None, pad_edge=False)
     for head in HEAD:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,7 +22,7 @@ from ci.lanes.state import read_state
 from ci.lanes.store import known_of
 from ci.lanes.turn import Known, Look, clock
 from ci.lanes.upcoming import Upcoming, upcoming
-from test_selection.files import schema_name
+from test_selection.files import json_text, schema_name
 
 # Between these years everything can be reckoned with.
 _EPOCH, _FAR = 1971, 9000
@@ -59,7 +58,7 @@ def next_(
     )
     found = upcoming(settings.model.lanes, _known(settings, look.now), look)
     if as_json:
-        typer.echo(json.dumps(_document(found, look), indent=1))
+        typer.echo(json_text(_document(found, look)))
     elif not found:
         typer.echo("there are no lanes: name some under `lanes` in the settings")
     else:

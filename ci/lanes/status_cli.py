@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.run_cli import STATE, lanes_folder
 from ci.lanes.turn import clock
 from ci.report.text import one_line, span
-from test_selection.files import schema_name
+from test_selection.files import document_text
 
 HEAD = ("lane", "due", "attempt", "where", "standing", "exit code", "took", "said")
 LOG_COLUMNS = 200
@@ -60,8 +59,7 @@ def status(
             }
             for slot, attempts in runs
         ]
-        document = {"schema": schema_name("lane-history"), "runs": rows, "begun_by_ci": by_ci}
-        typer.echo(json.dumps(document, indent=1))
+        typer.echo(document_text("lane-history", {"runs": rows, "begun_by_ci": by_ci}))
         return
     if not path.is_file():
         typer.echo("no lane was begun by a worker here yet")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from ci.pins.protocol import Decision
 from ci.pins.situation import Situation, situation
 from ci.pins.tracks import Followed, Names, chosen, clock, decided, followed, moment_of, say
 from ci.pins.words import day, moment
-from test_selection.files import schema_name
+from test_selection.files import document_text
 
 
 def status(ctx: typer.Context, tracks: Names = None, as_json: Json = False) -> None:
@@ -168,4 +167,4 @@ def _iso(at: datetime | None) -> str | None:
 
 
 def _print(kind: str, tracks: dict[str, Any]) -> None:
-    typer.echo(json.dumps({"schema": schema_name(kind), "tracks": tracks}, indent=1))
+    typer.echo(document_text(kind, {"tracks": tracks}))

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.integration
 SCHEMAS = ROOT / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FLAG = "--json"
+# jenkins/vars/spyreImage.groovy reads the last line of `image build`; the others are for users like it.
+ON_ONE_LINE = {"image build", "image tree", "job watch", "job cancel", "job list", "hud rows", "prune"}
 
 
 def takers() -> list[str]:
@@ -40,6 +42,7 @@ def check(verb: str, out: str) -> None:
     told = json.loads(out)
     assert isinstance(told, dict)
     assert told["schema"].startswith("spyre-ci/")
+    assert (len(out.splitlines()) == 1) == (verb in ON_ONE_LINE)
     jsonschema.Draft202012Validator(schema_of(verb)).validate(told)
 
 
@@ -63,9 +66,15 @@ def test_a_schema_is_one_and_describes_every_field(verb: str) -> None:
 
 def test_what_is_not_as_documented_would_be_found() -> None:
     with pytest.raises(jsonschema.ValidationError):
-        check("history prune", json.dumps({"schema": "spyre-ci/history-prune/1", "days": "many"}))
+        check("history prune", json.dumps({"schema": "spyre-ci/history-prune/1", "days": "many"}, indent=1))
     with pytest.raises(json.JSONDecodeError):
         check("history prune", "words\n{}")
+
+
+def test_the_verbs_that_print_one_line_are_named() -> None:
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    named = text.partition("On one line")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z ]+)`", named)) == ON_ONE_LINE
 
 
 def test_every_verb_without_json_is_named_with_its_reason() -> None:

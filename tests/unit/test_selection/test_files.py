@@ -15,6 +15,8 @@ import pytest
 from test_selection.errors import BadFileError, MissingInputError, UsageError
 from test_selection.files import (
     atomic_writer,
+    document_text,
+    json_text,
     read_json,
     read_lines,
     schema_name,
@@ -194,3 +196,13 @@ def test_a_file_that_may_not_be_read_is_not_called_broken(
         read_json(tmp_path / "x.json", "plan")
     with pytest.raises(PermissionError):
         next(read_lines(tmp_path / "x.jsonl", "catalog"))
+
+
+@pytest.mark.parametrize("on_one_line", [True, False])
+def test_what_a_verb_prints_is_no_command_of_a_runner_of_ci(*, on_one_line: bool) -> None:
+    told = {"message": "##[error]not mine", "path": Path("a")}
+    text = document_text("x", told, on_one_line=on_one_line)
+    assert "##[" not in text
+    assert json.loads(text) == {"schema": "spyre-ci/x/1", "message": told["message"], "path": "a"}
+    assert json_text(json.loads(text), on_one_line=on_one_line) == text
+    assert (len(text.splitlines()) == 1) is on_one_line
