@@ -36,15 +36,15 @@ def identity_of(run: str = "run-1") -> RunIdentity:
     )
 
 
-def plan_folder(folder: Path, ids: Sequence[str]) -> Plan:
-    """A folder of a run that was planned: two shards, a file each."""
-    half = (len(ids) + 1) // 2
-    shards = tuple(
-        Shard(index=index, expected_s=1.0, groups=(Group(file=f"test_{index}.py", ids=tuple(part)),))
-        for index, part in enumerate((ids[:half], ids[half:]))
-        if part
+def plan_folder(folder: Path, ids: Sequence[str], *, shards: int = 2) -> Plan:
+    """A folder of a run that was planned: so many shards, a file each."""
+    size = -(-len(ids) // shards)
+    parts = [tuple(ids[begin : begin + size]) for begin in range(0, len(ids), size)]
+    made = tuple(
+        Shard(index=index, expected_s=1.0, groups=(Group(file=f"test_{index}.py", ids=part),))
+        for index, part in enumerate(parts)
     )
-    plan = Plan(fingerprint=fingerprint(shards), bound_s=1, makespan_s=1, binds="cards", shards=shards)
+    plan = Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="cards", shards=made)
     folder.mkdir(parents=True, exist_ok=True)
     write_plan(folder / "plan.json", plan)
     write_selection(folder / "selection.json", Selection(stage=1, percent=5.0, ids=list(ids), in_scope=100))

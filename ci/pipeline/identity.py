@@ -16,12 +16,13 @@ from ci.errors import BadFileError, CommandError
 from ci.package.git import git
 from ci.runner.collect_cache import VARIABLE_PREFIXES, VARIABLES, installed_packages
 from test_selection.files import read_json, write_json
+from test_selection.plan import Plan
 from test_selection.selection import Selection
 
 KIND = "plan-identity"
 FILE = "plan-identity.json"
 PARTS = (
-    "tree", "image", "fingerprint", "selection", "torch", "back_end", "toolkit", "environment", "settings",
+    "tree", "image", "tests", "selection", "torch", "back_end", "toolkit", "environment", "settings",
 )  # fmt: skip
 # Where a run waits, meets others and notes things changes no result; all else of these sections may.
 _OF_NO_MATTER = {
@@ -57,6 +58,14 @@ def settings_part(model: SettingsModel) -> str:
             "labels": model.matrix.labels,
         }
     )
+
+
+def planned_part(plan: Plan) -> str:
+    """Which tests are planned, however they are dealt to shards; pure.
+
+    The deal depends on seconds that were measured, such as those of collecting: no two hosts agree on them.
+    """
+    return _digest(sorted(plan.ids))
 
 
 def selection_part(selection: Selection) -> str:

@@ -24,9 +24,11 @@ from test_selection.files import read_json
 ARTIFACTS = ("results", "results-*")
 JOURNALS = "journal"
 MAX_LOOKED_AT = 5
-# What is taken of the artifact: what it was of, and what became of each test.
+PLAN = "plan.json"
+# What is taken of the artifact: what it was of, how it was dealt, and what became of each test.
 FILES = (
     WantedFile(pattern=re.escape(IDENTITY_FILE), most_bytes=1 << 20),
+    WantedFile(pattern=re.escape(PLAN), most_bytes=128 << 20),
     WantedFile(pattern=rf"{JOURNALS}/[0-9]{{1,6}}-[0-9]{{1,6}}\.jsonl", most_bytes=128 << 20),
 )
 

@@ -16,7 +16,7 @@ _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _WORDS = {
     "tree": "tested another tree",
     "image": "ran in another image",
-    "fingerprint": "had another plan",
+    "tests": "planned other tests",
     "torch": "had another PyTorch",
     "back_end": "had another back end",
     "settings": "was set otherwise",

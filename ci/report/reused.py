@@ -37,7 +37,7 @@ class Reused:
     def said(self) -> str:
         """A sentence for every report."""
         which = f"run {self.run_id}, attempt {self.attempt}, of pull request {self.pull_request} ({self.url})"
-        same = f"the same tree {self.tree[:12]} with the same plan and image"
+        same = f"the same tree {self.tree[:12]} with the same tests and image"
         return one_line(f"nothing ran here: these are the results of {which}, which tested {same}", 500)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ci.errors import UsageError
 from ci.pipeline.identity import (
     environment_part,
+    planned_part,
     selection_part,
     settings_part,
     toolkit,
@@ -89,7 +90,7 @@ def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection
         "tree": tree_of(context.settings.base),
         # What is not fixed by a digest is another environment tomorrow.
         "image": context.provider.image,
-        "fingerprint": plan.fingerprint,
+        "tests": planned_part(plan),
         "selection": selection_part(selection),
         "torch": f"{run.pytorch_version} {run.pytorch_sha}",
         "back_end": run.back_end,

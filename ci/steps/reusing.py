@@ -1,4 +1,4 @@
-"""Taking another run's journals into a run folder: the plan is this run's, and so is the judging."""
+"""Taking another run's plan and journals into a run folder: the tests and the judging are this run's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import UsageError
+from ci.errors import SpyreCiError, UsageError
 from ci.report.identity import read_identity
 from ci.report.ran_in import all_in
 from ci.report.reconcile import Account, reconcile
@@ -16,22 +16,30 @@ from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from ci.steps.marking import mark_step
-from test_selection.plan import read_plan
+from test_selection.plan import read_plan, write_plan
 from test_selection.selection import read_selection
 
 
 def doubt_of_results(context: Context, folder: RunFolder, other: Path) -> str:
     """Why another run's journals do not make this run green; empty where they do.
 
+    The other's plan deals the same tests to shards, but seldom the same way: its journals are read by it.
+
     Args:
         context: the outside world.
         folder: of this run, which is planned and has not begun.
-        other: with the other's journals.
+        other: with the other's plan and journals.
 
     Raises:
         SpyreCiError: a file of this run's folder is missing or broken.
     """
-    plan, selection = read_plan(folder.plan), read_selection(folder.selection)
+    wanted, selection = read_plan(folder.plan), read_selection(folder.selection)
+    try:
+        plan = read_plan(RunFolder(path=other).plan)
+    except SpyreCiError as error:
+        return f"handed on no plan that can be read: {error.what}"
+    if sorted(plan.ids) != sorted(wanted.ids):
+        return "planned other tests than it says"
     identity = read_identity(folder.path)
     account = reconcile(plan, read_journals(other))
     if not all_in(identity.image, account.ran_in):
@@ -42,7 +50,7 @@ def doubt_of_results(context: Context, folder: RunFolder, other: Path) -> str:
 
 
 def take_results(folder: RunFolder, other: Path, reused: Reused) -> None:
-    """Move another run's journals into this run's folder, with a note of where they are from.
+    """Copy another run's plan and journals into this run's folder, with a note of where they are from.
 
     Raises:
         UsageError: the run has begun.
@@ -57,6 +65,7 @@ def take_results(folder: RunFolder, other: Path, reused: Reused) -> None:
     coming = folder.path / f".{JOURNALS}.coming"
     shutil.rmtree(coming, ignore_errors=True)
     shutil.copytree(other / JOURNALS, coming)
+    write_plan(folder.plan, read_plan(RunFolder(path=other).plan))
     coming.rename(journals)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run as spyre_ci
-from ci.pipeline.identity import write_plan_identity
+from ci.pipeline.identity import planned_part, write_plan_identity
 from ci.report.results import read_summary
+from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import IMAGE, plan_folder, run_journals, zipped
 
@@ -55,11 +55,10 @@ class Queue:
     @property
     def parts(self) -> dict[str, str]:
         tree = git(self.upstream, "rev-parse", f"{self.group}^{{tree}}")
-        plan = json.loads((self.run_dir / "plan.json").read_text())
         return {
             "tree": tree,
             "image": IMAGE,
-            "fingerprint": plan["fingerprint"],
+            "tests": planned_part(read_plan(self.run_dir / "plan.json")),
             "torch": "2.13.0 0123",
             "back_end": "emulated 1",
             "settings": "5e77",
@@ -80,18 +79,24 @@ class Queue:
     def ran(
         self,
         number: int = 50,
+        *,
         outcomes: dict[str, str] | None = None,
         parts: dict[str, str] | None = None,
         name: str = "results",
         image: str = IMAGE,
+        ids: Sequence[str] = IDS,
+        shards: int = 2,
+        plan: str | None = None,
         **run: Any,
     ) -> None:
         """The pull request's run, and what it handed on."""
         repository = self.api.repositories["o/r"]
         repository.runs[number] = workflow_run(number, **({"sha": self.head, "head": "fork/r"} | run))
         folder = self.tmp_path / f"theirs-{number}"
-        plan = plan_folder(folder, IDS)
-        run_journals(folder, plan, GREEN if outcomes is None else outcomes, image=image)
+        planned = plan_folder(folder, ids, shards=shards)
+        if plan is not None:
+            (folder / "plan.json").write_text(plan)
+        run_journals(folder, planned, GREEN if outcomes is None else outcomes, image=image)
         write_plan_identity(folder, self.parts if parts is None else self.parts | parts)
         data = zipped(folder)
         repository.artifacts[number] = artifact(number, name, run=number, size=len(data))
@@ -179,6 +184,42 @@ def test_another_run_is_not_taken(
     assert not (queue.run_dir / "journal").exists()
 
 
+@pytest.mark.parametrize("shards", [1, 2, 4])
+def test_the_same_tests_are_the_same_work_however_they_were_dealt(
+    queue: Queue, spyre: Spyre, tmp_path: Path, shards: int
+) -> None:
+    queue.begin()
+    queue.ran(ids=IDS[::-1], shards=shards)
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused"] == "true"
+    summary = read_summary(queue.run_dir / "summary.json")
+    assert (summary.exit_code, summary.planned) == (0, len(IDS))
+    assert len(read_plan(queue.run_dir / "plan.json").shards) == shards
+
+
+def test_a_plan_of_other_tests_than_it_says_is_not_taken(
+    queue: Queue, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran(ids=IDS[:3])
+    before = (queue.run_dir / "plan.json").read_bytes()
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    assert "run 50 planned other tests than it says" in " ".join(capsys.readouterr().out.split())
+    assert (queue.run_dir / "plan.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"schema": "spyre-ci/plan/1", "fingerprint": "0"}'])
+def test_results_without_a_plan_that_can_be_read_are_not_taken(
+    queue: Queue, spyre: Spyre, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue.begin()
+    queue.ran(plan=text)
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    assert "run 50 handed on no plan that can be read" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("image", ["", f"quay.io/o/i@sha256:{'2' * 64}"])
 def test_what_ran_in_another_image_than_was_planned_for_is_not_taken(
     queue: Queue, spyre: Spyre, image: str, capsys: pytest.CaptureFixture[str]
@@ -196,7 +237,7 @@ def test_what_ran_in_another_image_than_was_planned_for_is_not_taken(
     [
         ("tree", "tested another tree"),
         ("image", "ran in another image"),
-        ("fingerprint", "had another plan"),
+        ("tests", "planned other tests"),
         ("torch", "had another PyTorch"),
         ("back_end", "had another back end"),
         ("settings", "was set otherwise"),

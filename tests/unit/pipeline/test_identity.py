@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,11 +19,13 @@ from ci.pipeline.identity import (
     PARTS,
     environment_part,
     identity_of,
+    planned_part,
     read_plan_identity,
     selection_part,
     settings_part,
     write_plan_identity,
 )
+from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation, Selection
 
 WHOLE = dict.fromkeys(PARTS, "known")
@@ -47,6 +50,28 @@ def test_another_part_is_another_identity_and_an_unknown_one_none(part: str) -> 
 def test_parts_nobody_knows_make_no_identity() -> None:
     assert identity_of({}) == ""
     assert identity_of(WHOLE | {"more": "x"}) == ""
+
+
+def dealt(*shards: list[str]) -> Plan:
+    made = tuple(
+        Shard(index=index, expected_s=1.0, groups=(Group(file="a.py", ids=tuple(ids)),))
+        for index, ids in enumerate(shards)
+    )
+    return Plan(fingerprint=fingerprint(made), bound_s=1, makespan_s=1, binds="cards", shards=made)
+
+
+IDS = st.lists(st.text(max_size=3), unique=True, max_size=6)
+
+
+@given(IDS, st.integers(0, 6), st.randoms(use_true_random=False))
+def test_the_same_tests_are_the_same_however_they_are_dealt(ids: list[str], cut: int, random: Random) -> None:
+    mixed = random.sample(ids, len(ids))
+    assert planned_part(dealt(ids)) == planned_part(dealt(mixed[:cut], mixed[cut:]))
+
+
+@given(IDS, IDS)
+def test_other_tests_are_other_work(one: list[str], two: list[str]) -> None:
+    assert (planned_part(dealt(one)) == planned_part(dealt(two))) == (set(one) == set(two))
 
 
 TEXTS = st.dictionaries(st.sampled_from(PARTS), st.text(max_size=3))

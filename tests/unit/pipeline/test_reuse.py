@@ -12,7 +12,7 @@ from ci.report.reused import Reused, read_reused, write_reused
 
 HEAD, BASE, SHA, TREE = "1" * 40, "2" * 40, "3" * 40, "4" * 40
 FILE = ".github/workflows/pull-request.yml"
-PARTS = {"tree": TREE, "image": "i", "fingerprint": "f", "torch": "t", "back_end": "b", "settings": "s"}
+PARTS = {"tree": TREE, "image": "i", "tests": "f", "torch": "t", "back_end": "b", "settings": "s"}
 WANTED = Wanted(sha=SHA, workflow=FILE, tree=TREE, parts=PARTS)
 RUN = Run(
     id=5, attempt=1, name="pull request", path=FILE, event="pull_request", status="completed",
