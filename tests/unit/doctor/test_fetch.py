@@ -37,12 +37,9 @@ def test_the_cause_is_what_the_network_said(error: Exception, said: str) -> None
 
 @pytest.mark.parametrize("url", ["ftp://a/b", "http://", "nothing"])
 def test_what_cannot_be_asked_is_told(url: str) -> None:
-    with pytest.raises(FetchError, match="it cannot be asked") as caught:
+    with pytest.raises(FetchError, match="it cannot be asked"):
         fetch(url, Way(), limit_s=30, clock=lambda: 0.0)
-    assert caught.value.fault == "unsendable"
 
 
 def test_an_error_holds_no_password() -> None:
-    assert (
-        str(FetchError("at https://me:hunter2@h/x?key=abc it ends", "slow")) == "at https://h/x?*** it ends"
-    )
+    assert str(FetchError("at https://me:hunter2@h/x?key=abc it ends")) == "at https://h/x?*** it ends"
