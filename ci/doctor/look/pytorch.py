@@ -46,7 +46,7 @@ def look_torch(world: World) -> list[Finding]:
             there="No module named 'torch'" not in told.why,
             told=told.row,
             why=told.why,
-            late=told.why.startswith("took longer"),
+            late=told.late,
             limit_s=LIMIT_S,
             pin=pin_of(required),
             variant=world.settings.model.image.variant,
