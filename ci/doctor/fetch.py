@@ -10,6 +10,7 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from ci.addresses import is_loopback, without_secrets
+from ci.package.causes import cause
 from ci.package.pump import pumped
 
 PAGE_BYTES = 16 << 20
@@ -80,11 +81,11 @@ def fetch(url: str, way: Way, *, limit_s: float, clock: Callable[[], float]) -> 
     except (requests.Timeout, TimeoutError) as error:
         raise FetchError(f"it did not answer within {limit_s:g} s") from error
     except requests.exceptions.SSLError as error:
-        raise FetchError(f"its certificate is not trusted: {_cause(error)}") from error
+        raise FetchError(f"its certificate is not trusted: {cause(error)}") from error
     except ValueError as error:  # some of requests' own are both
-        raise FetchError(f"it cannot be asked: {_cause(error)}") from error
+        raise FetchError(f"it cannot be asked: {cause(error)}") from error
     except (requests.RequestException, HTTPError, OSError) as error:
-        raise FetchError(f"it cannot be reached: {_cause(error)}") from error
+        raise FetchError(f"it cannot be reached: {cause(error)}") from error
     assert page is not None  # noqa: S101  # one comes, or an error
     return page
 
@@ -127,13 +128,3 @@ def _read(answer: requests.Response) -> bytes:
         if len(body) > PAGE_BYTES:
             raise requests.RequestException(f"it sends more than {PAGE_BYTES >> 20} MiB")
     return bytes(body)
-
-
-def _cause(error: BaseException) -> str:
-    """What the network said, without the names of what wraps it."""
-    inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else error
-    reason = getattr(inner, "reason", None) or inner
-    last = reason.args[-1] if isinstance(reason, BaseException) and len(reason.args) > 1 else None
-    if isinstance(last, BaseException):  # of a proxy: what was done, and what came of it
-        return f"{reason.args[0]}: {_cause(last)}"
-    return str(reason).rpartition(">: ")[2].rpartition("): ")[2][:300]
