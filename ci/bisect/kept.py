@@ -7,9 +7,9 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 from ci.errors import CommandError
+from ci.system.locks import take
 
 # In a folder that is whole; what a killed search left half made has none.
 WHOLE = "whole"
@@ -54,10 +54,10 @@ class Kept:
 
     def _held(self) -> bool:
         """Whoever makes it is alone; who finds it made has it in common with others."""
-        if _take(self._stream, fcntl.LOCK_SH) and self.whole:
+        if take(self._stream, fcntl.LOCK_SH) and self.whole:
             return True
-        _take(self._stream, fcntl.LOCK_UN)  # two who wait must not hold each other up
-        return _take(self._stream, fcntl.LOCK_EX)
+        take(self._stream, fcntl.LOCK_UN)  # two who wait must not hold each other up
+        return take(self._stream, fcntl.LOCK_EX)
 
     @property
     def whole(self) -> bool:
@@ -67,7 +67,7 @@ class Kept:
     def done(self) -> None:
         """It is whole: others may use it as well."""
         (self.folder / WHOLE).touch()
-        _take(self._stream, fcntl.LOCK_SH)
+        take(self._stream, fcntl.LOCK_SH)
 
     def let_go(self) -> None:
         """It is not used any more."""
@@ -84,7 +84,7 @@ def forget(parent: Path, keep: int) -> None:
     kept = sorted(parent.glob(f"*/{WHOLE}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in kept[keep:]:
         with lock_of(path.parent).open("ab") as stream:
-            if _take(stream, fcntl.LOCK_EX):
+            if take(stream, fcntl.LOCK_EX):
                 path.unlink(missing_ok=True)  # first, so that half of it is never taken for all
                 shutil.rmtree(path.parent, ignore_errors=True)
 
@@ -92,11 +92,3 @@ def forget(parent: Path, keep: int) -> None:
 def lock_of(folder: Path) -> Path:
     """What whoever makes or uses a folder has the lock of; it stays when the folder goes."""
     return folder.with_name(f"{folder.name}.lock")
-
-
-def _take(stream: IO[bytes], how: int) -> bool:
-    try:
-        fcntl.flock(stream, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

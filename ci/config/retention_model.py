@@ -10,30 +10,29 @@ from pydantic import Field
 from ci.config.section import Section
 
 KeepDays = Annotated[float, Field(ge=0, le=36_500)]
-KeepGib = Annotated[float, Field(ge=0, le=1_000_000)]
+KeepGib = Annotated[
+    Annotated[float, Field(ge=0, le=1_000_000)] | None,
+    Field(description="beyond so many GiB goes, the oldest first; none: no size"),
+]
+KeepLast = Annotated[
+    int,
+    Field(ge=0, le=1_000_000, description="so many of the newest stay, whatever age and size say"),
+]
 
 
 class Keep(Section):
     """How much of a kind is kept."""
 
     keep_days: KeepDays | None = Field(default=30, description="older than so many days goes; none: no age")
-    keep_gib: KeepGib | None = Field(
-        default=None, description="beyond so many GiB goes, the oldest first; none: no size"
-    )
-    keep_last: int = Field(
-        default=10, ge=0, le=1_000_000, description="so many of the newest stay, whatever age and size say"
-    )
+    keep_gib: KeepGib = None
+    keep_last: KeepLast = 10
 
 
 class KeepStored(Section):
     """How much of a store is kept, beside the `keep_days` of its own section."""
 
-    keep_gib: KeepGib | None = Field(
-        default=None, description="beyond so many GiB goes, the oldest first; none: no size"
-    )
-    keep_last: int = Field(
-        default=10, ge=0, le=1_000_000, description="so many of the newest stay, whatever age and size say"
-    )
+    keep_gib: KeepGib = None
+    keep_last: KeepLast = 10
 
 
 class Retention(Section):

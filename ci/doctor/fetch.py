@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError
 
 from ci.addresses import is_loopback, without_secrets
+from ci.package.causes import cause
 from ci.package.pump import pumped
 
 PAGE_BYTES = 16 << 20
-Fault = Literal["slow", "untrusted", "unreachable", "unsendable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +38,8 @@ class Page:
 class FetchError(Exception):
     """No answer, or not the whole of it; what it says holds no secret of an address."""
 
-    def __init__(self, said: str, fault: Fault) -> None:
+    def __init__(self, said: str) -> None:
         super().__init__(without_secrets(said))
-        self.fault: Fault = fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +79,13 @@ def fetch(url: str, way: Way, *, limit_s: float, clock: Callable[[], float]) -> 
         with pumped(lambda: _sent(url, way, limit_s, clock)) as pump:
             page = pump.take(limit_s)
     except (requests.Timeout, TimeoutError) as error:
-        raise FetchError(f"it did not answer within {limit_s:g} s", "slow") from error
+        raise FetchError(f"it did not answer within {limit_s:g} s") from error
     except requests.exceptions.SSLError as error:
-        raise FetchError(f"its certificate is not trusted: {_cause(error)}", "untrusted") from error
-    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-        if isinstance(error, ValueError):
-            raise FetchError(f"it cannot be asked: {_cause(error)}", "unsendable") from error
-        raise FetchError(f"it cannot be reached: {_cause(error)}", "unreachable") from error
+        raise FetchError(f"its certificate is not trusted: {cause(error)}") from error
+    except ValueError as error:  # some of requests' own are both
+        raise FetchError(f"it cannot be asked: {cause(error)}") from error
+    except (requests.RequestException, HTTPError, OSError) as error:
+        raise FetchError(f"it cannot be reached: {cause(error)}") from error
     assert page is not None  # noqa: S101  # one comes, or an error
     return page
 
@@ -130,13 +128,3 @@ def _read(answer: requests.Response) -> bytes:
         if len(body) > PAGE_BYTES:
             raise requests.RequestException(f"it sends more than {PAGE_BYTES >> 20} MiB")
     return bytes(body)
-
-
-def _cause(error: BaseException) -> str:
-    """What the network said, without the names of what wraps it."""
-    inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else error
-    reason = getattr(inner, "reason", None) or inner
-    last = reason.args[-1] if isinstance(reason, BaseException) and len(reason.args) > 1 else None
-    if isinstance(last, BaseException):  # of a proxy: what was done, and what came of it
-        return f"{reason.args[0]}: {_cause(last)}"
-    return str(reason).rpartition(">: ")[2].rpartition("): ")[2][:300]

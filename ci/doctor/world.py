@@ -89,10 +89,12 @@ class Told:
     Attributes:
         row: JSON values; empty where it said nothing of use.
         why: it did not; empty where it did.
+        late: whether that is because its time was over.
     """
 
     row: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
+    late: bool = False
 
 
 def ask_module(
@@ -121,7 +123,8 @@ def ask(world: World, argv: Sequence[str], env: Mapping[str, str], *, limit_s: f
     try:
         ended = world.processes.finish(argv, env=env, limit_s=limit_s)
     except CommandError as error:
-        return Told(why="took longer than its time" if "took longer" in error.what else error.what)
+        late = "took longer" in error.what
+        return Told(why="took longer than its time" if late else error.what, late=late)
     said = ended.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2]
     try:
         row = json.loads(said)

@@ -6,10 +6,11 @@ import ast
 import configparser
 import re
 import tomllib
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from ci.init.syntax import called, constants, parsed, text_of
 
 # Entry points that torch calls when it is imported: a back end registers its device there.
 GROUP = "torch.backends"
@@ -84,23 +85,15 @@ def _setup_cfg(text: str) -> tuple[str, list[str]]:
 
 
 def _setup_py(text: str) -> tuple[str, list[str]]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text)
-    named = {
-        one.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for one in node.targets
-        if isinstance(one, ast.Name) and isinstance(node.value.value, str)
-    }
+    tree = parsed(text)
+    known = dict(constants(tree))
     project, lines = "", []
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or _name(node.func) != "setup":
+        if not isinstance(node, ast.Call) or called(node.func) != "setup":
             continue
         for given in node.keywords:
             if given.arg == "name":
-                project = _said(given.value, named)
+                project = text_of(given.value, known) or ""
             elif given.arg == "entry_points" and isinstance(given.value, ast.Dict):
                 lines += _group(given.value)
     return project, list(_packages(lines))
@@ -114,16 +107,6 @@ def _group(table: ast.Dict) -> list[str]:
                 one.value for one in listed if isinstance(one, ast.Constant) and isinstance(one.value, str)
             ]
     return []
-
-
-def _said(node: ast.expr, named: Mapping[str, str]) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    return named.get(node.id, "") if isinstance(node, ast.Name) else ""
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _packages(lines: list[str]) -> Iterator[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
+
+from ci.init.syntax import called, constants, parsed, text_of
 
 FUNCTION, CXX_FUNCTION = "rename_privateuse1_backend", "register_privateuse1_backend"
 # Gives the constants of a module by its path.
@@ -37,54 +38,41 @@ def names_in_python(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """
 
     @cache
-    def constants(path: str) -> Mapping[str, str]:
+    def constants_of(path: str) -> Mapping[str, str]:
         tree = _parsed(sources[path])
-        return {} if tree is None else dict(_constants(tree))
+        return {} if tree is None else dict(constants(tree))
 
     found = {}
     for path, text in sources.items():
         # Few files name it, and to read them all as Python takes long.
         if FUNCTION in text and (tree := _parsed(text)) is not None:
-            found[path] = set(_names(path, tree, sources.keys(), constants))
+            found[path] = set(_names(path, tree, sources.keys(), constants_of))
     return {path: names for path, names in found.items() if names}
 
 
 def _parsed(text: str) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as an escape that is none: it is their file
-            return ast.parse(text)
+        return parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Names that a module sets to a text at its top level."""
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if isinstance(node, ast.AnnAssign):
-            targets = [node.target]
-        value = getattr(node, "value", None)
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            yield from ((one.id, value.value) for one in targets if isinstance(one, ast.Name))
-
-
-def _names(path: str, tree: ast.Module, paths: Collection[str], constants: Constants) -> Iterator[str]:
-    known = dict(constants(path))
+def _names(path: str, tree: ast.Module, paths: Collection[str], constants_of: Constants) -> Iterator[str]:
+    known = dict(constants_of(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            there = _imported(path, node, paths, constants)
+            there = _imported(path, node, paths, constants_of)
             known |= {one.asname or one.name: there[one.name] for one in node.names if one.name in there}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _called(node.func) == FUNCTION:
+        if isinstance(node, ast.Call) and called(node.func) == FUNCTION:
             given = [*node.args[:1], *(one.value for one in node.keywords if one.arg == "backend_name")]
-            name = _text(given[0], known) if given else None
+            name = text_of(given[0], known) if given else None
             if name is not None and NAME.fullmatch(name):
                 yield name
 
 
 def _imported(
-    path: str, node: ast.ImportFrom, paths: Collection[str], constants: Constants
+    path: str, node: ast.ImportFrom, paths: Collection[str], constants_of: Constants
 ) -> Mapping[str, str]:
     """Constants of the module that a `from … import` names, if it is one of the checkout's."""
     parts = path.split("/")[: -node.level] if node.level else []
@@ -92,18 +80,8 @@ def _imported(
     wanted = (f"{below}.py", f"{below}/__init__.py")
     for one in wanted:
         if one in paths:
-            return constants(one)
+            return constants_of(one)
         # A checkout may keep its packages below `src`.
         if not node.level and f"src/{one}" in paths:
-            return constants(f"src/{one}")
+            return constants_of(f"src/{one}")
     return {}
-
-
-def _called(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _text(node: ast.expr, known: Mapping[str, str]) -> str | None:
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    return known.get(node.id) if isinstance(node, ast.Name) else None

@@ -8,7 +8,6 @@ it lives, which the kernel lets go of however it ends: that, and no process id, 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from ci.interrupts import noted
 from ci.lanes.long_output import LongOutput
 from ci.process import kill_group, start_command
 from ci.runner.strays import end_strays
+from ci.system.locks import take
 from test_selection.files import write_json
 
 LOCK, BEGIN, ASKED, END, OUTPUT = "lock", "begin.json", "asked-to-end", "end.json", "output.log"
@@ -50,12 +50,9 @@ def held(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not take(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -113,9 +110,7 @@ def tend(
         begun: is called once it is known to have begun.
     """
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not take(lock):
         begun()
         return
     if (folder / BEGIN).exists():  # it was begun, and is over

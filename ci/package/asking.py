@@ -21,6 +21,7 @@ from ci.addresses import is_loopback, without_secrets
 from ci.config.package_model import Index
 from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
+from ci.package.causes import cause
 from ci.package.listing import Decision, Listed, OtherBytesError, decide, key_of
 from ci.package.pump import Pump, pumped
 from test_selection.files import atomic_writer
@@ -199,7 +200,7 @@ class Asker:
         except (requests.Timeout, TimeoutError) as error:
             raise self._away(f"it did not answer within {seconds:g} s") from error
         except (requests.RequestException, HTTPError, OSError) as error:
-            raise self._away(f"it cannot be reached: {_cause(error)}") from error
+            raise self._away(f"it cannot be reached: {cause(error)}") from error
 
     def _chunks(self, pump: Pump[_Head | bytes], *, limit: int, seconds: float) -> Iterator[bytes]:
         end, size = self.clock() + seconds, 0
@@ -292,9 +293,3 @@ def _past_proxies(url: str) -> dict[str, str]:
 
 def _limit(mib: float) -> int:
     return int(mib * (1 << 20))
-
-
-def _cause(error: BaseException) -> str:
-    """What the network said, without the names of what wraps it."""
-    inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else error
-    return str(getattr(inner, "reason", None) or inner).rpartition(">: ")[2][:300]

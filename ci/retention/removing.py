@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from ci.retention.things import DAY_S, Thing
 from ci.retention.trash import discard
 from ci.runner.run_lock import FILE as RUN_LOCK
 from ci.runner.run_lock import run_lock
+from ci.system.locks import take
 
 
 class KeptError(Exception):
@@ -123,9 +123,6 @@ def _held(path: Path) -> Iterator[bool]:
 
 def _lock(descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return take(descriptor)
     except OSError:  # a file system without locks
         return True
-    return True

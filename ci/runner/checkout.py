@@ -7,7 +7,6 @@ files: so every commit has its own folder, and only one process at a time works 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 from ci.addresses import without_credentials
 from ci.errors import CommandError, UsageError
 from ci.process import run_command
+from ci.system.locks import take
 
 GIT_TIMEOUT_S = 900
 # What PyTorch's tests read of their repository besides test/ itself.
@@ -113,18 +113,10 @@ def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         deadline = time.monotonic() + 2 * GIT_TIMEOUT_S
-        while not _try_lock(descriptor):
+        while not take(descriptor):
             if time.monotonic() > deadline:
                 raise CommandError(f"{path} is held by another process", remedy="end it, or try again later")
             time.sleep(_POLL_S)
         yield
     finally:
         os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

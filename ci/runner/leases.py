@@ -29,6 +29,7 @@ from pathlib import Path
 
 from ci.errors import DiskFullError, FileSystemError
 from ci.runner.whereabouts import Whereabouts, noted, whereabouts
+from ci.system.locks import take
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")
@@ -206,14 +207,11 @@ class Leases:
         except OSError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not take(descriptor, fcntl.LOCK_SH)
         except OSError:
             return False
         finally:
             os.close(descriptor)
-        return False
 
     def holder(self, card: str) -> Holder | None:
         """Who holds a card as far as its lease file says; None where it does not."""

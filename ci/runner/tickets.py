@@ -11,7 +11,6 @@ waited for is done elsewhere, or it was stopped, is passed after a few seconds.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.runner.leases import lock_file
+from ci.system.locks import take
 
 SUFFIX = ".ticket"
 # Whoever waits asks about once a second.
@@ -120,7 +120,7 @@ class Tickets:
         except OSError:
             return None
         try:
-            if _free(descriptor):
+            if take(descriptor):
                 # Under the lock: another may have thrown it away, and a third have drawn its number since.
                 if os.path.samestat(os.fstat(descriptor), path.stat()):
                     path.unlink(missing_ok=True)
@@ -138,14 +138,6 @@ class Tickets:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number}{SUFFIX}"
-
-
-def _free(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _ticket(data: bytes) -> Ticket | None:

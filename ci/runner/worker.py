@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ci.runner import afresh, prepare
+from ci.runner import afresh, ended, prepare
 from ci.runner.hand import Hand
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.machine import boot_id, host_name
@@ -26,7 +26,6 @@ from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
 from ci.runner.patience import NEVER_ENDS, Patience, gone
 from ci.runner.preflight import Finding, check, until_free
 from ci.runner.ran_in import ran_in_here
-from ci.runner.ras import hardware_event
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
 from ci.system.parents import die_with_parent
@@ -34,7 +33,6 @@ from ci.system.parents import die_with_parent
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
-UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -248,11 +246,12 @@ class Worker:
         left = watch.left(ids)
         self._forget()
         if hand.unwritten:
-            return self._unwritten(watch, left)
+            return ended.unwritten(self._journal, watch, left)
         if self._stopped or (not left and watch.ready):
             return []
         if watch.running is not None and not watch.bystander:
-            self._crash(watch, code)
+            if ended.crashed(self._journal, watch, code, lambda: self._check("crash")):
+                self._sick = True
             left.remove(watch.running)
             return left
         if watch.done and watch.file_error is None:
@@ -262,23 +261,19 @@ class Worker:
     def _not_had(self, file: str, left: list[str], hand: Hand, code: int) -> list[str]:
         """Account for a child that had run nothing when it ended; the ids to be tried once more."""
         watch = hand.watch
-        if watch.hardware or self._card_failed(file, watch):
+        if watch.hardware or ended.card_failed(self._journal, file, watch):
             self._sick = True
             return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
         if watch.file_error is None and hand.forked and file not in self._unforkable:
-            self._respawn(file, watch, code)
+            self._unforkable.add(file)
+            ended.not_forked(self._journal, file, watch, code)
             return left
         if watch.file_error is None:
-            self._file_error(file, watch, code)
+            ended.not_set_up(self._journal, file, watch, code)
         if left:
             self._journal.write("not_run", ids=left, message=watch.file_error)
         return []
-
-    def _unwritten(self, watch: Watch, left: Sequence[str]) -> list[str]:
-        """The child could not write to the journal. Where this can, space is back, and one test was lost."""
-        self._journal.write("worker_lost", id=watch.running, message=UNTOLD)
-        return [name for name in left if name != watch.running]
 
     def _dismiss(self) -> None:
         """Let the child end, if there is one; what it does after its last test has the time of a set-up."""
@@ -335,25 +330,6 @@ class Worker:
         patience.ended(code)
         return code
 
-    def _crash(self, watch: Watch, code: int) -> None:
-        cause, message = watch.why(code)
-        content = {"detail": watch.last_lines(), "seconds": round(watch.running_s, 3)}
-        if cause != "oom" and (blame := self._blame(watch)) is not None:
-            said, ras = blame
-            cause, message, content["ras"] = "hardware", f"{message}; {said}", ras
-            self._sick = True
-        self._journal.write("crash", id=watch.running, cause=cause, message=message, **content)
-
-    def _blame(self, watch: Watch) -> tuple[str, str] | None:
-        """Why a crash is the card's, with the card's own word for it, if it is.
-
-        Where the card did not say so, it is checked before it runs anything else.
-        """
-        if (event := hardware_event(watch.printed())) is not None:
-            return f"the card said: {event}", str(event)
-        found = self._check("crash")
-        return None if found.ok else (f"the card failed its check after it: {found.message}", found.ras)
-
     def _check(self, why: str) -> Finding:
         """See whether the card works; where it is not to be checked it counts as well."""
         spec = {"device": self._task["device"], "threads": self._task["threads"]}
@@ -370,30 +346,6 @@ class Worker:
             return Finding(ok=True, seconds=found.seconds)
         self._journal.write("card_check", why=why, **asdict(found))
         return found
-
-    def _card_failed(self, file: str, watch: Watch) -> bool:
-        """Whether it was the card that ended a process in which no test ran."""
-        event = hardware_event(watch.printed())
-        if event is not None:
-            said = f"setting up {file}: the card said: {event}"
-            self._journal.write("card_fault", message=said, ras=str(event), detail=watch.last_lines())
-        return event is not None
-
-    def _respawn(self, file: str, watch: Watch, code: int) -> None:
-        """What was imported before the copy was made may kill the copy: such a file gets a fresh process."""
-        self._unforkable.add(file)
-        _, message = watch.why(code)
-        self._journal.write(
-            "respawn",
-            file=file,
-            message=f"setting up {file} in a forked process: {message}; once more in a fresh one",
-            detail=watch.last_lines(),
-        )
-
-    def _file_error(self, file: str, watch: Watch, code: int) -> None:
-        _, message = watch.why(code)
-        watch.file_error = f"setting up {file}: {message}"
-        self._journal.write("file_error", file=file, message=watch.file_error, detail=watch.last_lines())
 
 
 def stem_flood(log: Path) -> None:

@@ -93,8 +93,7 @@ os.fork = _no_fork
 os.forkpty = _no_fork
 # What Python asks macOS for proxies by.
 _proxies = types.ModuleType("_scproxy")
-_proxies._get_proxies = _no_settings  # type: ignore[attr-defined]
-_proxies._get_proxy_settings = _no_settings  # type: ignore[attr-defined]
+vars(_proxies).update(_get_proxies=_no_settings, _get_proxy_settings=_no_settings)
 sys.modules["_scproxy"] = _proxies
 sys.platform = "darwin"
 sys.addaudithook(_audit)

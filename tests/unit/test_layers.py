@@ -173,6 +173,7 @@ ACROSS = {
     ("ci.doctor", "ci.jobs.paths"),
     ("ci.doctor", "ci.jobs.validate.rights"),
     ("ci.doctor", "ci.live.github"),
+    ("ci.doctor", "ci.package.causes"),
     ("ci.doctor", "ci.package.credentials"),
     ("ci.doctor", "ci.package.pump"),
     ("ci.doctor", "ci.report.text"),

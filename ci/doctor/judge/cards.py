@@ -26,8 +26,6 @@ class DeviceFacts:
         cards: how many there are.
         back_end: what makes the device, as `ci.runner.back_end` has it.
         registered: packages that register themselves with torch (entry points `torch.backends`).
-        refused: why a run would be refused, as the runner says it; empty: it would not.
-        remedy: for that.
     """
 
     name: str
@@ -35,8 +33,6 @@ class DeviceFacts:
     cards: int = 0
     back_end: str = ""
     registered: Sequence[str] = ()
-    refused: str = ""
-    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +83,6 @@ class CardFacts:
 
 def judge_device(facts: DeviceFacts) -> list[Finding]:
     """What would be tested, and whether the runner would have it."""
-    if facts.refused:
-        return [fault(DEVICE, facts.refused, facts.remedy)]
     if facts.name == "cpu":
         return [ok(DEVICE, "cpu, the control: no card is used")]
     if facts.name in _TORCHS_OWN:

@@ -13,6 +13,7 @@ from ci.report.text import iso_utc, shell_line
 
 TOKENS = "tokens"
 State = Literal["there", "missing", "minted", "unusable", "no file"]
+Wanted = Literal["always", "sometimes", "no"]
 _PARTS = 3
 
 
@@ -34,7 +35,7 @@ class TokenFacts:
 
     variable: str
     purpose: str
-    wanted: Literal["always", "sometimes", "no"]
+    wanted: Wanted
     state: State
     file: str = ""
     from_file: bool = False

@@ -67,9 +67,9 @@ def unmet(required: Iterable[str], version: Callable[[str], str]) -> list[str]:
 
 
 def look_nox(world: World) -> list[Finding]:
-    """The nox of this environment, else that of the path."""
+    """Whether the nox that would be called can be."""
     text = _text(world.cwd / "noxfile.py")
-    command = _command(world)
+    command = nox_command(world)
     version, why = _version(world, command) if command else ("", "")
     wanted = _WANTED.search(text or "")
     return judge_nox(
@@ -83,6 +83,14 @@ def look_nox(world: World) -> list[Finding]:
             torch=_is_installed("torch"),
         )
     )
+
+
+def nox_command(world: World) -> list[str]:
+    """The nox of the path, else the one beside this Python; nothing where there is neither."""
+    if found := shutil.which("nox", path=world.environ.get("PATH", "")):
+        return [found]
+    beside = Path(sys.executable).with_name("nox")
+    return [str(beside)] if os.access(beside, os.X_OK) else []
 
 
 def _required() -> list[str]:
@@ -100,13 +108,6 @@ def _is_installed(name: str) -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return True
-
-
-def _command(world: World) -> list[str]:
-    if found := shutil.which("nox", path=world.environ.get("PATH", "")):
-        return [found]
-    beside = Path(sys.executable).with_name("nox")
-    return [str(beside)] if os.access(beside, os.X_OK) else []
 
 
 def _version(world: World, command: list[str]) -> tuple[str, str]:

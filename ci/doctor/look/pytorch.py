@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from ci.doctor.finding import Finding
 from ci.doctor.judge.pytorch import TorchFacts, judge_torch
+from ci.doctor.look.basics import nox_command
 from ci.doctor.world import ALONE_S, CODE, World, ask
 from ci.withheld import without_job_secrets
 
@@ -46,11 +46,11 @@ def look_torch(world: World) -> list[Finding]:
             there="No module named 'torch'" not in told.why,
             told=told.row,
             why=told.why,
-            late=told.why.startswith("took longer"),
+            late=told.late,
             limit_s=LIMIT_S,
             pin=pin_of(required),
             variant=world.settings.model.image.variant,
-            nox=shutil.which("nox", path=world.environ.get("PATH", "")) is not None,
+            nox=bool(nox_command(world)),
             python=sys.executable,
             lacking=tuple(one for one in _others(required) if importlib.util.find_spec(one) is None),
         )

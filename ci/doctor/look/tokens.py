@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from ci.config.secret import checked_token, read_secret
 from ci.doctor.finding import Finding
-from ci.doctor.judge.tokens import TokenFacts, expiry_of, judge_tokens
+from ci.doctor.judge.tokens import TokenFacts, Wanted, expiry_of, judge_tokens
 from ci.doctor.world import World
 from ci.errors import MissingInputError, SpyreCiError
 from ci.hud.endpoint import EMBEDDED, NONE, SECRET_VARIABLE
@@ -18,7 +17,6 @@ from ci.package.credentials import TOKEN_VARIABLE as INDEX_VARIABLE
 
 GITHUB_VARIABLE = "SPYRE_CI_GITHUB_TOKEN"
 SHARE_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # the variable's name, not a secret
-Wanted = Literal["always", "sometimes", "no"]
 
 
 def look_tokens(world: World) -> list[Finding]:

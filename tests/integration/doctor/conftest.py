@@ -20,11 +20,13 @@ import jsonschema
 import pytest
 
 from ci.config import load_settings
+from ci.doctor.finding import Finding, Level
 from ci.doctor.world import Processes, World
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "doctor.json").read_text(encoding="utf-8"))
 TIMEOUT_S = 120
+MakeWorld = Callable[..., World]
 
 
 @dataclass(kw_only=True)
@@ -118,6 +120,11 @@ class Told:
         return list(dict.fromkeys(one["look"] for one in self.findings if one["level"] == "fault"))
 
 
+def faults(found: list[Finding]) -> list[str]:
+    """What is said of each fault."""
+    return [one.said for one in found if one.level is Level.FAULT]
+
+
 def usual(folder: Path) -> dict[str, str]:
     """An environment without whatever this machine's own says of pip, engines and clusters."""
     return {
@@ -148,7 +155,7 @@ def doctor(folder: Path, *words: str, environ: Mapping[str, str], python: str = 
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Callable[..., World]]:
+def world(tmp_path: Path) -> Iterator[MakeWorld]:
     """A world that is real, but for its settings and environment."""
     made: list[World] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,11 @@ import yaml
 
 from ci.doctor.finding import Finding, Level
 from ci.doctor.look import cluster
-from ci.doctor.world import World
 from tests.kubernetes_api import TOKEN, KubernetesApi
 
+from .conftest import MakeWorld
+
 pytestmark = pytest.mark.integration
-MakeWorld = Callable[..., World]
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ def test_a_back_end_is_known_by_what_it_registers_and_by_the_name_it_gives() -> 
             ("x",),
         ),
         ("pyproject.toml", '[project]\nname = "../x"\nentry-points = 3', "", ()),
+        ("setup.py", 'NAME: str = "acme"\nsetup(name=NAME)', "acme", ()),
         ("setup.py", "setup(name=name(), entry_points=points)", "", ()),
     ],
 )

@@ -31,11 +31,6 @@ def judged(*cards: CardFacts, kind: str = "real") -> list[Finding]:
         (DeviceFacts(name="cuda"), Level.FAULT, "cuda is torch's own"),
         (DeviceFacts(name="other"), Level.FAULT, "no package here registers the device other"),
         (DeviceFacts(name="other", registered=["torch_other"]), Level.OK, "other, by torch_other"),
-        (
-            DeviceFacts(name="spyre", refused="4 cards wanted", remedy="ask for 2"),
-            Level.FAULT,
-            "4 cards wanted",
-        ),
     ],
 )
 def test_the_device_is_one_the_runner_would_have(facts: DeviceFacts, level: Level, words: str) -> None:

@@ -76,6 +76,17 @@ def test_a_folder_without_a_noxfile_is_told(make_world: MakeWorld, tmp_path: Pat
     assert (found.level, str(tmp_path) in found.said) == (Level.WARNING, True)
 
 
+def test_the_nox_beside_this_python_can_install_torch_as_that_of_the_path_can(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    lacking = CommandError("No module named 'torch'")
+    assert look_torch(make_world({}, lacking))[0].level is Level.FAULT
+    (tmp_path / "nox").touch(mode=0o755)
+    assert look_torch(make_world({}, lacking))[0].level is Level.WARNING
+    assert look_nox(make_world({}, "2026.1.1"))[0].said.startswith("2026.1.1")
+
+
 def test_the_pin_is_the_extras() -> None:
     required = torch_requirements()
     assert pin_of(required).count(".") == 2
