@@ -64,11 +64,12 @@ def main() -> int:
     if not given.check:
         write(wanted(), FOLDER)
         return 0
-    for name in differing():
+    old = differing()
+    for name in old:
         sys.stderr.write(
             f"docs/reference/{name} is not what the code says: run python scripts/reference.py\n"
         )
-    return 1 if differing() else 0
+    return 1 if old else 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Generic
 
 from ci.compare.existing import Existence, compare_catalogs
 from ci.compare.machines import Pair
+from ci.compare.outcome import KNOWN
 from ci.compare.side import Side, Unlike, unlike
 from ci.compare.times import LEAST_S, Past, Times, compare_times, with_history
 from ci.compare.verdicts import Change, Changes, Kind, Test, compare
@@ -105,7 +106,7 @@ def check(comparison: Comparison[Test]) -> Check:
     open_ = sum(1 for one in doubtful if one.now is not None and not one.now.quarantined)
     # What had an outcome there and has none here may fail.
     lost = sum(
-        one.now is not None and one.now.verdict in _NO_OUTCOME for one in comparison.changes[Kind.UNKNOWN]
+        one.now is not None and one.now.verdict not in KNOWN for one in comparison.changes[Kind.UNKNOWN]
     )
     why = [f"{counted(open_, 'test')} failing or flaky, and not known there"] if open_ else []
     why += [f"{counted(lost, 'test')} without an outcome here"] if lost else []
@@ -118,9 +119,6 @@ def check(comparison: Comparison[Test]) -> Check:
     if why:
         return Check(code=EXIT_INCOMPLETE, said=f"cannot be told: {', '.join(why)}")
     return Check(code=EXIT_OK, said="no worse: nothing newly fails or is newly flaky")
-
-
-_NO_OUTCOME = frozenset({Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN})
 
 
 def _worse(change: Change[Test]) -> bool:

@@ -8,6 +8,7 @@ and over cards that ran several files. A card that ran one file alone cannot be 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,11 @@ class Pair(NamedTuple):
     def length_s(self) -> float:
         """How long it is, both runs alike."""
         return math.sqrt(self.now_s * self.base_s)
+
+    @property
+    def length(self) -> int:
+        """Which of `LENGTHS` that is, from 0."""
+        return bisect_right(LENGTHS, self.length_s) - 1
 
 
 class Length(NamedTuple):
@@ -107,8 +113,7 @@ def off(now_s: float, expected_s: float) -> float:
 def _lengths(pairs: Iterable[Pair]) -> tuple[Length, ...]:
     found: list[list[float]] = [[] for _ in LENGTHS[1:]]
     for one in pairs:
-        place = next(place for place, end in enumerate(LENGTHS[1:]) if one.length_s < end)
-        found[place].append(_log_ratio(one))
+        found[one.length].append(_log_ratio(one))
     return tuple(
         Length(least, below, len(logs), math.exp(median(logs)))
         for least, below, logs in zip(LENGTHS, LENGTHS[1:], found, strict=False)

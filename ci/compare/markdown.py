@@ -5,10 +5,10 @@ Whatever comes from a run stands in code, as in a run's summary: it makes no lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from ci.compare.comparison import Comparison
-from ci.compare.times import Finding
 from ci.compare.verdicts import Change, Kind, Test
 from ci.compare.words import (
     LISTED,
@@ -62,21 +62,21 @@ def _verdicts(comparison: Comparison[Test], against: str, limit: int) -> str:
         lines.append(f"- {nothing_line(comparison)}")
     for kind in LISTED:
         if found := comparison.changes[kind]:
-            lines.append(f"- **{len(found):,} {kind.words}**{_tests(found, kind, limit)}")
+            tests = (_test(one, kind) for one in found)
+            lines.append(f"- **{len(found):,} {kind.words}**{_listed(tests, len(found), limit)}")
     return "\n".join([*lines, *(f"- {line}" for line in counted_lines(comparison))])
 
 
 def _existence(comparison: Comparison[Test], limit: int) -> Iterator[str]:
     for words, ids in came_and_went(comparison):
-        shown = ids[: limit or None]
-        names = "".join(f"\n  - {code(one, 300)}" for one in shown)
-        yield f"- **{words}**{names}{_more(len(ids) - len(shown))}"
+        yield f"- **{words}**{_listed((code(one, 300) for one in ids), len(ids), limit)}"
 
 
 def _times(comparison: Comparison[Test], limit: int) -> Iterator[str]:
     times = comparison.times
     for words, found in findings(times):
-        yield f"- **{words}**{_found(found, limit)}"
+        rows = (f"{code(one.name, 300)}: {finding_line(one)}" for one in found)
+        yield f"- **{words}**{_listed(rows, len(found), limit)}"
     notes = [*machine_lines(comparison, always=False), *time_lines(comparison)] if not times.too_few else []
     yield from (f"- {code(line, 300) if _foreign(line) else line}" for line in notes)
     if times.found:
@@ -88,19 +88,11 @@ def _foreign(line: str) -> bool:
     return line.startswith("card ")
 
 
-def _tests(found: Sequence[Change[Test]], kind: Kind, limit: int) -> str:
-    shown = found[: limit or None]
-    said = "".join(
-        f"\n  - {code(one.id, 300)}" + (f" ({because(one)})" if kind in _EXPLAINED else "") for one in shown
-    )
-    return said + _more(len(found) - len(shown))
+def _test(change: Change[Test], kind: Kind) -> str:
+    return code(change.id, 300) + (f" ({because(change)})" if kind in _EXPLAINED else "")
 
 
-def _found(found: Sequence[Finding], limit: int) -> str:
-    shown = found[: limit or None]
-    said = "".join(f"\n  - {code(one.name, 300)}: {finding_line(one)}" for one in shown)
-    return said + _more(len(found) - len(shown))
-
-
-def _more(left: int) -> str:
-    return f"\n  - and {left:,} more" if left > 0 else ""
+def _listed(lines: Iterable[str], number: int, limit: int) -> str:
+    """Lines below another, of so many; those beyond the limit are counted, and not made."""
+    said = "".join(f"\n  - {line}" for line in islice(lines, limit or None))
+    return said + (f"\n  - and {number - limit:,} more" if 0 < limit < number else "")

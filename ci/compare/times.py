@@ -194,7 +194,7 @@ def _strata(pairs: Sequence[Pair]) -> list[list[int]]:
     """Places of pairs by their length; one with too few to know what is usual joins the one before."""
     found: list[list[int]] = [[] for _ in LENGTHS[1:]]
     for place, one in enumerate(pairs):
-        found[next(number for number, end in enumerate(LENGTHS[1:]) if one.length_s < end)].append(place)
+        found[one.length].append(place)
     made: list[list[int]] = []
     for places in found:
         if made and min(len(places), len(made[-1])) < _LEAST_OF_A_LENGTH:

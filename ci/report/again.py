@@ -61,6 +61,11 @@ def at_commit(source: str, sha: str) -> str:
     return source
 
 
+def attempt_of(verdict: str, attempts: int) -> int:
+    """Which try of a test a verdict speaks of: the last, but of a flaky test the one before, which failed."""
+    return max(attempts - 1 if verdict == "flaky" else attempts, 1)
+
+
 def ref_of(*, run: str, provider: str, run_id: int, run_attempt: int) -> str:
     """What names a run in the line: its readable id, or of a CI's, whose folders are all called `ci`, that.
 

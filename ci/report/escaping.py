@@ -9,9 +9,15 @@ from markupsafe import Markup
 
 from ci.report.text import clean, one_line
 
+# A page that is opened from a file shows itself: it runs nothing, asks for nothing and sends nothing.
+_FILE_POLICY = Markup("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")
+
 
 def harmless_environment(package: str) -> Environment:
-    """The engine for a package's `templates`, with the filters `line` and `number`; names must be defined."""
+    """The engine for a package's `templates`, with the filters `line` and `number`; names must be defined.
+
+    `file_policy` is the Content-Security-Policy of a page that is opened from a file.
+    """
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
@@ -20,6 +26,7 @@ def harmless_environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["file_policy"] = _FILE_POLICY
     environment.filters |= {"line": one_line, "number": lambda number: f"{number:,}"}
     return environment
 

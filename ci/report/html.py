@@ -23,7 +23,7 @@ from ci.report.digest import (
     with_verdict,
 )
 from ci.report.escaping import harmless_environment
-from ci.report.identity import reproduce_command
+from ci.report.identity import MAX_COMMAND, command_of
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
@@ -137,7 +137,7 @@ def _part(name: str, title: str, results: Sequence[Result], summary: Summary) ->
 def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
     return Shown(
         result=result,
-        command=clip(reproduce_command(result.id, summary.identity, result.tried or 1), 4000),
+        command=clip(command_of(result, summary.identity), MAX_COMMAND),
         detail=tail(plain(result.detail), MAX_DETAIL) if detail else "",
         control=tail(plain(result.control.detail), MAX_DETAIL) if detail and result.control else "",
     )

@@ -12,9 +12,12 @@ from ci.addresses import without_credentials
 from ci.errors import BadFileError
 from ci.report.again import Origin, ref_of, reproduce_line
 from ci.report.text import iso_utc
+from ci.report.verdict import Result
 from test_selection.files import read_json, write_json
 
 KIND = "run"
+# What a file shows of a command; an id may be endless.
+MAX_COMMAND = 4000
 FILE = "run.json"
 
 
@@ -170,6 +173,11 @@ def reproduce_command(name: str, identity: RunIdentity, attempt: int = 1) -> str
         ref=identity.ref,
     )
     return reproduce_line(name, origin, attempt)
+
+
+def command_of(result: Result, identity: RunIdentity) -> str:
+    """The same for the try that a test's verdict speaks of, as far as it is known which."""
+    return reproduce_command(result.id, identity, result.tried or 1)
 
 
 def _text(value: Any) -> str:

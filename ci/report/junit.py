@@ -16,7 +16,7 @@ import junitparser
 from junitparser.junitparser import Attr, Element, Properties, Property
 from junitparser.junitparser import Result as Outcome
 
-from ci.report.identity import RunIdentity, reproduce_command
+from ci.report.identity import MAX_COMMAND, RunIdentity, command_of
 from ci.report.reconcile import Account
 from ci.report.text import clean, clip, iso_utc, one_line, plain, tail
 from ci.report.verdict import Result, Verdict
@@ -24,7 +24,6 @@ from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
-MAX_LINE = 4000
 # What somebody will want to see happen again.
 _LOOKED_AT = frozenset({Verdict.FAILED, Verdict.FLAKY, Verdict.HARDWARE})
 
@@ -56,9 +55,13 @@ class Rerun(Outcome):
 
 def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
     """Write `<shard>.xml` for every shard into `folder`; every planned test stands in exactly one."""
+
+    def again(result: Result) -> str:
+        return clip(command_of(result, identity), MAX_COMMAND)
+
     for cases in shard_cases(account, identity):
         with atomic_writer(folder / f"{cases.shard}.xml") as stream:
-            junit_suite(cases, identity.run, lambda one: _line_of(one, identity)).write(stream)
+            junit_suite(cases, identity.run, again).write(stream)
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -100,10 +103,6 @@ def split_id(name: str, file: str) -> tuple[str, str]:
     head, bracket, parameters = rest.partition("[")
     owner, _, template = head.rpartition("::")
     return owner, template + bracket + parameters
-
-
-def _line_of(result: Result, identity: RunIdentity) -> str:
-    return clip(reproduce_command(result.id, identity, result.tried or 1), MAX_LINE)
 
 
 def _case(result: Result, again: Again | None) -> junitparser.TestCase:

@@ -15,6 +15,7 @@ from ci.report.text import plain
 from ci.report.verdict import Verdict
 
 LONGEST = 2000
+_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 _VARYING = (
     (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "…"),
@@ -48,6 +49,11 @@ class Failure:
     verdict: Verdict
     cause: str = ""
     message: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Whether it is worth bringing back."""
+        return self.verdict in _BAD
 
     @property
     def kind(self) -> str:
@@ -126,4 +132,4 @@ def last_failure(message: str) -> str:
         return message
     ends = [one.start() for one in found[1:]] + [len(message)]
     told = [(one[1], message[one.end() : end]) for one, end in zip(found, ends, strict=True)]
-    return next((said for verdict, said in reversed(told) if verdict in {"failed", "hardware"}), told[-1][1])
+    return next((said for verdict, said in reversed(told) if verdict in _BAD), told[-1][1])

@@ -19,7 +19,7 @@ from ci.report.digest import (
     totals_by_file,
     with_verdict,
 )
-from ci.report.identity import reproduce_command
+from ci.report.identity import MAX_COMMAND, command_of
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
 from ci.report.text import clip, counted, one_line, plain, span, tail
@@ -232,7 +232,7 @@ def _details(results: Sequence[Result], summary: Summary) -> str:
     """Commands and tracebacks, folded away."""
     blocks = []
     for result in results[:MAX_TRACEBACKS]:
-        command = clip(reproduce_command(result.id, summary.identity, result.tried or 1), 4000)
+        command = clip(command_of(result, summary.identity), MAX_COMMAND)
         blocks.append(f"{code(result.id, 500)}\n\n{fence(command, 'sh')}")
         if result.detail:
             blocks.append(fence(tail(plain(result.detail), MAX_TRACEBACK)))

@@ -19,7 +19,7 @@ from ci.report.digest import (
     totals_by_file,
     with_verdict,
 )
-from ci.report.identity import reproduce_command
+from ci.report.identity import command_of
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.text import clean, counted, one_line, span
@@ -140,7 +140,7 @@ def _problems(summary: Summary, account: Account) -> Iterable[Section]:
                 (_VERDICT_STYLES[verdict], f"{one_line(result.id)}{cause}{where}"),
                 ("", f"  {one_line(result.message) or '-'}"),
                 *(("", f"  {told}") for told in _marks(result)),
-                ("dim", f"  {reproduce_command(result.id, summary.identity, result.tried or 1)}"),
+                ("dim", f"  {command_of(result, summary.identity)}"),
             ]
         if results:
             yield Section(f"{title} ({len(results):,})", lines + _more(len(results)))

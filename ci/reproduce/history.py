@@ -12,7 +12,6 @@ from ci.runner.journal import OUTCOMES, Journal, count_of, seed_of, text_of
 
 MOST_NAMES = 200
 _OUTCOMES = {name: Verdict(name) for name in (*OUTCOMES, "hardware")}
-_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +56,6 @@ class Tried:
     end: Failure
     before: tuple[tuple[str, int], ...]
     place: Place
-
-    @property
-    def bad(self) -> bool:
-        """Whether it is worth bringing back."""
-        return self.end.verdict in _BAD
 
 
 def tries_of(name: str, journals: Iterable[Journal]) -> list[Tried]:
@@ -147,7 +141,7 @@ def chosen(tries: Sequence[Tried], number: int) -> Tried | None:
     """
     if number:
         return next((one for one in reversed(tries) if one.number == number), None)
-    bad = [one for one in tries if one.bad]
+    bad = [one for one in tries if one.end.bad]
     told = [one for one in tries if one.end.verdict not in NO_OUTCOME]
     best = bad or told or tries
     return best[-1] if best else None

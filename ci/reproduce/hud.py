@@ -12,7 +12,7 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from ci.errors import BadFileError, CommandError, MissingInputError
-from ci.report.again import ref_of
+from ci.report.again import attempt_of, ref_of
 from ci.report.sameness import Failure, last_failure
 from ci.report.text import one_line
 from ci.report.verdict import Verdict
@@ -180,7 +180,7 @@ def _evidence(
             message=last_failure(str(test["message"])),
         ),
         verdict=verdict,
-        attempt=max(attempts - 1 if verdict == "flaky" else attempts, 1),
+        attempt=attempt_of(verdict, attempts),
         attempts=attempts,
         run_seed=seed if type(seed) is int and 0 <= seed <= MOST else None,
         device=str(said["device"]),

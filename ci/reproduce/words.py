@@ -85,10 +85,10 @@ def outcome(found: Evidence, ran: Ran) -> str:
     `reproduced`, `failed differently`, `failed` where nothing is to compare with; `not reproduced` where each
     try had an outcome and none failed; `no outcome` where a try came to none; `interrupted`.
     """
-    known = found.end is not None and found.end.verdict in BAD
+    known = found.end is not None and found.end.bad
     if known and any(not one.differs for one in ran.tries):
         return "reproduced"
-    if any(one.end.verdict in BAD for one in ran.tries):
+    if any(one.end.bad for one in ran.tries):
         return "failed differently" if known else "failed"
     if ran.exit_code == EXIT_INTERRUPTED:
         return "interrupted"
@@ -126,9 +126,6 @@ def document(found: Evidence, ran: Ran | None, notes: Sequence[str]) -> dict[str
         "notes": [*found.notes, *notes],
         "ran": None if ran is None else _ran(found, ran),
     }
-
-
-BAD = frozenset({"failed", "hardware"})
 
 
 def _ran(found: Evidence, ran: Ran) -> dict[str, Any]:

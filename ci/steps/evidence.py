@@ -259,7 +259,7 @@ def _notes(found: Evidence, tries: list[Tried]) -> tuple[str, ...]:
         said.append("no journal tells of the test: what ran before it, and in what, is not known")
     elif found.tried.seed is None:
         said.append("the run noted no seed: the test may have had any")
-    bad = sum(one.bad for one in tries)
+    bad = sum(one.end.bad for one in tries)
     if 0 < bad < len(tries):
         said.append(f"of {len(tries)} tries {bad} failed: it may be flaky, try it several times (--tries)")
     return tuple(said)

@@ -51,7 +51,6 @@ def ended_job(world: World) -> None:
         pod.run()
         pod.log("hello")
         pod.succeed()
-    world.more["job"] = NAME
 
 
 def card_cluster(world: World) -> None:

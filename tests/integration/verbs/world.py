@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +73,12 @@ class World:
         patch: changes the environment for a test.
         request: gives fixtures by their names: stand-ins are begun where a verb wants one.
         said: gives what was printed since it was asked before.
-        more: what a preparation tells the next.
     """
 
     base: Path
     patch: pytest.MonkeyPatch
     request: pytest.FixtureRequest
     said: Callable[[], tuple[str, str]]
-    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

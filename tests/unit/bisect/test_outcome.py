@@ -93,6 +93,7 @@ def test_what_commits_and_tests_say_is_data() -> None:
     for bad in ("@everyone", "fixes #1", "<script>", "![a]", "::error"):
         assert bad not in bare, bad
     assert "<script>" not in page
+    assert "base-uri 'none'; form-action 'none'\">" in page
     assert "\x1b" not in text + page + "".join(result_lines(record))
 
 

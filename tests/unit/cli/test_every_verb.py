@@ -9,6 +9,7 @@ import pytest
 from ci.cli.app import run
 from ci.cli.facts import Facts
 from ci.cli.verbs import VERBS
+from ci.config.flags import renamed
 
 from .every_verb import every_verb
 
@@ -99,8 +100,6 @@ def test_a_verb_that_is_none_is_refused_with_the_nearest(
 
 
 def test_of_two_names_of_a_flag_the_old_one_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    from ci.config.flags import renamed  # noqa: PLC0415  # a room's
-
     assert renamed("--older", "--keep-days", None, 7) == 7
     assert capsys.readouterr().err == ""
     assert renamed("--older", "--keep-days", 0, None) == 0

@@ -68,7 +68,10 @@ def add_setups(folder: Path, seconds: Mapping[str, float]) -> None:
 
 
 def rows(verdicts: Mapping[str, Verdict], **content: object) -> list[Row]:
-    return [Row(id=name, verdict=verdict, **content) for name, verdict in verdicts.items()]  # type: ignore[arg-type]
+    return [
+        Row(id=name, verdict=verdict, **content)  # type: ignore[arg-type]  # fields by name
+        for name, verdict in verdicts.items()
+    ]
 
 
 def results(verdicts: Mapping[str, Verdict], seconds: float = 1.0) -> list[Result]:

@@ -42,7 +42,7 @@ def test_a_try_is_told_with_its_seed_its_place_and_what_ran_before_it() -> None:
         ],
     )  # fmt: skip
     assert (found.number, found.seed, found.before) == (1, 5, (("a", 1), ("b", 3)))
-    assert (found.end.verdict, found.end.message, found.bad) == (Verdict.FAILED, "x", True)
+    assert (found.end.verdict, found.end.message, found.end.bad) == (Verdict.FAILED, "x", True)
     assert (found.place.card, found.place.threads, found.place.run_seed) == ("spyre:0", 2, 7)
     assert found.place.environ == {"OMP_NUM_THREADS": "1"}
 

@@ -17,7 +17,7 @@ _DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 LONGEST = 4000
 
 
-def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, attempt: int = 1) -> str:
+def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, attempt: int) -> str:
     """The command line, quoted for a shell; empty where the job does not say the device it ran on.
 
     Args:
@@ -44,9 +44,4 @@ def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, att
             run_attempt=job["run_attempt"],
         ),
     )
-    return clip(reproduce_line(test_id, origin, max(attempt, 1)), LONGEST)
-
-
-def tried(verdict: str, attempts: int) -> int:
-    """Which try of a test a verdict speaks of: the last, but of a flaky test the one before, which failed."""
-    return max(attempts - 1 if verdict == "flaky" else attempts, 1)
+    return clip(reproduce_line(test_id, origin, attempt), LONGEST)

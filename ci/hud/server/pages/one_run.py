@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
-from ci.hud.server.pages.again import command_of, tried
+from ci.hud.server.pages.again import command_of
 from ci.hud.server.pages.charts import verdict_bar
 from ci.hud.server.pages.render import page
 from ci.hud.server.pages.words import VERDICTS
@@ -18,6 +18,7 @@ from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before, one_job
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.read_api.parameters import Clock, JobNumber, Offset, Text, Verdict
+from ci.report.again import attempt_of
 
 FILES, SLOWEST, ROWS = 20, 15, 100
 
@@ -46,7 +47,7 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
             files=files_of_run(database, job, limit=FILES) if cards else [],
             slowest=run_tests(database, job, limit=SLOWEST, order="time")[1] if cards else [],
             command=lambda test_id, verdict, attempts: command_of(
-                job, details, test_id, attempt=tried(verdict, attempts)
+                job, details, test_id, attempt=attempt_of(verdict, attempts)
             ),
         )
 
