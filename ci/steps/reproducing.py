@@ -33,12 +33,12 @@ from ci.runner.back_end import back_end
 from ci.runner.cards import EMULATED_DEVICE
 from ci.runner.installed import installed_torch
 from ci.runner.inventory import is_real
-from ci.runner.journal import Journal, read_journals
+from ci.runner.journal import gathered_journals
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.evidence import checked_folder, find_folder, read_evidence, unpacked
-from ci.steps.folder import JOURNALS, RunFolder, new_run_folder, write_source
+from ci.steps.folder import RunFolder, new_run_folder, write_source
 from ci.steps.main_job import plan_run
 from ci.steps.part import Part
 from ci.steps.running import cards_of, run_step
@@ -220,12 +220,13 @@ def exit_code_of(ends: Sequence[Again]) -> int:
 def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[list[Again], bool]:
     """Run it until it fails as it did or cannot be run, at most so often; and whether somebody ended it."""
     ends: list[Again] = []
+    seen = 0
     for number in range(1, most + 1):
         if most > 1:
             context.say(f"try {number} of {most}")
-        seen = len(tries_of(found.id, _journals(part.folder)))
         interrupted = run_step(context, part)
-        told = tries_of(found.id, _journals(part.folder))[seen:]
+        every = tries_of(found.id, gathered_journals(part.folder.path))
+        told, seen = every[seen:], len(every)
         if interrupted:
             return ends, True
         end = told[-1].end if told else NOT_TOLD
@@ -233,10 +234,6 @@ def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[li
         if end.verdict is Verdict.NOT_RUN or (found.end is not None and not ends[-1].differs):
             break
     return ends, False
-
-
-def _journals(folder: RunFolder) -> list[Journal]:
-    return read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
 
 
 def _as_it_ran(context: Context, found: Evidence) -> Context:
@@ -421,7 +418,9 @@ def refuse_outside(tests: Path, file: str, where: str) -> None:
 
 def _finish(context: Context, folder: RunFolder, part: Part, found: Evidence, ran: Ran) -> None:
     """The reports of it, for people, and what it was; HUD and the history hear of runs alone."""
-    account = reconcile(part.plan, _journals(folder), interrupted=ran.exit_code == EXIT_INTERRUPTED)
+    account = reconcile(
+        part.plan, gathered_journals(folder.path), interrupted=ran.exit_code == EXIT_INTERRUPTED
+    )
     identity = replace(read_identity(folder.path), seed=part.plan.run_seed)
     write_report(folder.path, account=account, identity=identity, selection=read_selection(folder.selection))
     tries = [(one.end.verdict.value, one.differs) for one in ran.tries]
