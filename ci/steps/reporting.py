@@ -74,10 +74,7 @@ def report_step(
     # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
     with interrupts.noted() if interrupted else contextlib.nullcontext():
         plan, selection = read_plan(folder.plan), read_selection(folder.selection)
-        # Collecting began the run; what share of it was wanted may have been said only when selecting.
-        identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
-        identity = replace(identity, seed=plan.run_seed)
-        identity = replace(identity, image=image or identity.image)
+        identity = _identity_of(folder, plan, selection, image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Where no journal is, every shard is missing. Events are many, and nobody needs them afterwards.
         account = reconcile(
@@ -170,6 +167,18 @@ def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Est
         context.say(f"shares by seconds are left out: {error}")
         return None
     return Estimates(in_scope_s=selection.in_scope_s, tests=tests)
+
+
+def _identity_of(folder: RunFolder, plan: Plan, selection: Selection, image: str) -> RunIdentity:
+    """The run's identity, with what was said only after collecting began the run."""
+    identity = read_identity(folder.path)
+    return replace(
+        identity,
+        stage=selection.stage,
+        percent=selection.percent,
+        seed=plan.run_seed,
+        image=image or identity.image,
+    )
 
 
 def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:
