@@ -9,7 +9,7 @@ from dataclasses import replace
 from ci.config.run_model import Run
 from ci.errors import BadFileError
 from ci.reproduce.evidence import Evidence
-from ci.runner.back_end import back_end
+from ci.runner.back_end import back_end_of
 from ci.runner.cards import EMULATED_DEVICE
 from ci.runner.installed import installed_torch
 from ci.runner.inventory import is_real
@@ -59,7 +59,7 @@ def differences(context: Context, found: Evidence, source: Source) -> list[str]:
     if found.pytorch_version and found.pytorch_version != here:
         said.append(f"torch is {here}, and the run had {found.pytorch_version}")
     device = context.settings.model.device.name
-    made = back_end(context.environ) if device == EMULATED_DEVICE else device
+    made = back_end_of(device, context.environ)
     if found.back_end and made != found.back_end:
         said.append(f"the device is that of {made}, and the run's was of {found.back_end}")
     card = found.tried.place.card if found.tried is not None else ""

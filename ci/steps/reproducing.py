@@ -26,8 +26,7 @@ from ci.reproduce import mark
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import tries_of
 from ci.reproduce.words import Again, Ran
-from ci.runner.back_end import back_end
-from ci.runner.cards import EMULATED_DEVICE
+from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
 from ci.runner.journal import gathered_journals
 from ci.runner.source import Source
@@ -171,7 +170,7 @@ def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
         stage=None,
         percent=100,
         started_at=now,
-        back_end=back_end(context.environ) if device == EMULATED_DEVICE else device,
+        back_end=back_end_of(device, context.environ),
         image=context.provider.image,
         restricted="a test brought back",
         reproduce=tuple(words),
