@@ -89,7 +89,7 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
         return Outcome(exit_code=EXIT_OK, record=record, folder=folder)
     # Before anything is made: what cannot be begun leaves nothing.
     known = read_record(folder) if (folder / FILE).is_file() and not wanted.fresh else None
-    begun = _begun(context, question) if known is None or _is_past(context, known, wanted) else None
+    begun = _anew(context, question, known, wanted)
     with run_lock(folder, alone=True):
         record = _record(context, folder, begun)
         if record.result is None or _asks_more(record, limits_of(context)):
@@ -103,12 +103,19 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
     return Outcome(exit_code=exit_code(record), record=record, folder=folder)
 
 
-def _is_past(context: Context, known: Record, wanted: Wanted) -> bool:
-    """Whether a search has ended whose ends were other commits: a branch moved on, or the history did."""
-    if known.result is None or wanted.resume is not None:
-        return False
-    now = _begun(context, known.question).commits
-    return (now[0], now[-1]) != (known.commits[0], known.commits[-1])
+def _anew(context: Context, question: Question, known: Record | None, wanted: Wanted) -> Record | None:
+    """A search that begins; None where the known one stands.
+
+    One that has ended does not where its ends are other commits now, as a branch or the history moved on.
+    """
+    if known is not None and (known.result is None or wanted.resume is not None):
+        return None
+    begun = _begun(context, question)
+    return None if known is not None and _ends_of(known) == _ends_of(begun) else begun
+
+
+def _ends_of(record: Record) -> tuple[str, str]:
+    return record.commits[0], record.commits[-1]
 
 
 def _asks_more(record: Record, limits: Limits) -> bool:
