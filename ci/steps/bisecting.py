@@ -36,6 +36,8 @@ from test_selection.files import write_text
 from test_selection.ids import file_of
 
 ISSUE_FILE = "issue.md"
+# Of a search's folder, what goes when it ends.
+_WORK = "work"
 # Of so many candidates a record says who wrote what.
 _SHOWN = 20
 
@@ -259,28 +261,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
             remedy="set it as it was, or begin anew with another --builder",
         )
     limits = limits_of(context)
-    work = folder / "work"
-    plan = Plan(
-        command=settings.command,
-        cache=context.state("bisect"),
-        keep=settings.keep_wheels,
-        image=settings.image,
-        environ={**without_job_secrets(context.environ), MARK: str(folder)},
-        timeout_s=settings.build_timeout_s,
-        stop=stop.is_set,
-    )
-    end_left(folder)
-    trees = Trees(work, Path(record.question.repository))
-    context = context.on_device(record.question.device)
-    hands = RunnerHands(
-        context=context,
-        test=record.question.test,
-        commits=record.commits,
-        trees=trees,
-        builder=BUILDERS[record.question.builder](plan),
-        folder=folder,
-        stop=stop,
-    )
+    hands = _hands(context, folder, record, stop)
     lock = threading.Lock()
 
     def say(line: str) -> None:
@@ -307,7 +288,36 @@ def _search(context: Context, folder: Path, record: Record) -> None:
             search.run()
     finally:
         end_left(folder)
-        remove(work)
+        remove(folder / _WORK)
+    _conclude(record, folder, limits)
+
+
+def _hands(context: Context, folder: Path, record: Record, stop: threading.Event) -> RunnerHands:
+    """Who tries commits, where nothing is left of what tried them before."""
+    settings = context.settings.model.bisect
+    plan = Plan(
+        command=settings.command,
+        cache=context.state("bisect"),
+        keep=settings.keep_wheels,
+        image=settings.image,
+        environ={**without_job_secrets(context.environ), MARK: str(folder)},
+        timeout_s=settings.build_timeout_s,
+        stop=stop.is_set,
+    )
+    end_left(folder)
+    return RunnerHands(
+        context=context.on_device(record.question.device),
+        test=record.question.test,
+        commits=record.commits,
+        trees=Trees(folder / _WORK, Path(record.question.repository)),
+        builder=BUILDERS[record.question.builder](plan),
+        folder=folder,
+        stop=stop,
+    )
+
+
+def _conclude(record: Record, folder: Path, limits: Limits) -> None:
+    """Write what it came to: into the record, as an issue's text and as a page."""
     found = finding(record.belief(), limits)
     shown = [] if found.kind in {"never", "before"} else record.commits[found.first : found.last + 1][:_SHOWN]
     abouts: list[About] = [about(Path(record.question.repository), sha) for sha in shown]
