@@ -100,7 +100,7 @@ def next_round(
     if tried and ended(belief, limits, barred):
         return []
     askable = [one for one in range(belief.last + 1) if one not in barred]
-    first = _ends(belief, workers, askable, tried) if not tried else []
+    first = _ends(belief, workers, askable) if not tried else []
     chosen = [*first, *_spread(belief, limits, workers - len(first), [a for a in askable if a not in first])]
     if len(chosen) < workers and belief.bad_rate < _STEADY:
         chosen += [chosen[number % len(chosen)] for number in range(workers - len(chosen)) if chosen]
@@ -216,12 +216,12 @@ def rounds_expected(commits: int, workers: int) -> int:
     return rounds
 
 
-def _ends(belief: Belief, workers: int, askable: Collection[int], tried: Collection[int]) -> list[int]:
+def _ends(belief: Belief, workers: int, askable: Collection[int]) -> list[int]:
     """The ends a first round looks at: the bad one always, the good one where hands are free for it."""
     wanted = [belief.last]
     if workers >= _BOTH_ENDS and 0 not in belief.tallies:
         wanted.append(0)
-    return [one for one in wanted if one in askable and one not in tried]
+    return [one for one in wanted if one in askable]
 
 
 def _spread(belief: Belief, limits: Limits, number: int, askable: list[int]) -> list[int]:

@@ -54,7 +54,7 @@ def masses(record: Record) -> list[Mark]:
     top, width = max(bins) or 1.0, WIDTH / len(bins)
     found = []
     for number, one in enumerate(bins):
-        first, after = (1 - (-edge * len(inner) // len(bins)) - 1 for edge in (number, number + 1))
+        first, after = (-(-edge * len(inner) // len(bins)) for edge in (number, number + 1))
         height = round(HEIGHT * one / top, 2)
         title = f"{record.commits[first + 1][:12]}" + (
             f" to {record.commits[after][:12]}" if after > first + 1 else ""

@@ -5,7 +5,7 @@ Who reads it goes on where the search was left, however it was left: what is not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,17 +110,12 @@ class Record:
 
     def visit(self, position: int) -> Tally:
         """What the last round saw of a commit."""
-        seen = [
-            tally_of(one.said)
-            for one in self.tries
-            if (one.round, one.position) == (len(self.rounds), position)
-        ]
-        return sum((one for one in seen if one is not None), Tally())
+        here = (len(self.rounds), position)
+        return _counted(one for one in self.tries if (one.round, one.position) == here)
 
     def seen(self, position: int) -> Tally:
         """What the search itself saw of a commit."""
-        seen = [tally_of(one.said) for one in self.tries if one.position == position]
-        return sum((one for one in seen if one is not None), Tally())
+        return _counted(one for one in self.tries if one.position == position)
 
     @property
     def tried(self) -> set[int]:
@@ -136,6 +131,11 @@ class Record:
 def tally_of(said: Said) -> Tally | None:
     """An answer as a count; None for what is none."""
     return {Said.PASSED: PASS, Said.FAILED: FAIL}.get(said)
+
+
+def _counted(tries: Iterable[Tried]) -> Tally:
+    """The answers among some tries."""
+    return sum((seen for one in tries if (seen := tally_of(one.said)) is not None), Tally())
 
 
 def as_json(record: Record) -> dict[str, Any]:

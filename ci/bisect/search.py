@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -292,7 +292,7 @@ class Search:
 
 
 @contextlib.contextmanager
-def timed(record: Record, monotonic: Callable[[], float]) -> Any:
+def timed(record: Record, monotonic: Callable[[], float]) -> Iterator[None]:
     """Within, the seconds of the record grow."""
     began, before = monotonic(), record.seconds
     try:

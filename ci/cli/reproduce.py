@@ -15,8 +15,9 @@ from ci.image.shell import become
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines
 from ci.steps.context import Context
+from ci.steps.reproduce_lookup import Wanted, look_up
 from ci.steps.reproduce_shell import new_folder, shell_words
-from ci.steps.reproducing import Wanted, look_up, run_again
+from ci.steps.reproducing import run_again
 from test_selection.files import document_text
 
 MOST_TRIES = 1000

@@ -13,7 +13,7 @@ from ci.jobs.layout import PODS, SETTINGS
 from ci.jobs.pieces import BucketFiles
 from ci.jobs.pod import Place
 from ci.provider import BY_DIGEST
-from ci.runner.journal import JournalWriter, journal_path, next_attempt, read_journals
+from ci.runner.journal import JournalWriter, gathered_journals, journal_path, next_attempt
 from ci.runner.journal_line import event_of
 from test_selection.plan import Plan
 
@@ -111,8 +111,7 @@ def mark_doubts(
     Returns:
         How many tests those are.
     """
-    journals = read_journals(folder) if (folder / "journal").is_dir() else []
-    told = {event.get("id") for journal in journals for event in journal.events}
+    told = {event.get("id") for journal in gathered_journals(folder) for event in journal.events}
     count = 0
     for index in shards:
         ids = [name for name in plan.shards[index].ids if name not in told]

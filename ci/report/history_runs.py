@@ -13,7 +13,7 @@ from ci.report.identity import RunIdentity
 from ci.report.replay import replay
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE, read_results, read_summary
 from ci.report.verdict import Result
-from ci.runner.journal import read_journals
+from ci.runner.journal import gathered_journals
 from test_selection.durations_file import MAX_S
 
 # SQLite's whole numbers end here.
@@ -42,7 +42,7 @@ def import_run(path: Path, folder: Path, *, now: float, run: str = "", lane: str
     results = read_results(folder / RESULTS_FILE)
     _check(identity, results, folder, now)
     setups: dict[str, list[float]] = {}
-    for journal in read_journals(folder) if (folder / "journal").is_dir() else ():
+    for journal in gathered_journals(folder):
         for group in replay(journal.shard, journal.attempt, journal.events).groups:
             if group.setup_s is not None and group.setup_s < MAX_S:
                 setups.setdefault(group.file, []).append(group.setup_s)

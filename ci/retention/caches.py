@@ -72,7 +72,7 @@ def find_worktrees(state: Path, look: Look) -> Found:
         for path in _entries(store / "trees"):
             if _COMMIT.fullmatch(path.name):
                 name = f"{store.name}/{path.name}"
-                things += _thing(path, WORKTREES, name, look, max(_time(path), _time(mark_of(path))))
+                things += _thing(path, WORKTREES, name, look, tree_last_used(path))
             elif not path.name.endswith(_WHOLE):
                 foreign.append(_foreign(WORKTREES, path))
     return Found(things=things, foreign=foreign)
@@ -86,6 +86,11 @@ def is_record(thing: Thing) -> bool:
 def last_used(path: Path) -> float:
     """When something of a cache was last used; what a bisect built is dated by its mark."""
     return max(_time(path), _time(path / WHOLE))
+
+
+def tree_last_used(tree: Path) -> float:
+    """When a checked out commit was last used: it is dated by its mark."""
+    return max(_time(tree), _time(mark_of(tree)))
 
 
 def build_of(path: Path) -> Path | None:

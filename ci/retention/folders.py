@@ -24,22 +24,22 @@ from ci.retention.things import Foreign, Found, Thing
 from ci.retention.trash import PREFIX
 
 RUNS, REPRODUCTIONS, BISECTS = "runs", "reproductions", "bisects"
-# The file a folder is known by, the kind it makes of it, and its schema's; the first that is there decides.
-_MARKS = (
-    (REPRODUCTION_FILE, REPRODUCTIONS, REPRODUCTION_KIND),
-    (BISECT_FILE, BISECTS, BISECT_KIND),
-    ("run.json", RUNS, "run"),
-    ("plan.json", RUNS, "plan"),
-    ("summary.json", RUNS, "summary"),
-    ("job.json", RUNS, "job"),
-    ("hud.json", RUNS, "hud"),
-)
+# By a file that a folder is known by, its kind and the file's schema; the first that is there decides.
+_MARKS = {
+    REPRODUCTION_FILE: (REPRODUCTIONS, REPRODUCTION_KIND),
+    BISECT_FILE: (BISECTS, BISECT_KIND),
+    "run.json": (RUNS, "run"),
+    "plan.json": (RUNS, "plan"),
+    "summary.json": (RUNS, "summary"),
+    "job.json": (RUNS, "job"),
+    "hud.json": (RUNS, "hud"),
+}
 # What `latest` may be asked for: the youngest run that holds one of these, as `find_run` has it.
 _LATEST = (
     "run.json", "plan.json", "summary.json", "results.jsonl.gz", "catalog.jsonl.gz", "journal", "job.json",
 )  # fmt: skip
 _DATED = (
-    *(name for name, _, _ in _MARKS), "run-settings.json", "selection.json", "results.jsonl.gz",
+    *_MARKS, "run-settings.json", "selection.json", "results.jsonl.gz",
     "catalog.jsonl.gz", "report.html",
 )  # fmt: skip
 _TIMES = ("started_at", "completed_at")
@@ -73,12 +73,13 @@ def find_folders(runs: Path, look: Look) -> dict[str, Found]:
         if path.name.startswith(PREFIX):
             continue
         why = _not_ours(path, look.user)
-        kind = "" if why else _kind_of(path)
-        if not kind:
+        mark = "" if why else _mark_of(path)
+        if not mark:
             foreign.append(Foreign(kind=RUNS, path=str(path), why=why or "no file of ours tells what it is"))
             continue
         with suppress(FileNotFoundError):  # gone since it was listed
-            things[kind].append(_thing(path, kind, latest.get(path.name, ()), look))
+            thing = _thing(path, mark, latest.get(path.name, ()), look)
+            things[thing.kind].append(thing)
         look.seen(path.name)
     found = {kind: Found(things=with_names(list(ones), runs)) for kind, ones in things.items()}
     return found | {RUNS: replace(found[RUNS], foreign=foreign)}
@@ -99,8 +100,9 @@ def _not_ours(path: Path, user: int) -> str:
     return "" if path.lstat().st_uid == user else "belongs to another user"
 
 
-def _kind_of(path: Path) -> str:
-    return next((kind for name, kind, schema in _MARKS if schema_of(path / name) == schema), "")
+def _mark_of(path: Path) -> str:
+    """The file that a folder is known by; empty where no file of ours tells what it is."""
+    return next((name for name, (_, schema) in _MARKS.items() if schema_of(path / name) == schema), "")
 
 
 def _latest(runs: Path) -> dict[str, list[str]]:
@@ -120,7 +122,8 @@ def _latest(runs: Path) -> dict[str, list[str]]:
     return found
 
 
-def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Look) -> Thing:
+def _thing(path: Path, mark: str, latest: list[str] | tuple[str, ...], look: Look) -> Thing:
+    kind, _ = _MARKS[mark]
     measured = measure(path, user=look.user, mounts=look.mounts)
     held = list(measured.held)
     identity, summary = read_any(path / "run.json"), read_any(path / "summary.json")
@@ -129,27 +132,26 @@ def _thing(path: Path, kind: str, latest: list[str] | tuple[str, ...], look: Loo
     if latest:
         held.append(f"is what `latest` means for {latest[0]}")
     held += _wanted(path, kind, identity, look.released)
-    mark = next(
-        (read_any(path / name) for name, _, schema in _MARKS if schema_of(path / name) == schema), None
-    )
+    content = read_any(path / mark)
     return Thing(
         kind=kind,
         name=path.name,
         path=str(path),
-        at=_last_used(path, [identity, summary, table_of(summary, "identity"), mark]),
+        at=_last_used(path, [identity, summary, table_of(summary, "identity"), content]),
         own=measured.own,
         shared=measured.shared,
         held=tuple(dict.fromkeys(held)),
-        cut_off=not (_is_finished(path, summary) if kind == RUNS else _has_ended(kind, mark)),
+        cut_off=not (_is_finished(path, summary) if kind == RUNS else _has_ended(kind, content)),
     )
 
 
 def look_again(thing: Thing, look: Look) -> str:
     """Why a folder is not to go after all, seen just before it would; empty where all is as it was."""
     path = Path(thing.path)
-    if _kind_of(path) != thing.kind:
+    mark = _mark_of(path)
+    if not mark or _MARKS[mark][0] != thing.kind:
         return "is not what it was"
-    now = _thing(path, thing.kind, (), look)
+    now = _thing(path, mark, (), look)
     if now.held:
         return "; ".join(now.held)
     return "" if now.at == thing.at and now.cut_off == thing.cut_off else "was worked in meanwhile"

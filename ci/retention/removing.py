@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci.bisect.kept import lock_of as lock_of_build
 from ci.errors import RunInUseError
-from ci.retention.caches import build_of, last_used, lock_of, mark_of
+from ci.retention.caches import build_of, last_used, lock_of, mark_of, tree_last_used
 from ci.retention.folders import Look, look_again
 from ci.retention.things import DAY_S, Thing
 from ci.retention.trash import discard
@@ -86,12 +86,10 @@ def remove_tree(thing: Thing) -> None:
     with _held(lock_of(path)) as held:
         if not held:
             raise KeptError("its repository is in use")
-        mark = mark_of(path)
-        used = max((one.lstat().st_mtime for one in (path, mark) if one.exists()), default=None)
-        if used != thing.at:
+        if tree_last_used(path) != thing.at:
             raise KeptError("was used meanwhile")
         # First: a tree without its mark is made anew, whatever becomes of this.
-        mark.unlink(missing_ok=True)
+        mark_of(path).unlink(missing_ok=True)
         _discard(path)
 
 

@@ -322,6 +322,11 @@ def read_journals(run_dir: Path) -> list[Journal]:
     return [read_journal(path, shard, attempt, excerpts) for shard, attempt, path in sorted(found)]
 
 
+def gathered_journals(run_dir: Path) -> list[Journal]:
+    """As `read_journals`; none where nothing was gathered, as nothing ran yet."""
+    return read_journals(run_dir) if (run_dir / "journal").is_dir() else []
+
+
 def read_journal(path: Path, shard: int, attempt: int, excerpts: Excerpts | None = None) -> Journal:
     """One journal, its texts cut by `excerpts`.
 

@@ -38,9 +38,11 @@ def newest_process(proc: Path = PROC) -> str:
         return ""
 
 
-def find_strays(mark: str, *, spare: Collection[int], proc: Path = PROC) -> list[int]:
-    """The process ids that carry `mark`, besides `spare`."""
-    return sorted(_strays(mark, spare, proc))
+def find_strays(
+    mark: str, *, spare: Collection[int], variable: str = VARIABLE, proc: Path = PROC
+) -> list[int]:
+    """The process ids that carry `mark` in a variable, besides `spare`."""
+    return sorted(_strays(mark, spare, proc, variable))
 
 
 def find_strays_of_run(run_dir: Path, *, proc: Path = PROC) -> list[int]:
@@ -58,7 +60,7 @@ def end_strays_of_run(run_dir: Path) -> Killed:
     return kill_all(lambda: _strays_of_run(run_dir, PROC))
 
 
-def _strays(mark: str, spare: Collection[int], proc: Path, variable: str = VARIABLE) -> Iterator[int]:
+def _strays(mark: str, spare: Collection[int], proc: Path, variable: str) -> Iterator[int]:
     wanted = f"{variable}={mark}".encode()
     return (pid for pid, environ in _environs(proc) if wanted in environ and pid not in spare)
 

@@ -36,6 +36,8 @@ from test_selection.files import write_text
 from test_selection.ids import file_of
 
 ISSUE_FILE = "issue.md"
+# Of a search's folder, what goes when it ends.
+_WORK = "work"
 # Of so many candidates a record says who wrote what.
 _SHOWN = 20
 
@@ -89,7 +91,7 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
         return Outcome(exit_code=EXIT_OK, record=record, folder=folder)
     # Before anything is made: what cannot be begun leaves nothing.
     known = read_record(folder) if (folder / FILE).is_file() and not wanted.fresh else None
-    begun = _begun(context, question) if known is None or _is_past(context, known, wanted) else None
+    begun = _anew(context, question, known, wanted)
     with run_lock(folder, alone=True):
         record = _record(context, folder, begun)
         if record.result is None or _asks_more(record, limits_of(context)):
@@ -103,12 +105,19 @@ def bisect_step(context: Context, wanted: Wanted) -> Outcome:
     return Outcome(exit_code=exit_code(record), record=record, folder=folder)
 
 
-def _is_past(context: Context, known: Record, wanted: Wanted) -> bool:
-    """Whether a search has ended whose ends were other commits: a branch moved on, or the history did."""
-    if known.result is None or wanted.resume is not None:
-        return False
-    now = _begun(context, known.question).commits
-    return (now[0], now[-1]) != (known.commits[0], known.commits[-1])
+def _anew(context: Context, question: Question, known: Record | None, wanted: Wanted) -> Record | None:
+    """A search that begins; None where the known one stands.
+
+    One that has ended does not where its ends are other commits now, as a branch or the history moved on.
+    """
+    if known is not None and (known.result is None or wanted.resume is not None):
+        return None
+    begun = _begun(context, question)
+    return None if known is not None and _ends_of(known) == _ends_of(begun) else begun
+
+
+def _ends_of(record: Record) -> tuple[str, str]:
+    return record.commits[0], record.commits[-1]
 
 
 def _asks_more(record: Record, limits: Limits) -> bool:
@@ -252,28 +261,7 @@ def _search(context: Context, folder: Path, record: Record) -> None:
             remedy="set it as it was, or begin anew with another --builder",
         )
     limits = limits_of(context)
-    work = folder / "work"
-    plan = Plan(
-        command=settings.command,
-        cache=context.state("bisect"),
-        keep=settings.keep_wheels,
-        image=settings.image,
-        environ={**without_job_secrets(context.environ), MARK: str(folder)},
-        timeout_s=settings.build_timeout_s,
-        stop=stop.is_set,
-    )
-    end_left(folder)
-    trees = Trees(work, Path(record.question.repository))
-    context = context.on_device(record.question.device)
-    hands = RunnerHands(
-        context=context,
-        test=record.question.test,
-        commits=record.commits,
-        trees=trees,
-        builder=BUILDERS[record.question.builder](plan),
-        folder=folder,
-        stop=stop,
-    )
+    hands = _hands(context, folder, record, stop)
     lock = threading.Lock()
 
     def say(line: str) -> None:
@@ -300,7 +288,36 @@ def _search(context: Context, folder: Path, record: Record) -> None:
             search.run()
     finally:
         end_left(folder)
-        remove(work)
+        remove(folder / _WORK)
+    _conclude(record, folder, limits)
+
+
+def _hands(context: Context, folder: Path, record: Record, stop: threading.Event) -> RunnerHands:
+    """Who tries commits, where nothing is left of what tried them before."""
+    settings = context.settings.model.bisect
+    plan = Plan(
+        command=settings.command,
+        cache=context.state("bisect"),
+        keep=settings.keep_wheels,
+        image=settings.image,
+        environ={**without_job_secrets(context.environ), MARK: str(folder)},
+        timeout_s=settings.build_timeout_s,
+        stop=stop.is_set,
+    )
+    end_left(folder)
+    return RunnerHands(
+        context=context.on_device(record.question.device),
+        test=record.question.test,
+        commits=record.commits,
+        trees=Trees(folder / _WORK, Path(record.question.repository)),
+        builder=BUILDERS[record.question.builder](plan),
+        folder=folder,
+        stop=stop,
+    )
+
+
+def _conclude(record: Record, folder: Path, limits: Limits) -> None:
+    """Write what it came to: into the record, as an issue's text and as a page."""
     found = finding(record.belief(), limits)
     shown = [] if found.kind in {"never", "before"} else record.commits[found.first : found.last + 1][:_SHOWN]
     abouts: list[About] = [about(Path(record.question.repository), sha) for sha in shown]

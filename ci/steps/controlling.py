@@ -12,13 +12,13 @@ from ci.report.reconcile import reconcile
 from ci.report.text import counted
 from ci.runner.guard import guarded
 from ci.runner.inventory import inventory
-from ci.runner.journal import Journal, read_journals
+from ci.runner.journal import gathered_journals, read_journals
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
-from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.folder import RunFolder
 from ci.steps.part import Part
 from test_selection.plan import Plan, Shard, read_plan
 
@@ -97,13 +97,9 @@ def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]
     """What failed in the journals of these shards, and has not run on the control device yet."""
     mine = {shard.index for shard in shards}
     ran = [one for one in read_journals(folder.path) if one.shard in mine]
-    before = _journals(folder.control)
+    before = gathered_journals(folder.control.path)
     done = controls(reconcile(plan, before).results, "") if before else ()
     return wants_control(reconcile(plan, ran).results, done)
-
-
-def _journals(folder: RunFolder) -> list[Journal]:
-    return read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
 
 
 def _busy(plan: Plan) -> int:

@@ -19,7 +19,7 @@ from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, chosen, tries_of
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import CiRun, ci_run
-from ci.runner.journal import read_journals
+from ci.runner.journal import gathered_journals
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run
 from ci.steps.run_note import FILE as NOTE_FILE
@@ -155,8 +155,7 @@ def read_evidence(folder: RunFolder, named: str, *, attempt: int, own: bool, at:
     plan = read_plan(folder.plan) if folder.plan.is_file() else None
     results = {one.id: one for one in read_results(folder.results)} if folder.results.is_file() else {}
     name = find_test(named, _names(folder, plan, results), where=at)
-    journals = read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
-    tries = tries_of(name, journals)
+    tries = tries_of(name, gathered_journals(folder.path))
     result = results.get(name)
     tried = chosen(tries, attempt or (result.tried if result is not None else 0))
     if attempt and tried is None and (tries or result is None or attempt > max(result.attempts, 1)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -54,7 +54,6 @@ class _Work:
     now: float
     account: Account
     tell: Callable[[str], object]
-    words: set[str] = field(default_factory=set)
 
     def rule(self, kind: str) -> Rule:
         return rule_of(self.context.settings.model, self.wish, kind)
@@ -123,7 +122,7 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
         found = _folders(work)
         _caches(work, found)
         if wish.wants(IMAGES):
-            _images(work, stack)
+            _images(work, stack, found)
         _stores(work, released)
     return account
 
@@ -198,7 +197,6 @@ def _folders(work: _Work) -> list[Decision]:
             for one in decided:
                 if not one.goes:
                     words |= words_in(Path(one.thing.path))
-    work.words = {word for one in every if not one.goes for word in words_in(Path(one.thing.path))}
     return every
 
 
@@ -236,9 +234,10 @@ def _caches(work: _Work, folders: Sequence[Decision]) -> None:
         work.remove(kind, remove)
 
 
-def _images(work: _Work, stack: ExitStack) -> None:
+def _images(work: _Work, stack: ExitStack, folders: Sequence[Decision]) -> None:
+    words = (word for one in folders if not one.goes for word in words_in(Path(one.thing.path)))
     try:
-        found, client = find_on_engine(work.context, stack, work.look.released, work.words)
+        found, client = find_on_engine(work.context, stack, work.look.released, words)
     except CommandError as error:
         if IMAGES in work.wish.only:
             raise

@@ -10,6 +10,7 @@ from ci.retention.released import Released
 from ci.retention.things import DAY_S, Found, Thing
 from ci.steps.context import Context
 from ci.steps.pruning_rules import HISTORY
+from ci.steps.released import why_kept
 
 
 def find_history(context: Context, released: Released) -> tuple[Found, dict[str, StoredRun]]:
@@ -24,11 +25,7 @@ def find_history(context: Context, released: Released) -> tuple[Found, dict[str,
     rows = {f"{row.run}#{row.number}": row for row in stored_runs(context.history)}
     things = []
     for name, row in rows.items():
-        held = []
-        if released.names_run(row.run.rpartition("/")[2], row.run_id):
-            held.append("a release names it")
-        elif released.broken:
-            held.append("a release that cannot be read may name it")
+        why = why_kept(released, row.run, row.run_id)
         things.append(
             Thing(
                 kind=HISTORY,
@@ -36,7 +33,7 @@ def find_history(context: Context, released: Released) -> tuple[Found, dict[str,
                 path=str(context.history),
                 at=row.started_at,
                 own=row.bytes,
-                held=tuple(held),
+                held=(why,) if why else (),
             )
         )
     return Found(things=things), rows

@@ -20,9 +20,9 @@ from ci.report.reconcile import Account, reconcile, what_ran_here
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
-from ci.runner.journal import Journal, read_journals
+from ci.runner.journal import gathered_journals
 from ci.steps.context import Context
-from ci.steps.folder import JOURNALS, RunFolder
+from ci.steps.folder import RunFolder
 from ci.steps.marking import mark_step
 from ci.steps.released import kept_by_releases, read_releases
 from ci.steps.reusing import noted
@@ -74,13 +74,12 @@ def report_step(
     # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
     with interrupts.noted() if interrupted else contextlib.nullcontext():
         plan, selection = read_plan(folder.plan), read_selection(folder.selection)
-        # Collecting began the run; what share of it was wanted may have been said only when selecting.
-        identity = replace(read_identity(folder.path), stage=selection.stage, percent=selection.percent)
-        identity = replace(identity, seed=plan.run_seed)
-        identity = replace(identity, image=image or identity.image)
+        identity = _identity_of(folder, plan, selection, image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
-        # Their events are many, and nobody needs them afterwards.
-        account = reconcile(plan, _journals(folder), expectations=expectations, interrupted=interrupted)
+        # Where no journal is, every shard is missing. Events are many, and nobody needs them afterwards.
+        account = reconcile(
+            plan, gathered_journals(folder.path), expectations=expectations, interrupted=interrupted
+        )
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         account, reused = noted(account, folder)
         account = replace(account, notes=(*account.notes, *differences(identity, account.ran_in)))
@@ -141,7 +140,7 @@ def report_shards(
     """
     # Journals of other shards that ran here before are not this part's to account for.
     mine = {shard.index for shard in shards}
-    journals = [one for one in _journals(folder) if one.shard in mine]
+    journals = [one for one in gathered_journals(folder.path) if one.shard in mine]
     part = what_ran_here(plan, mine, journals)
     # Where others were faster with all of it, nothing is missing.
     percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
@@ -170,9 +169,16 @@ def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Est
     return Estimates(in_scope_s=selection.in_scope_s, tests=tests)
 
 
-def _journals(folder: RunFolder) -> list[Journal]:
-    """Whatever was gathered; where nothing was, every shard is missing, and the account says so."""
-    return read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
+def _identity_of(folder: RunFolder, plan: Plan, selection: Selection, image: str) -> RunIdentity:
+    """The run's identity, with what was said only after collecting began the run."""
+    identity = read_identity(folder.path)
+    return replace(
+        identity,
+        stage=selection.stage,
+        percent=selection.percent,
+        seed=plan.run_seed,
+        image=image or identity.image,
+    )
 
 
 def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import ci
@@ -67,16 +67,13 @@ def new_folder(state: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="shell-", dir=state / REPRODUCE_DIR))
 
 
-def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> int:
+def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> None:
     """Copy the files of a checkout that Git tracks; what it does not may be a secret, and stays.
 
     Args:
         base: the checkout.
         into: the copy, which is not there yet.
         environ: for Git.
-
-    Returns:
-        How many there are.
 
     Raises:
         CommandError: it is no checkout of Git.
@@ -90,17 +87,8 @@ def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> int:
             remedy="call it in a checkout: what is no file of Git's is not shown to an image",
         )
     into.mkdir(parents=True)
-    return sum(_copied(base, into, os.fsdecode(name)) for name in _names(ended.stdout))
-
-
-def _names(listed: bytes) -> Sequence[bytes]:
-    return [name for name in listed.split(b"\0") if name]
-
-
-def _copied(base: Path, into: Path, name: str) -> bool:
-    source, target = base / name, into / name
-    if not source.is_symlink() and not source.is_file():
-        return False  # deleted, or a repository of its own
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, target, follow_symlinks=False)
-    return True
+    for name in filter(None, os.fsdecode(ended.stdout).split("\0")):
+        source, target = base / name, into / name
+        if source.is_symlink() or source.is_file():  # else deleted, or a repository of its own
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)

@@ -1,13 +1,12 @@
-"""Bringing one test of a run back: what is known of it, and the test run again as it was run then."""
+"""Bringing one test of a run back: it is run again as it was run then."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from ci.config.run_model import Run
 from ci.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
@@ -25,23 +24,20 @@ from ci.report.verdict import NO_OUTCOME, Verdict
 from ci.report.write import write_report
 from ci.reproduce import mark
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.history import Tried, tries_of
-from ci.reproduce.hud import TOKEN, ask, from_hud
-from ci.reproduce.ref import hud_page
+from ci.reproduce.history import tries_of
 from ci.reproduce.words import Again, Ran
-from ci.runner.back_end import back_end
-from ci.runner.cards import EMULATED_DEVICE
+from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
-from ci.runner.inventory import is_real
-from ci.runner.journal import Journal, read_journals
+from ci.runner.journal import gathered_journals
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
-from ci.steps.evidence import checked_folder, find_folder, read_evidence, unpacked
-from ci.steps.folder import JOURNALS, RunFolder, new_run_folder, write_source
+from ci.steps.folder import RunFolder, new_run_folder, write_source
 from ci.steps.main_job import plan_run
 from ci.steps.part import Part
-from ci.steps.running import cards_of, run_step
+from ci.steps.reproduce_as_it_ran import as_it_ran, differences, with_environment
+from ci.steps.reproduce_lookup import Wanted
+from ci.steps.running import run_step
 from ci.steps.share import share_of
 from test_selection.durations import Durations
 from test_selection.files import write_json
@@ -51,126 +47,6 @@ from test_selection.selection import Expectation, Selection, read_selection, wri
 
 NOT_TOLD = Failure(verdict=Verdict.NOT_RUN, message="no journal tells of it: see the logs of the folder")
 _UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-z0-9._/-]{1,100}")
-# What of a run's environment is taken over: no path, no address, nothing that names code.
-_TAKEN = re.compile(
-    r"PYTORCH_TEST_WITH_[A-Z_]+|OMP_NUM_THREADS|MKL_NUM_THREADS|ATEN_CPU_CAPABILITY|THP_MEM_ALLOC_ENABLE|TZ"
-    r"|LANG|LC_[A-Z]+"
-)
-_DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,60}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the user asks for.
-
-    Attributes:
-        name: the test, as people have it.
-        run: folder, id, `latest`, a CI's run, a HUD's page; None: the newest, or none where `seed` is given.
-        archive: an artifact of a run, in place of `run`.
-        source: where the tests are; None: where the run's are.
-        seed: the run's; None: as it noted.
-        attempt: which try is meant; 0: the last that failed.
-        tries: how often it is run at most, until it fails as it did.
-        with_before: whether what ran before it in its process runs before it again.
-    """
-
-    name: str
-    run: str | None = None
-    archive: Path | None = None
-    source: str | None = None
-    seed: int | None = None
-    attempt: int = 0
-    tries: int = 1
-    with_before: bool = False
-
-
-def look_up(context: Context, wanted: Wanted) -> Evidence:
-    """What is known of the test.
-
-    Raises:
-        BadFileError: what the run calls its device is none.
-        SpyreCiError: the run is not there or cannot be read, or has no such test.
-    """
-    found = _looked_up(context, wanted)
-    if wanted.seed is not None and found.run_seed not in (None, wanted.seed):
-        note = f"the run's seed is {found.run_seed}, and {wanted.seed} is given: that is taken"
-        found = replace(found, notes=(*found.notes, note), tried=_without_seed(found.tried))
-    if wanted.seed is not None:
-        found = replace(found, run_seed=wanted.seed)
-    if context.settings.origins.get("device.name") == "flag" or not found.device:
-        found = replace(found, device=context.settings.model.device.name)
-    if not _DEVICE.fullmatch(found.device):
-        raise BadFileError(
-            f"the run's device is {found.device!r:.80}",
-            where=found.at,
-            remedy="say which it is with --device",
-        )
-    return found if wanted.source is None else replace(found, source=wanted.source)
-
-
-def _without_seed(tried: Tried | None) -> Tried | None:
-    return None if tried is None else replace(tried, seed=None)
-
-
-def _looked_up(context: Context, wanted: Wanted) -> Evidence:
-    attempt = wanted.attempt
-    if wanted.archive is not None:
-        with unpacked(context, wanted.archive) as folder:
-            return read_evidence(folder, wanted.name, attempt=attempt, own=False, at=str(wanted.archive))
-    if wanted.run is None and wanted.seed is not None:
-        return _of_nothing(context, wanted, ())
-    page = hud_page(wanted.run) if wanted.run is not None else None
-    if page is not None:
-        return _of_hud(
-            context, wanted, from_hud(page, wanted.name, ask(page, context.environ.get(TOKEN, "")))
-        )
-    try:
-        folder = find_folder(context, wanted.run if wanted.run is not None else "latest")
-    except MissingInputError as error:
-        if wanted.seed is None:
-            raise
-        # The line says all that is wanted; only what the failure was is not known.
-        note = f"{error.what}: there is nothing to compare with"
-        return _of_nothing(context, wanted, (note,))
-    return _read(context, folder, wanted.name, attempt)
-
-
-def _read(context: Context, folder: RunFolder, name: str, attempt: int) -> Evidence:
-    """What a run's folder tells; one that lies elsewhere than our runs is as a stranger's."""
-    own = folder.path.resolve().is_relative_to(context.runs.resolve())
-    if not own:
-        checked_folder(folder.path)
-    return read_evidence(folder, name, attempt=attempt, own=own, at=str(folder.path))
-
-
-def _of_nothing(context: Context, wanted: Wanted, notes: Sequence[str]) -> Evidence:
-    """What the command line alone tells: the id has to be whole.
-
-    Raises:
-        UsageError: it is no canonical id.
-    """
-    file_of(wanted.name)
-    source = wanted.source if wanted.source is not None else context.settings.model.pytorch.source
-    return Evidence(
-        id=wanted.name,
-        attempt=wanted.attempt or 1,
-        run_seed=wanted.seed,
-        device=context.settings.model.device.name,
-        source=source,
-        notes=tuple(notes),
-    )
-
-
-def _of_hud(context: Context, wanted: Wanted, told: Evidence) -> Evidence:
-    """What a HUD tells, or better: what the run's own folder does, where it is here."""
-    if told.ref:
-        try:
-            folder = find_folder(context, told.ref)
-        except (MissingInputError, UsageError):
-            return told if not wanted.attempt else replace(told, attempt=wanted.attempt)
-        return _read(context, folder, told.id, wanted.attempt)
-    return told
 
 
 def run_again(context: Context, wanted: Wanted, found: Evidence) -> tuple[Ran, tuple[str, ...]]:
@@ -180,13 +56,13 @@ def run_again(context: Context, wanted: Wanted, found: Evidence) -> tuple[Ran, t
         UsageError: its tests are a stranger's, or nothing is known that ran before it.
         SpyreCiError: of the steps.
     """
-    context = _as_it_ran(context, found)
+    context = as_it_ran(context, found)
     source = _source(context, wanted, found)
-    notes = list(_differences(context, found, source))
+    notes = list(differences(context, found, source))
     before = _before(wanted, found)
     for note in notes:
         context.say(f"not as it was: {note}")
-    context, put_back = _with_environment(context, found)
+    context, put_back = with_environment(context, found)
     if put_back:
         context.say(f"as in the run: {put_back}")
         notes.append(f"as in the run: {put_back}")
@@ -220,12 +96,13 @@ def exit_code_of(ends: Sequence[Again]) -> int:
 def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[list[Again], bool]:
     """Run it until it fails as it did or cannot be run, at most so often; and whether somebody ended it."""
     ends: list[Again] = []
+    seen = 0
     for number in range(1, most + 1):
         if most > 1:
             context.say(f"try {number} of {most}")
-        seen = len(tries_of(found.id, _journals(part.folder)))
         interrupted = run_step(context, part)
-        told = tries_of(found.id, _journals(part.folder))[seen:]
+        every = tries_of(found.id, gathered_journals(part.folder.path))
+        told, seen = every[seen:], len(every)
         if interrupted:
             return ends, True
         end = told[-1].end if told else NOT_TOLD
@@ -233,31 +110,6 @@ def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[li
         if end.verdict is Verdict.NOT_RUN or (found.end is not None and not ends[-1].differs):
             break
     return ends, False
-
-
-def _journals(folder: RunFolder) -> list[Journal]:
-    return read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
-
-
-def _as_it_ran(context: Context, found: Evidence) -> Context:
-    """The device and the runner's times of that run; one card, no second try, nobody to share with."""
-    if found.device and context.settings.model.device.name != found.device:
-        context = context.on_device(found.device)
-    settings = context.settings
-    fixed = {"cards": 1, "static": True, "retries": 0, "control": "none", "share": None}
-    try:
-        run = Run.model_validate({**settings.model.run.model_dump(), **found.settings, **fixed})
-    except ValueError as error:
-        raise BadFileError(
-            f"the run's settings cannot be taken: {' '.join(str(error).split())[:300]}",
-            where=found.at,
-            remedy="the file was changed by hand; bring the test back with its seed instead",
-        ) from error
-    model = settings.model.model_copy(update={"run": run})
-    context = replace(context, settings=replace(settings, model=model))
-    threads = found.tried.place.threads if found.tried is not None else 0
-    # The worker of one card has all cores; the run's had its share of them.
-    return replace(context, cores=min(threads, context.cores)) if threads else context
 
 
 def _source(context: Context, wanted: Wanted, found: Evidence) -> Source:
@@ -277,31 +129,6 @@ def _source(context: Context, wanted: Wanted, found: Evidence) -> Source:
                 remedy="say where they are with --pytorch-src",
             )
     return resolve_source(context, None if where is None else at_commit(where, found.sha))
-
-
-def _differences(context: Context, found: Evidence, source: Source) -> list[str]:
-    """What is not as it was in the run, and may be why it does not fail here."""
-    said = []
-    if found.sha and source.sha != found.sha:
-        said.append(f"THE TESTS ARE {source.sha}, and the run's were {found.sha}")
-    here = installed_torch().version
-    if found.pytorch_version and found.pytorch_version != here:
-        said.append(f"torch is {here}, and the run had {found.pytorch_version}")
-    device = context.settings.model.device.name
-    made = back_end(context.environ) if device == EMULATED_DEVICE else device
-    if found.back_end and made != found.back_end:
-        said.append(f"the device is that of {made}, and the run's was of {found.back_end}")
-    card = found.tried.place.card if found.tried is not None else ""
-    if (
-        device == EMULATED_DEVICE
-        and card
-        and not card.startswith("emulated:")
-        and not is_real(cards_of(context))
-    ):
-        said.append(f"the run had the card {card}, and here is none: the emulated device is used")
-    if found.image and found.image != context.provider.image:
-        said.append(f"the run was in the image {found.image}; --shell opens it")
-    return said
 
 
 def _before(wanted: Wanted, found: Evidence) -> tuple[tuple[str, int], ...]:
@@ -327,18 +154,6 @@ def _before(wanted: Wanted, found: Evidence) -> tuple[tuple[str, int], ...]:
     return tuple({name: number for name, number in found.before if name != found.id}.items())
 
 
-def _with_environment(context: Context, found: Evidence) -> tuple[Context, str]:
-    """The run's variables that choose how tests behave, where harmless; and those that are not so here."""
-    environ = found.tried.place.environ if found.tried is not None else {}
-    wanted: Mapping[str, str] = {
-        name: value
-        for name, value in environ.items()
-        if _TAKEN.fullmatch(name) and _HARMLESS.fullmatch(value) and context.environ.get(name) != value
-    }
-    said = " ".join(f"{name}={value}" for name, value in wanted.items())
-    return replace(context, environ={**context.environ, **wanted}), said
-
-
 def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
     now = context.clock()
     device = context.settings.model.device.name
@@ -355,7 +170,7 @@ def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
         stage=None,
         percent=100,
         started_at=now,
-        back_end=back_end(context.environ) if device == EMULATED_DEVICE else device,
+        back_end=back_end_of(device, context.environ),
         image=context.provider.image,
         restricted="a test brought back",
         reproduce=tuple(words),
@@ -421,7 +236,9 @@ def refuse_outside(tests: Path, file: str, where: str) -> None:
 
 def _finish(context: Context, folder: RunFolder, part: Part, found: Evidence, ran: Ran) -> None:
     """The reports of it, for people, and what it was; HUD and the history hear of runs alone."""
-    account = reconcile(part.plan, _journals(folder), interrupted=ran.exit_code == EXIT_INTERRUPTED)
+    account = reconcile(
+        part.plan, gathered_journals(folder.path), interrupted=ran.exit_code == EXIT_INTERRUPTED
+    )
     identity = replace(read_identity(folder.path), seed=part.plan.run_seed)
     write_report(folder.path, account=account, identity=identity, selection=read_selection(folder.selection))
     tries = [(one.end.verdict.value, one.differs) for one in ran.tries]

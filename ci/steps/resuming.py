@@ -13,7 +13,7 @@ from ci.report.text import counted
 from ci.report.verdict import NO_OUTCOME, Result
 from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch
-from ci.runner.journal import Journal, read_journals
+from ci.runner.journal import Journal, gathered_journals
 from ci.runner.lost import apart_from_chains, lost_with_host
 from ci.runner.machine import boot_id
 from ci.runner.pending import Pending, pending_retries
@@ -25,7 +25,7 @@ from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.controlling import control_is_owed
 from ci.steps.ending import end_run
-from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run, read_source
+from ci.steps.folder import PLAN_FILE, RunFolder, find_run, read_source
 from ci.steps.part import Part
 from ci.steps.reporting import report_shards, report_step
 from ci.steps.run_note import FILE as NOTE_FILE
@@ -140,7 +140,7 @@ def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Sha
 
 
 def _read(folder: RunFolder, plan: Plan, shards: Sequence[Shard]) -> _CutOff:
-    journals = read_journals(folder.path) if (folder.path / JOURNALS).is_dir() else []
+    journals = gathered_journals(folder.path)
     refuse_other_plans(plan, journals)
     return _CutOff(plan=plan, shards=shards, journals=journals, account=reconcile(plan, journals))
 

@@ -26,7 +26,6 @@ from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
 from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
-from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.steps.again import again_of
 from ci.steps.collecting import worker_environment
@@ -193,16 +192,8 @@ def run_locked(
     # Of whose pieces some may run here.
     within = shards if meeting is None else part.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
-    options = _options(
-        context,
-        part.source,
-        part.folder,
-        workers=min(len(cards), len(shards)),
-        seed=part.plan.run_seed,
-        as_try=part.as_try,
-    )
     options = replace(
-        options,
+        _options(context, part, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
         spawned=_spawned(part.source.tests, files),
         machinery=wants_machinery(part.source.tests, files),
@@ -232,23 +223,15 @@ def run_locked(
     return interrupted or control_step(context, part, options)
 
 
-def _options(
-    context: Context,
-    source: Source,
-    folder: RunFolder,
-    *,
-    workers: int,
-    seed: int,
-    as_try: Mapping[str, int] | None = None,
-) -> RunOptions:
+def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
     settings = context.settings.model.run
     checks = settings.preflight and context.settings.model.device.name != "cpu"
     return RunOptions(
-        run=folder.run,
-        run_dir=folder.path,
-        tests=source.tests,
+        run=part.folder.run,
+        run_dir=part.folder.path,
+        tests=part.source.tests,
         device=context.settings.model.device.name,
-        environ=worker_environment(context, source),
+        environ=worker_environment(context, part.source),
         threads=max(1, context.cores // max(1, workers)),
         method=start_method(settings.start_method, system=kinds.name()),
         may_change=settings.start_method == AUTO,
@@ -262,8 +245,8 @@ def _options(
         preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
-        seed=seed,
-        as_try=as_try or {},
+        seed=part.plan.run_seed,
+        as_try=part.as_try or {},
     )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repositories import git
+
 TEST = "test_shout.py::TestShout::test_shout"
 _PYPROJECT = """\
 [build-system]
@@ -52,8 +54,7 @@ class Project:
     commits: tuple[str, ...]
 
     def git(self, *words: str) -> str:
-        argv = ["git", "-C", str(self.folder), "-c", "user.name=n", "-c", "user.email=n@example.org", *words]
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+        return git(self.folder, *words)
 
     def position(self, sha: str) -> int:
         return self.commits.index(sha)

@@ -22,6 +22,7 @@ from ci.cli.app import run
 from ci.report.history import record
 from ci.report.identity import RunIdentity
 from ci.report.verdict import Result, Verdict
+from ci.runner.strays import find_strays
 from ci.steps import bisecting
 from ci.steps.bisect_hands import MARK
 
@@ -121,21 +122,15 @@ def test_a_search_that_is_cut_off_goes_on(made: Maker, tmp_path: Path, how: sign
     before = the_record()
     assert (before["tries"], before["barred"], before["result"]) == ([], {}, None)
     (folder,) = Path("runs").iterdir()
-    left = find_strays_of(folder)
+    left = find_strays(str(folder.resolve()), spare=(), variable=MARK)
     assert not left if how is signal.SIGINT else left
     assert (folder / "work").exists() == (how is signal.SIGKILL)
     code, out, err = call("--resume", "latest", "--confidence", "0.8")
     assert code == 0, err
     assert "going on: 0 tries were made" in out
     assert the_record()["result"]["first"] == 1
-    assert not find_strays_of(folder)
+    assert not find_strays(str(folder.resolve()), spare=(), variable=MARK)
     assert not (folder / "work").exists()
-
-
-def find_strays_of(folder: Path) -> list[int]:
-    from ci.runner.strays import _strays  # noqa: PLC0415  # by our own variable
-
-    return sorted(_strays(str(folder.resolve()), [], Path("/proc"), MARK))
 
 
 def remember(project: Project, outcomes: dict[int, Verdict]) -> None:

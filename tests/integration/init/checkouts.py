@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.repositories import git
 
 # The shape of torch-spyre/torch-spyre in autumn 2026: what it builds with, how it registers, where its suites
 # are. The texts are ours. Whoever runs a file that begins with this leaves one beside it.
@@ -125,8 +126,7 @@ class Checkout:
         self.folder = folder
 
     def git(self, *words: str) -> str:
-        argv = ["git", "-C", str(self.folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
-        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+        return git(self.folder, *words)
 
     def commit(self) -> None:
         self.git("add", "--all")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,10 @@ import pytest
 
 from ci.cli.app import run
 from ci.runner.checkout import checkout
+from tests.repositories import git
 
 pytestmark = pytest.mark.integration
 DAY_S = 24 * 3600.0
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 def prune(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

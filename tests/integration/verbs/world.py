@@ -18,6 +18,7 @@ import pytest
 import requests
 
 from ci.cli.app import run
+from tests.repositories import git
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 120
@@ -99,11 +100,7 @@ class World:
 
     def git(self, *words: str) -> str:
         """What git says in the project."""
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        argv = ["git", "-C", str(self.folder), *who, *words]
-        return subprocess.run(
-            argv, check=True, capture_output=True, text=True, timeout=TIMEOUT_S
-        ).stdout.strip()
+        return git(self.folder, *words)
 
     def words(self, example: str) -> tuple[list[str], dict[str, str]]:
         """What a shell makes of an example: the words behind `spyre-ci`, and the environment."""

@@ -24,7 +24,11 @@ def ends(said: str) -> tuple[int | None, int | None]:
     """`PPFP` over one SHA each; the positions of the ends."""
     tallies = {"P": Tally(passed=1), "F": Tally(failed=1), "-": Tally()}
     found = choose_ends((S[number], tallies[sign]) for number, sign in enumerate(said))
-    return tuple(None if not one else S.index(one) for one in (found.good, found.bad))  # type: ignore[return-value]
+    return position(found.good), position(found.bad)
+
+
+def position(sha: str) -> int | None:
+    return S.index(sha) if sha else None
 
 
 @pytest.mark.parametrize(

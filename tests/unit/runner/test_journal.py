@@ -13,6 +13,7 @@ from ci.errors import MissingInputError
 from ci.runner.journal import (
     JournalWriter,
     bring_to_disk,
+    gathered_journals,
     journal_path,
     next_attempt,
     read_journal,
@@ -62,11 +63,13 @@ def test_files_that_are_no_journals_are_passed_over(tmp_path: Path) -> None:
     write(tmp_path, 0, 1, "start")
     (tmp_path / "journal" / "a-b.jsonl").write_text("x", encoding="utf-8")
     assert len(read_journals(tmp_path)) == 1
+    assert len(gathered_journals(tmp_path)) == 1
 
 
 def test_a_folder_without_journals_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="spyre-ci run"):
         read_journals(tmp_path)
+    assert gathered_journals(tmp_path) == []
 
 
 def test_half_a_line_of_a_killed_process_costs_only_itself(tmp_path: Path) -> None:
