@@ -10,6 +10,7 @@ from test_selection.loads import FileLoad
 
 # Seconds are sums of many floats: quotients this close to a whole number are meant to be it.
 ROUNDING = 1e-9
+_ALMOST_NOTHING = 1e-30  # seconds
 
 
 def longest_test(loads: Iterable[FileLoad]) -> float:
@@ -70,14 +71,20 @@ def lower_bound(loads: Sequence[FileLoad], shards: int, cards: Cards | None = No
 
 
 def least(fits: Callable[[float], bool], start: float, *, tolerance: float = ROUNDING) -> float:
-    """The least limit from `start` on that fits, within a relative `tolerance`; `fits` stays true."""
+    """The least limit from `start` on that fits, within a relative `tolerance`; `fits` stays true.
+
+    Ends for the smallest numbers too, of which `tolerance` is 0: there it finds the very least.
+    """
     low = high = start
     step = 2.0**-13
     while not fits(high):
-        low, high = high, start * (1 + step)
+        # From nothing no factor leads on.
+        low, high = high, max(start, _ALMOST_NOTHING) * (1 + step)
         step *= 2
     while high - low > tolerance * high:
         middle = (low + high) / 2
+        if not low < middle < high:  # neighbours
+            break
         if fits(middle):
             high = middle
         else:
