@@ -63,7 +63,8 @@ def heavy(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """What heavy tests look at in part, in full: every seed, every file of PyTorch's tree."""
     install(session, "-e", TESTED, groups=("test", "heavy"))
-    which = ("tests/heavy", "tests/integration", "-m", "soak", *WORKERS)
+    hours = ("-o", "faulthandler_timeout=7200")
+    which = ("tests/heavy", "tests/integration", "-m", "soak", *hours, *WORKERS)
     session.run("pytest", *(session.posargs or which))
 
 
