@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,9 +17,12 @@ from hypothesis import HealthCheck, settings
 
 from tests.groups import group_of
 
-# A busy machine is slow, not wrong: no property fails for the time it took.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# A busy machine is slow, not wrong: no property fails for the time it took. The gate draws the same few
+# examples each time, so that its answer is the same; `nox -s nightly` draws more.
+_patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", _patient, max_examples=25, derandomize=True)
+settings.register_profile("nightly", _patient, max_examples=500)
+settings.load_profile("ci")
 
 # Whoever runs the tests in the background has Ctrl-C ignored, by every process of theirs as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -27,12 +31,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 Golden = Callable[[str, str], None]
+LEFT = "left to the night"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--refresh-golden", action="store_true", help="rewrite tests/golden from what the code makes now"
     )
+    parser.addoption(
+        "--until",
+        type=float,
+        metavar="TIME",
+        help="leave what has not begun by then to the night",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """After the time of `--until` tests are left, and named among those that were skipped."""
+    until = item.config.getoption("--until")
+    if until is not None and time.time() > until:
+        pytest.skip(LEFT)
 
 
 @pytest.fixture
@@ -95,11 +114,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,  # noqa: ARG001  # the hook's own signature
+    item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where SPYRE_CI_NO_SKIP is set, as in CI, what something is missing for fails instead of skipping."""
     report = yield
-    if os.environ.get("SPYRE_CI_NO_SKIP") and report.skipped and not hasattr(report, "wasxfail"):
+    if report.skipped and LEFT in str(report.longrepr):
+        report.longrepr = (str(item.path), (item.reportinfo()[1] or 0) + 1, f"{LEFT}: {item.name}")
+    elif os.environ.get("SPYRE_CI_NO_SKIP") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may skip: {report.longrepr}"
     return report

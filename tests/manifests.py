@@ -7,15 +7,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import kubernetes_validate
-from kubernetes_validate import utils
+import pytest
 
 RELEASES = tuple(f"1.{minor}" for minor in range(28, 37))
 Manifest = dict[str, Any]
-# Read once each: they are a megabyte.
-_read = functools.cache(utils.schema_contents)
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+@functools.cache
+def validator() -> Any:
+    """The package with the schemas; a test that wants it skips where it is not installed."""
+    found = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    # Each schema is a megabyte, and read anew by each call.
+    found.utils.schema_contents = functools.cache(found.utils.schema_contents)
+    return found
 
 
 def check_strictly(manifests: Sequence[Manifest], releases: Sequence[str] = RELEASES) -> None:
@@ -24,7 +30,8 @@ def check_strictly(manifests: Sequence[Manifest], releases: Sequence[str] = RELE
     Raises:
         AssertionError: one does not fit, or there is no schema to hold it against.
     """
-    utils.schema_contents = _read
+    kubernetes_validate = validator()
+    utils = kubernetes_validate.utils
     for release in releases:
         for one in manifests:
             what = f"{one.get('kind')} {one.get('apiVersion')} on {release}"

@@ -1,4 +1,4 @@
-"""Marks everything below as heavy and lends it the fixtures of the integration tests."""
+"""Leaves to the night what the gate does not name, and lends it the fixtures of the integration tests."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Call = Callable[..., tuple[int, str, str]]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.heavy)
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("gate") is None:
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from test_selection.loads import file_loads
 from tests.benchmarks.plan_inputs import made_up
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 
 @pytest.mark.parametrize(("tests", "files", "limit_s"), [(54_886, 300, 60.0), (200_000, 1_200, 180.0)])

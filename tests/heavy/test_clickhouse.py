@@ -19,7 +19,7 @@ from ci.hud.server.row_store import RowStore, SqliteRowStore
 from ci.hud.server.store import Store
 from ci.hud.server.uploads import Incoming, UploadKind, UploadRefusedError, Uploads
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 REPOSITORY = "o/r"
 JOBS = [Job(workflow_id=number, workflow_run_attempt=1, job_id=number + 10) for number in (1, 2)]

@@ -20,7 +20,7 @@ from tests.hud_seed import Seeded, seed
 from tests.unit.hud.server.asked import ASKED, END
 from tests.unit.hud.server.plain_compare import compare, sides_of
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 TABLES = ("crcr_workflow_job", "job_detail", "test_run", "test_run_summary", "job_card")
 # SQLite's columns that are made of others.

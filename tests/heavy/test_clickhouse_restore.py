@@ -20,7 +20,7 @@ from ci.hud.server.copying import Copier
 from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.serve import embedded
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 REPOSITORY = "torch-spyre/torch-spyre"
 SHA = "0123456789abcdef0123456789abcdef01234567"

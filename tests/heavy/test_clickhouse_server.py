@@ -21,7 +21,7 @@ from ci.hud.server.keep import DAY_S, prune
 from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import embedded
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 REPOSITORY = "torch-spyre/torch-spyre"
 SHA = "0123456789abcdef0123456789abcdef01234567"

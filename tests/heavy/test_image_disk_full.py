@@ -16,7 +16,7 @@ from pathlib import Path
 import docker
 import pytest
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parent.parent.parent
 START_S = 60

@@ -10,7 +10,7 @@ from junitparser import JUnitXml
 
 from ci.image.container import Conditions, container, follow, take_out
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 RUN_S = 1200
 # Of the op suite's first stage.

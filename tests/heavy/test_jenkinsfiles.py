@@ -11,6 +11,8 @@ import pytest
 from tests.jenkins_dsl import CREDENTIALS, URL, Recorded, run_scenarios
 from tests.jenkins_world import NO_TESTS, World, hasty, make_world
 
+pytestmark = pytest.mark.gate
+
 LEG = {"session": "shards", "branch": "leg-000"}
 TOOLKIT_AWAY = {"step": "checkout", "session": "scm", "kind": "fail"}
 SHELL = "a b*;$(touch owned)`touch owned`'\""

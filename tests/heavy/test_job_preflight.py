@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 
 def checked(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:

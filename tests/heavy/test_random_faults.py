@@ -30,9 +30,9 @@ ROOT = Path(__file__).parent.parent.parent
 FAULTS = ROOT / "tests" / "integration" / "runner" / "faults"
 FILE = "test_random_faults.py"
 PREFIX = f"{FILE}::TestRandom::test_"
-# The first ones every time; all of them in `nox -s soak`.
-FEW = 8
-SEEDS = [pytest.param(seed, marks=[pytest.mark.soak] if seed >= FEW else []) for seed in range(50)]
+# The gate runs the first, a night a few, `nox -s soak` all of them.
+MARKS = {0: [pytest.mark.gate]} | {seed: [pytest.mark.soak] for seed in range(8, 50)}
+SEEDS = [pytest.param(seed, marks=MARKS.get(seed, [])) for seed in range(50)]
 TIMEOUT_S = 240
 # What becomes of a test where nobody disturbs it; all others pass.
 ENDS = {

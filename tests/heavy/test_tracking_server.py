@@ -18,7 +18,6 @@ from ci.jobs.job import Fetch
 from ci.jobs.parts import Source
 from tests.tracked import bounded, check_told_from_begin_to_end, job_of, told
 
-pytestmark = pytest.mark.integration
 # What `mlflow` has and `mlflow-skinny` has not.
 MISSING = [name for name in ("alembic", "flask", "sqlalchemy") if importlib.util.find_spec(name) is None]
 

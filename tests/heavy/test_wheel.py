@@ -7,9 +7,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.gate
 def test_every_tracked_file_of_the_packages_is_in_the_wheel(tmp_path: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "ci", "test_selection"],

@@ -46,6 +46,7 @@ def opened(
     return scratch.run("pull_request", payload, WORKFLOW, stand_for={**ELSEWHERE, **stand_for})
 
 
+@pytest.mark.gate
 def test_a_change_that_is_fine_opens_the_gate(scratch: Scratch) -> None:
     payload = scratch.pull_request(CHANGED, pull_request("opened"))
     ended = scratch.run("pull_request", payload, WORKFLOW)
@@ -56,6 +57,7 @@ def test_a_change_that_is_fine_opens_the_gate(scratch: Scratch) -> None:
     assert wheel.name in ended.log["test the wheel"]
 
 
+@pytest.mark.gate
 def test_a_failing_test_shuts_the_gate(scratch: Scratch) -> None:
     ended = opened(scratch, {"demo/__init__.py": demo_project.MODULE.replace("42", "41")})
     assert ended.jobs.pop("unit") == ended.jobs.pop("gate") == "failure"
@@ -101,6 +103,7 @@ def test_pytorchs_tests_that_are_red_shut_the_gate_where_their_stage_blocks(
     assert "pytorch" in ended.log["gate"]
 
 
+@pytest.mark.gate
 def test_a_fork_reaches_no_card_before_a_label_asks_for_it_and_the_gate_does_not_wait(tmp_path: Path) -> None:
     pipeline = {**demo_project.SETTINGS["pipeline"], "forks": "label", "pull_request_stage": 1}
     scratch = make_scratch(tmp_path, demo_project.files(pipeline=pipeline))
@@ -117,6 +120,7 @@ def test_another_repository_calls_the_workflow_by_its_tag(scratch: Scratch) -> N
     assert {name.rpartition("/")[2] for name in ended.jobs} == {"changes", "lint", "gate"}
 
 
+@pytest.mark.gate
 def test_a_merge_queue_takes_the_results_of_the_pull_requests_run_and_says_so(tmp_path: Path) -> None:
     pipeline = {**demo_project.SETTINGS["pipeline"], "merge_group_stage": 1}
     scratch = make_scratch(tmp_path / "act", demo_project.files(pipeline=pipeline))

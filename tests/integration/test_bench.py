@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parent.parent.parent
 BENCH = ROOT / "tests" / "benchmarks" / "bench.py"

@@ -15,7 +15,7 @@ from ci.cli.app import run
 from ci.report.results import read_results, read_summary
 from ci.report.verdict import Result, Verdict
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 NAME = "test_control.py::TestControl::test_"
 EVERYWHERE, ABORTS = f"{NAME}fails_everywhere[dtype=float32]", f"{NAME}aborts_everywhere"

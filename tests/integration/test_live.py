@@ -18,7 +18,7 @@ import pytest
 import ci.live
 from ci.report.results import read_results
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 240

@@ -19,8 +19,6 @@ import pytest
 from ci.report.results import read_results
 from ci.runner.strays import end_strays_of_run, find_strays_of_run
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent
 STAND_IN = ROOT / "tests" / "macos_stand_in"
 COMMAND = [sys.executable, "-P", "-m", "ci.cli"]
@@ -125,7 +123,7 @@ def test_what_crashes_and_leaves_processes_costs_itself(laptop: Laptop) -> None:
     assert [pid for pid in laptop.strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_crashes_hangs_and_leaves_processes_costs_itself_and_ends_as_on_linux(laptop: Laptop) -> None:
     names = ("a_passes", "b_segfault", "c_passes", "g_hang", "s_leaves_a_daemon", "v_passes")
     ids = named(*names)
@@ -183,7 +181,7 @@ def test_ctrl_c_ends_with_an_account_and_nothing_left(laptop: Laptop) -> None:
     assert find_strays_of_run(journal.parent.parent) == []
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_nothing_outlives_a_run_that_is_killed(laptop: Laptop) -> None:
     with hanging(laptop) as (process, journal):
         assert find_strays_of_run(journal.parent.parent) != []
@@ -199,7 +197,7 @@ def test_who_asks_for_copies_is_told_what_to_do(laptop: Laptop) -> None:
     assert "give spawn, or leave it at auto" in err
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_share_of_the_op_suite_on_the_emulated_device_comes_to_the_same_by_copies_and_afresh(
     laptop: Laptop,
 ) -> None:

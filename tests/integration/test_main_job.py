@@ -18,8 +18,6 @@ import pytest
 from ci.report.results import read_results
 from test_selection.plan import read_plan
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "ci.cli"]
 TIMEOUT_S = 240
@@ -111,7 +109,7 @@ def test_the_whole_way_ends_with_a_report_that_adds_up(shop: Shop) -> None:
         assert (run / name).is_file(), name
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "test_devices.py")
     shop.pytorch(*words)
@@ -122,7 +120,7 @@ def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> N
     assert durations.stat().st_size > (shop.runs[0] / "durations.json.gz").stat().st_size
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_failures_crashes_and_errors_are_told_with_the_command_that_repeats_them(shop: Shop) -> None:
     code, out, _ = shop.pytorch(
         "--percent", "100", "--files", "test_outcomes.py,test_process_faults.py", "-k", "fails or segfault"
@@ -141,7 +139,7 @@ def test_failures_crashes_and_errors_are_told_with_the_command_that_repeats_them
     assert adds_up(shop.runs[1])["planned"] == 1
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "test_import_error.py,test_import_exit.py,sub/*")
     code, out, _ = shop.pytorch(*words)
@@ -154,7 +152,7 @@ def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Sho
     assert code == 0
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
     assert shop.pytorch("--percent", "100", "--files", "test_outcomes.py")[0] == 1
     code, _, _ = shop.pytorch("--last-failed", "latest")
@@ -164,7 +162,7 @@ def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
     assert shop.pytorch("--last-failed", "nowhere")[0] == 2
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_a_file_that_could_not_be_collected_is_run_again_beside_what_failed(shop: Shop) -> None:
     test = shop.tree / "test"
     mended = (test / "test_outcomes.py").read_text(encoding="utf-8")
@@ -186,7 +184,7 @@ def test_a_file_that_could_not_be_collected_is_run_again_beside_what_failed(shop
     assert second["verdicts"]["failed"] == 8
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_a_file_whose_name_ids_encode_is_run_again_by_id_and_by_run(shop: Shop) -> None:
     shutil.copy(shop.tree / "test" / "test_outcomes.py", shop.tree / "test" / "test_p%q.py")
     assert shop.pytorch("--percent", "100", "--files", "test_p%q.py")[0] == 1
@@ -196,7 +194,7 @@ def test_a_file_whose_name_ids_encode_is_run_again_by_id_and_by_run(shop: Shop) 
     assert code == 1, out
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_files_whose_names_are_no_utf_8_go_through_the_whole_job_beside_good_ones(shop: Shop) -> None:
     test = shop.tree / "test"
     shutil.copy(test / "test_outcomes.py", test / os.fsdecode(b"test_o\xff.py"))
@@ -215,7 +213,7 @@ def test_files_whose_names_are_no_utf_8_go_through_the_whole_job_beside_good_one
     assert shop.call("replay", "latest")[0] == 0
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
     shop.pytorch("--percent", "100", "--files", "sub/*")
     code, out, _ = shop.pytorch("--last-failed", "latest")
@@ -231,7 +229,7 @@ def test_a_dry_run_shows_the_plan_and_runs_nothing(shop: Shop) -> None:
     assert not (shop.runs[0] / "journal").exists()
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_json_goes_to_standard_output_alone(shop: Shop) -> None:
     code, out, err = shop.pytorch("--percent", "100", "--files", "sub/*", "--json")
     assert code == 0
@@ -239,7 +237,7 @@ def test_json_goes_to_standard_output_alone(shop: Shop) -> None:
     assert "collected" in err
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_the_verbs_on_files_come_to_the_same_as_the_main_job(shop: Shop) -> None:
     files = "test_devices.py,test_outcomes.py"
     shop.pytorch("--percent", "50", "--files", files, "--cards", "2")
@@ -265,7 +263,7 @@ def test_the_verbs_on_files_come_to_the_same_as_the_main_job(shop: Shop) -> None
     assert code == main["exit_code"]
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_shards_can_run_one_after_another_in_one_folder(shop: Shop) -> None:
     folder = ("--run-dir", "runs/split")
     shop.call("collect", *folder, "--pytorch-src", str(shop.tree), "--files", "test_devices.py")
@@ -286,7 +284,7 @@ def test_reporting_twice_writes_the_same(shop: Shop) -> None:
     assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_broken_seconds_cost_the_shares_by_seconds_alone(shop: Shop) -> None:
     shop.pytorch("--percent", "100", "--files", "test_outcomes.py")
     path = shop.runs[0] / "durations.json.gz"
@@ -321,7 +319,7 @@ def running(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
 HANG = ("--files", "test_process_faults.py", "-k", "a_passes or g_hang or l_passes", "--cards", "1")
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_a_run_goes_on_when_nobody_reads_its_output(shop: Shop) -> None:
     process = shop.start(
         "pytorch", "--pytorch-src", str(shop.tree), "--percent", "100", "--files", "test_devices.py"
@@ -354,7 +352,7 @@ def test_an_interrupt_while_collecting_ends_with_130_and_one_message(
     assert (process.returncode, err) == (130, "spyre-ci: interrupted\n")
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_reports_what_it_did_and_ends_with_130(shop: Shop, number: signal.Signals) -> None:
     with running(shop, *HANG) as process:
@@ -367,7 +365,7 @@ def test_an_interrupted_run_reports_what_it_did_and_ends_with_130(shop: Shop, nu
     assert "interrupted" in out
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_a_worker_killed_in_the_middle_costs_one_test(shop: Shop) -> None:
     with running(shop, *HANG, "--retries", "0") as process:
         (journal,) = shop.folder.glob("runs/*/journal/*.jsonl")
@@ -380,7 +378,7 @@ def test_a_worker_killed_in_the_middle_costs_one_test(shop: Shop) -> None:
     assert "died by SIGKILL" in out
 
 
-@pytest.mark.heavy
+@pytest.mark.gate
 def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, tmp_path: Path) -> None:
     tests = tmp_path / "deletes" / "test"
     tests.mkdir(parents=True)

@@ -16,8 +16,6 @@ from ci.runner.journal import JournalWriter, journal_path, read_journals
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Selection
 
-pytestmark = pytest.mark.integration
-
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,

@@ -22,8 +22,6 @@ from ci.reproduce.mark import FILE as MARK
 from ci.runner.journal import read_journals
 from test_selection.seeds import seed_of_test
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 240
 SEED = 11
@@ -197,7 +195,7 @@ def test_a_failure_that_hangs_on_its_seed_is_brought_back_in_one_paste(shop: Sho
     assert "as in the run: " in said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_line_with_another_seed_or_without_the_run(shop: Shop, tmp_path: Path) -> None:
     line, drew = line_of(shop, "test_drawn "), drew_in(shop)
     # Another seed draws something else, so it is the seed that brings it back.
@@ -212,7 +210,7 @@ def test_the_line_with_another_seed_or_without_the_run(shop: Shop, tmp_path: Pat
     assert "there is nothing to compare with" in said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_of_a_test_that_is_gone_nobody_says_that_it_did_not_fail(shop: Shop, tmp_path: Path) -> None:
     for path in (tmp_path / "tree", tmp_path / "tree" / "test"):
         path.mkdir()
@@ -230,7 +228,7 @@ def test_the_journal_holds_the_seed_of_each_test(shop: Shop) -> None:
     assert all(one["seed"] == seed_of_test(SEED, one["id"], 1) for one in starts)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_crash_is_brought_back(shop: Shop) -> None:
     code, found = shop.document(line_of(shop, "::test_crash"))
     assert (code, found["cause"]) == (1, "signal")
@@ -246,7 +244,7 @@ def test_a_crash_is_brought_back(shop: Shop) -> None:
     assert why[run_of(shop).name].startswith("is what `latest` means")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_failure_that_another_test_makes_wants_what_ran_before_it(shop: Shop) -> None:
     line = line_of(shop, "test_b_wants")
     code, said = shop.paste(line)
@@ -257,7 +255,7 @@ def test_a_failure_that_another_test_makes_wants_what_ran_before_it(shop: Shop) 
     assert (code, "reproduced: the same failure" in said) == (1, True), said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_does_not_fail_again_is_tried_as_often_as_asked(shop: Shop) -> None:
     line = line_of(shop, "::test_flaky").replace("--run", "--run --tries 2")
     code, found = shop.document(line)
@@ -272,7 +270,7 @@ def test_what_does_not_fail_again_is_tried_as_often_as_asked(shop: Shop) -> None
     assert (code, run_of(shop).name in said) == (0, True), said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_name_that_is_a_command_stays_a_name(shop: Shop) -> None:
     line = line_of(shop, "odd")
     code, said = shop.paste(line)
@@ -289,7 +287,7 @@ def test_names_as_people_have_them(shop: Shop) -> None:
     assert (code, f"near it: {whole}" in said) == (2, True), said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) -> None:
     packed = tmp_path / "results.zip"
     with zipfile.ZipFile(packed, "w") as archive:
@@ -304,7 +302,7 @@ def test_an_artifact_of_a_ci_s_run_brings_it_back(shop: Shop, tmp_path: Path) ->
     assert list((shop.folder / ".spyre-ci" / "reproduce").iterdir()) == []
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_path: Path) -> None:
     code, said = shop.paste("spyre-ci report latest", SPYRE_CI__REPORT__ENDPOINT="embedded")
     assert code == 1, said
@@ -333,7 +331,7 @@ def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_pat
     assert (code, "reproduced: the same failure" in said) == (1, True), said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_hang_and_a_card_s_fault_are_brought_back_as_what_they_are(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not there")
     made = opened(tmp_path, SICK)

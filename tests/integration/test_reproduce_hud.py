@@ -13,8 +13,6 @@ from ci.reproduce import hud
 from ci.reproduce.hud import ask
 from ci.reproduce.ref import HudPage
 
-pytestmark = pytest.mark.integration
-
 ANSWERS = {
     "/cut": (("Content-Length", "1000"), b'{"a"'),
     "/gzip": (("Content-Encoding", "gzip"), b"nothing of the kind"),

@@ -10,8 +10,6 @@ from ci.runner.collect import find_files
 from test_selection.rules import default_rules
 from test_selection.scope_table import file_table
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.mark.parametrize("device", ["cpu", "spyre"])
 def test_no_file_of_the_tree_is_left_to_the_last_rule(pytorch_tree: Path, device: str) -> None:

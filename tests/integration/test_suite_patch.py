@@ -16,8 +16,6 @@ from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catal
 from test_selection.selection import Expectation, Selection, write_selection
 from test_selection.suite_config import Decider, load_suite
 
-pytestmark = pytest.mark.integration
-
 SUITE = """\
 test_suite_config:
   files:

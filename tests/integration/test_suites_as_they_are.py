@@ -11,8 +11,6 @@ import pytest
 
 from test_selection.suite_config import load_suite, suite_paths
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent
 
 

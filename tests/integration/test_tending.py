@@ -14,8 +14,6 @@ import pytest
 from ci.errors import CommandError
 from ci.tending import tend_command
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent
 TEND = """
 import sys

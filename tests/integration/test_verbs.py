@@ -16,8 +16,6 @@ import pytest
 from ci.report.identity import read_identity
 from ci.report.results import read_results
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 240
 IDS = [

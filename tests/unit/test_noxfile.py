@@ -338,7 +338,7 @@ def test_what_cannot_be_tested_is_said(
 
 
 def test_every_session_says_in_one_line_what_it_is(noxfile: ModuleType) -> None:
-    for name in (*SESSIONS, "tests", "heavy", "bench"):
+    for name in (*SESSIONS, "tests", "gate", "nightly", "soak", "bench"):
         text = getattr(noxfile, name).func.__doc__
         assert text, name
         assert "\n" not in text

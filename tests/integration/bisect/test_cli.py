@@ -28,7 +28,6 @@ from ci.steps.bisect_hands import MARK
 
 from .conftest import TEST, Maker, Project
 
-pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "bisect.json").read_text(encoding="utf-8"))
 
@@ -102,7 +101,7 @@ def test_the_commit_is_named_with_its_pull_request(
 
 
 @pytest.mark.usefixtures("torch_installed")
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_search_that_is_cut_off_goes_on(made: Maker, tmp_path: Path, how: signal.Signals) -> None:
     project, waits = made(commits=2, broken=1), tmp_path / "waits"
@@ -239,7 +238,7 @@ bisect:
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_wheels_of_sixty_four_commits_are_searched_by_four_in_three_rounds(made: Maker) -> None:
     project = made(commits=64, broken=41)
@@ -287,7 +286,7 @@ def test_a_bad_end_that_cannot_be_built_is_told_with_what_the_build_said(made: M
     assert not list(Path.cwd().rglob("x"))
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_commits_without_the_test_or_with_a_broken_file_are_no_answers(made: Maker) -> None:
     project = made(commits=5, broken=4, young=2, odd=3)

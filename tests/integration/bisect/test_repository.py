@@ -14,8 +14,6 @@ from ci.errors import FileSystemError, MissingInputError, UsageError
 
 from .conftest import Maker
 
-pytestmark = pytest.mark.integration
-
 
 def test_a_line_is_the_commits_between_its_ends(made: Maker) -> None:
     project = made(commits=6)

@@ -23,7 +23,6 @@ from tests.unit.bisect.hands import QUESTION
 
 from .conftest import Maker, Project
 
-pytestmark = pytest.mark.integration
 _ASK = "import shout, sys; sys.exit(shout.shout('a') != 'A')"
 
 
@@ -82,7 +81,7 @@ def search(
 
 
 @pytest.mark.parametrize(("workers", "most"), [(1, 7), (4, 3)])
-@pytest.mark.parametrize("broken", [pytest.param(1, marks=pytest.mark.heavy), 40])
+@pytest.mark.parametrize("broken", [pytest.param(1, marks=pytest.mark.nightly), 40])
 def test_the_planted_commit_is_found_in_the_fewest_rounds(
     made: Maker, tmp_path: Path, broken: int, workers: int, most: int
 ) -> None:
@@ -92,7 +91,7 @@ def test_the_planted_commit_is_found_in_the_fewest_rounds(
     assert workers > 1 or record.steps <= most
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_third_of_tries_failing_is_found_with_every_seed_of_twenty(made: Maker, tmp_path: Path) -> None:
     project, known = made(broken=23), dict[int, bool]()
     for seed in range(20):

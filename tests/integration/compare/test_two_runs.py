@@ -15,8 +15,6 @@ import pytest
 
 from ci.process import run_command
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 240
 BROWSER = next(

@@ -6,8 +6,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-pytestmark = pytest.mark.integration
-
 
 def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.linspace(0.1, 0.9, torch.Size(shape).numel(), device="spyre").reshape(shape).to(dtype)

@@ -7,8 +7,6 @@ import torch
 
 from ci.device.backend import describe, register
 
-pytestmark = pytest.mark.integration
-
 spyre: Any = None
 
 

@@ -9,13 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from ci.device.environment import OP_SUITE, device_environment
 from ci.process import run_command
-
-pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 # Some of each kind: views, in-place, random, matrix products, convolutions, reductions, decompositions,

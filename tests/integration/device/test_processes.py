@@ -13,8 +13,6 @@ from ci.device.environment import device_environment
 from ci.errors import CommandError
 from ci.process import run_command
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parents[3]
 HEAD = "import os, torch\nfrom ci.device import backend\nbackend.register_from(os.environ)\n"
 

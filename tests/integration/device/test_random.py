@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-pytestmark = pytest.mark.integration
-
 
 def draw(generator: torch.Generator | None = None) -> list[float]:
     values: list[float] = torch.randn(5, device="spyre", generator=generator).tolist()

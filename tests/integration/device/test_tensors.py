@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-pytestmark = pytest.mark.integration
-
 
 def on_device(*shape: int) -> torch.Tensor:
     return torch.arange(float(np.prod(shape)), device="spyre").reshape(shape)

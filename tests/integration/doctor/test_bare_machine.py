@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from .conftest import Site, doctor
 from .machines import bare
-
-pytestmark = pytest.mark.integration
 
 
 def test_a_bare_machine_is_told_what_it_lacks(tmp_path: Path, site: Site) -> None:

@@ -16,8 +16,6 @@ from tests.kubernetes_api import TOKEN, KubernetesApi
 
 from .conftest import MakeWorld
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def api() -> Iterator[KubernetesApi]:
@@ -31,7 +29,7 @@ def looked(world: MakeWorld, kubeconfig: Path) -> Finding:
     return found
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_cluster_in_which_jobs_may_be_made(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
     found = looked(world, api.kubeconfig(tmp_path))
     assert found.level is Level.OK, found
@@ -50,21 +48,21 @@ def test_what_one_may_not_do_is_named(world: MakeWorld, api: KubernetesApi, tmp_
     )
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_token_that_is_not_known_is_told(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
     found = looked(world, api.kubeconfig(tmp_path, token="0ld-t0ken"))
     assert (found.level, "oc login" in found.remedy) == (Level.FAULT, True)
     assert "0ld" not in f"{found.said}{found.remedy}"
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_kubeconfig_that_is_broken_is_told(world: MakeWorld, tmp_path: Path) -> None:
     (tmp_path / "k").write_text("{")
     found = looked(world, tmp_path / "k")
     assert (found.level, str(tmp_path / "k") in found.said) == (Level.FAULT, True)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_cluster_that_is_away_is_told(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
     """It is tried again for some seconds, and not for the minute and a half that a submit takes."""
     kubeconfig = api.kubeconfig(tmp_path)

@@ -26,7 +26,6 @@ from tests.integration.conftest import need
 
 from .conftest import ROOT, TIMEOUT_S, MakeWorld, Site, faults, usual
 
-pytestmark = pytest.mark.integration
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -66,7 +65,7 @@ def test_an_engine_that_is_not_there_is_told(world: MakeWorld, tmp_path: Path) -
     assert faults(found)[0].startswith(f"no container engine answers at unix://{tmp_path}/none.sock")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_an_engine_that_hangs_costs_its_own_line_and_its_process(
     world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +160,7 @@ def test_a_free_card_is_opened_under_its_lease(world: MakeWorld, tmp_path: Path)
     assert held.take("emulated:0"), "it was let go"
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_a_card_that_fails_is_told(world: MakeWorld) -> None:
     one = world({"SPYRE_CI_CARD_FAULTS": "emulated:0=fail"}, run__cards=1)

@@ -21,7 +21,6 @@ from tests.kubernetes_api import KubernetesApi
 
 from .conftest import ROOT, doctor, serving, usual
 
-pytestmark = pytest.mark.integration
 SECRETS = ("s3cret-t0ken", "hunter2")
 
 
@@ -91,7 +90,7 @@ def test_a_registry_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert told.of("registry")[0]["said"].startswith("127.0.0.1:1: ")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_whatever_hangs_all_is_over_in_time_and_nothing_is_left(tmp_path: Path) -> None:
     """Engine, index, endpoint, cluster and torch hang at once; the verb is through with all of them."""
     torch = tmp_path / "path" / "torch"

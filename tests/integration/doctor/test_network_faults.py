@@ -12,7 +12,6 @@ from ci.doctor.look.pytorch import pin_of, torch_requirements
 
 from .conftest import MakeWorld, Site, faults, serving
 
-pytestmark = pytest.mark.integration
 PIN = pin_of(torch_requirements())
 
 

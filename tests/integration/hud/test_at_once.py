@@ -23,8 +23,6 @@ from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
 REPOSITORY = "torch-spyre/torch-spyre"

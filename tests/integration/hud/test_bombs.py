@@ -23,8 +23,6 @@ from ci.hud.identity import job_number
 
 from .conftest import CHECK_RUN
 
-pytestmark = pytest.mark.integration
-
 REPOSITORY = "torch-spyre/torch-spyre"
 TIMEOUT = 100
 MEBIBYTE = 1 << 20

@@ -33,8 +33,6 @@ from test_selection.files import read_json, write_json
 
 from .conftest import IDENTITY
 
-pytestmark = pytest.mark.integration
-
 SERVE = """
 import sys
 from pathlib import Path

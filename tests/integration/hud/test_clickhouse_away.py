@@ -17,8 +17,6 @@ from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.serve import embedded
 
 pytest.importorskip("clickhouse_connect", reason="the extra clickhouse is not installed")
-pytestmark = pytest.mark.integration
-
 NOW = 1_785_000_000.0
 # Nothing listens on the discard port.
 AWAY = "clickhouse://somebody@127.0.0.1:9/db"

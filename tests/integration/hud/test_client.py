@@ -13,8 +13,6 @@ from ci.hud.answers import Answer, Outcome
 from ci.hud.client import Target, post
 from ci.process import run_command
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "s3cret-token"
 
 

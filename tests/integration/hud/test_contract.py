@@ -33,8 +33,6 @@ from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import SILENT_S, sweep
 
-pytestmark = pytest.mark.integration
-
 NOW = 1_785_000_000.0
 TOKEN = "the-servers-own-token"
 BOT = "the-relays-own-token-of-32-characters"

@@ -24,8 +24,6 @@ from test_selection.files import read_json, write_json
 
 from .conftest import CHECK_RUN
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 

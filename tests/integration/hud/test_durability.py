@@ -23,8 +23,6 @@ from ci.hud.cli import app
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 CLIENTS = 50
 ENOUGH = 300
 MakeSettings = Callable[..., Settings]

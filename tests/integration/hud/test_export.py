@@ -21,7 +21,6 @@ from ci.hud.server.export.site import export
 from ci.hud.server.store import Store
 from tests.hud_seed import seed
 
-pytestmark = pytest.mark.integration
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,

@@ -20,8 +20,6 @@ from test_selection.files import read_json, write_json
 from .conftest import IDENTITY
 from .test_pull_request import BEGUN, CLIENT_PAYLOAD, TRANSITION
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 GOOD = '{"ok": true, "status": "completed"}'

@@ -19,8 +19,6 @@ from ci.hud.handing import BOX, MAX_INPUT_CHARACTERS, hand_over
 from ci.hud.outbox import Outbox
 from test_selection.files import read_json, write_json
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 TOKEN = "gh-s3cret"
 ENVIRON = {"SPYRE_CI_GITHUB_TOKEN": TOKEN}

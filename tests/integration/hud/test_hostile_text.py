@@ -25,8 +25,6 @@ from ci.hud.server.results import HEADER
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "s3cret-token"
 REPOSITORY = "torch-spyre/torch-spyre"
 NOW = 1_785_000_000.0

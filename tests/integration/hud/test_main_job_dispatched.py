@@ -13,8 +13,6 @@ import pytest
 
 from .test_pull_request import BEGUN, CLIENT_PAYLOAD
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent.parent
 
 

@@ -13,8 +13,6 @@ from ci.config import Settings
 from ci.errors import SettingsError
 from ci.hud.oidc import ATTEMPTS, TokenUnavailableError, mint
 
-pytestmark = pytest.mark.integration
-
 ASKING = "asking-token"
 MINTED = "minted.jwt.token"
 

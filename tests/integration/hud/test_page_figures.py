@@ -22,8 +22,6 @@ from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 from tests.integration.hud.conftest import IDENTITY
 
-pytestmark = pytest.mark.integration
-
 REPOSITORY = "torch-spyre/torch-spyre"
 AUTH = {"Authorization": "Bearer t"}
 NOW = 1_785_931_200.0  # 2026-08-05, noon

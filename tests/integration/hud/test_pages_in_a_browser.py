@@ -23,7 +23,6 @@ BROWSER = next(
     None,
 )
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.skipif(BROWSER is None, reason="no chromium here: apt-get install chromium"),
 ]
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)

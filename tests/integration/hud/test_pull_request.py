@@ -18,8 +18,6 @@ from test_selection.files import read_json, write_json
 
 from .conftest import CHECK_RUN, IDENTITY
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 CLIENT_PAYLOAD = {
     "event_type": "pull_request",

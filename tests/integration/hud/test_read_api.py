@@ -18,8 +18,6 @@ from ci.hud.server.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import HOSTILE, SPYRE
 
-pytestmark = pytest.mark.integration
-
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)
 TIMEOUT = 60
 NINE = {

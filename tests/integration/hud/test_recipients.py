@@ -14,8 +14,6 @@ from ci.errors import SettingsError
 from ci.hud.opening import open_kept
 from ci.hud.row_upload import rows_wait
 
-pytestmark = pytest.mark.integration
-
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 CLICKHOUSE = "clickhouse://hud@127.0.0.1:9/hud"
 Load = Callable[..., Settings]

@@ -18,8 +18,6 @@ from ci.errors import BadFileError, CommandError, MissingInputError, SettingsErr
 from ci.hud.cli import app
 from tests.s3_server import s3_server
 
-pytestmark = pytest.mark.integration
-
 TESTS = """
 import unittest
 

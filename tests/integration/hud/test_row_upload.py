@@ -14,8 +14,6 @@ from ci.hud.row_upload import rows_wait
 from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 ID = '<properties><property name="id" value="t.py::A::a"/></properties>'

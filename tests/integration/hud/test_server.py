@@ -19,8 +19,6 @@ from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
 REPOSITORY = "torch-spyre/torch-spyre"

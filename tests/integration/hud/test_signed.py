@@ -26,8 +26,6 @@ from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 REPOSITORY = "torch-spyre/torch-spyre"
 SECRET = "a-secret-of-thirty-two-characters"

@@ -31,8 +31,6 @@ from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
-pytestmark = pytest.mark.integration
-
 MakeSettings = Callable[..., Settings]
 REPOSITORY = "torch-spyre/torch-spyre"
 SECRET = "a-secret-of-the-closed-network-0123456789"

@@ -19,8 +19,6 @@ from ci.hud.server.store import Store
 
 from .conftest import CHECK_RUN
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
 REPOSITORY = "torch-spyre/torch-spyre"

@@ -21,8 +21,6 @@ from ci.image.stack import read_stack
 
 from .conftest import World
 
-pytestmark = pytest.mark.integration
-
 
 def resolved(world: World) -> ResolvedStack:
     resolver = Resolver(

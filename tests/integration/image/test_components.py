@@ -7,7 +7,7 @@ import pytest
 from .calling import made, spyre_ci
 from .conftest import World
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 OWN = """
 ARG BASE

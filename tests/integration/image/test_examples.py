@@ -17,7 +17,7 @@ from tests.unit.cli.every_verb import every_verb
 from .calling import ROOT, spyre_ci
 from .conftest import World
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 WITH_JSON = ("render", "build", "verify")
 
 

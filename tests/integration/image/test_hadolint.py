@@ -13,8 +13,6 @@ from ci.image.containerfile import render
 from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack
 from ci.image.stack import read_stack
 
-pytestmark = pytest.mark.integration
-
 DIGEST = "sha256:" + "d" * 64
 STACK = """version: 1
 name: runtime

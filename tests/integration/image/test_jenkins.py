@@ -15,7 +15,7 @@ from tests.jenkins_world import GIT_ENVIRON
 
 from .conftest import World
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 # The steps of Jenkinsfile.pr and Jenkinsfile.release that want an engine.
 PIPELINE = """

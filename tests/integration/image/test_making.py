@@ -12,8 +12,6 @@ from ci.image.registry import find_digest
 from .calling import made, spyre_ci
 from .conftest import World
 
-pytestmark = pytest.mark.integration
-
 
 def test_an_image_is_built_once_pushed_and_run_by_its_digest(world: World) -> None:
     shown = made(spyre_ci(world, "image", "render", "--json"))
@@ -35,7 +33,7 @@ def test_an_image_is_built_once_pushed_and_run_by_its_digest(world: World) -> No
     assert said == b"one\n"
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_change_of_a_component_builds_its_layers_alone(world: World) -> None:
     before = made(spyre_ci(world, "image", "build", "--push", "--json"))
     world.commit({"flex.txt": "two\n"})
@@ -53,7 +51,7 @@ def layers_of(client: docker.DockerClient, name: str) -> list[str]:
     return layers
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_version_never_moves(world: World) -> None:
     first = made(spyre_ci(world, "image", "build", "--push", "--version", "1.2.3", "--json"))
     repository = first["image"].rpartition(":")[0]
@@ -192,7 +190,7 @@ def test_an_unreachable_registry_is_said_and_nothing_is_pushed(world: World) -> 
     assert "127.0.0.1:1" in result.output
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_failing_step_ends_with_1_and_nothing_is_pushed(world: World) -> None:
     path = world.folder / "stack.yaml"
     path.write_text(path.read_text().replace("test -f /opt/drivers/driver.txt", "echo no; exit 3"))

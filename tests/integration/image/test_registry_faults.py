@@ -18,8 +18,6 @@ import requests
 from .calling import made, spyre_ci
 from .conftest import World
 
-pytestmark = pytest.mark.integration
-
 # Of the word "right".
 HASH = "$2b$04$wr6u6I4.0XdvLolPVf1Y2OMutR3MOZL6ocntx1opPbQkKImOZOCDy"
 START_S = 20
@@ -101,7 +99,7 @@ def test_wrong_credentials_are_said_and_nothing_is_pushed(world: World, locked: 
     assert locked.tags(f"spyre/runtime-{world.run}") == []
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_right_credentials_push_and_find(world: World, locked: Locked) -> None:
     environ = {
         "SPYRE_CI__IMAGE__REPOSITORY": f"{locked.address}/spyre/runtime-{world.run}",

@@ -12,8 +12,6 @@ import pytest
 from .calling import made, spyre_ci
 from .conftest import World
 
-pytestmark = pytest.mark.integration
-
 SECRET = "hunter2-of-the-index"
 
 
@@ -33,7 +31,7 @@ def everything(world: World, image: str) -> bytes:
     return b"\0".join(content)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_no_secret_is_in_a_layer_or_in_the_history(world: World, tmp_path: Path) -> None:
     certificates = tmp_path / "company.pem"
     marked = "-----BEGIN CERTIFICATE-----\nCOMPANYCERTIFICATE\n-----END CERTIFICATE-----\n"

@@ -18,7 +18,7 @@ from ci.runner.source import fetch
 from .calling import Result, made, spyre_ci
 from .conftest import World
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 # Makes a wheel as PyTorch's build does: with the commit that Git tells, and objects that a cache may have.
 BUILD = """

@@ -23,7 +23,7 @@ from ci.image.registry import find_digest
 from .calling import ROOT, Result, made, spyre_ci
 from .conftest import World, wheel
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 GOOD = '<testsuite><testcase classname="flex" name="works" time="0.1"/></testsuite>'
 BAD = (

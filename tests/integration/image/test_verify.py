@@ -31,8 +31,6 @@ from .calling import ROOT, made, spyre_ci
 from .conftest import TORCH, World, wheel
 from .test_build import built, resolved
 
-pytestmark = pytest.mark.integration
-
 WEB = 'python -m http.server --bind "${BIND:-0.0.0.0}" --directory "$HOME" "$PORT"'
 ROLES = f"""roles:
   test: {{command: 'bash -c "exit $1" role', check: ["0"]}}
@@ -69,6 +67,7 @@ def gate(world: World, timeout_s: float = 20, sbom: Path | None = None) -> Gate:
     )
 
 
+@pytest.mark.gate
 def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path: Path) -> None:
     with_roles(world)
     sbom = tmp_path / "sbom.json"
@@ -105,7 +104,7 @@ def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path:
     assert first["digest"] == find_digest(world.client, first["image"].rpartition(":")[0] + ":pr-1")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_all_that_failed_is_named_and_nothing_is_pushed(world: World) -> None:
     # A package that is installed after PyTorch is another one.
     wheel(world.folder / "packages", "torch", "2.12.0", TORCH.replace("2.13.0", "2.12.0"))
@@ -191,7 +190,7 @@ WRONG = {
 }
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_is_wrong_is_named_in_a_line(world: World, tmp_path: Path) -> None:
     good, _ = built(world, resolved(world), tmp_path, [])
     labels = of_labels(world.client.images.get(good).labels)
@@ -226,7 +225,7 @@ WRONG_ROLES = {
 }
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_role_that_breaks_its_contract_is_named(world: World, tmp_path: Path) -> None:
     with_roles(world)
     good, _ = built(world, resolved(world), tmp_path, [])
@@ -288,7 +287,7 @@ def test_another_stack_than_it_was_built_from_is_seen_in_its_labels(world: World
     assert labels.seen == f"{name} is {before.components[1].commit}, not {commit}"
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_an_image_that_grew_is_refused_with_the_layers_that_did(world: World, tmp_path: Path) -> None:
     first = made(spyre_ci(world, "image", "build", "--push", "--tag", "latest", "--json"))
     world.commit({"flex.txt": "x" * 60_000_000})

@@ -12,7 +12,7 @@ from ci.image.registry import find_digest
 from .calling import made, spyre_ci
 from .conftest import World, wheel
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 OCTOBER, NOVEMBER = "2.14.0.dev20261031+cpu", "2.14.0.dev20261101+cpu"
 

@@ -19,7 +19,6 @@ from ci.cli.app import run
 from tests.integration.conftest import need
 from tests.integration.init.checkouts import TORCH_ACME, TORCH_SPYRE, Checkout, make
 
-pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "init.json").read_text(encoding="utf-8"))
 SHA, NEWER = "1" * 40, "2" * 40
@@ -91,8 +90,8 @@ def test_torch_spyre_is_known_and_not_run_and_only_new_files_are_written(spyre: 
     ("files", "ref"),
     [
         pytest.param(TORCH_SPYRE, SHA, id="torch-spyre"),
-        pytest.param(TORCH_ACME, SHA, id="torch-acme", marks=pytest.mark.heavy),
-        pytest.param(TORCH_SPYRE, "v0.1.0", id="release", marks=pytest.mark.heavy),
+        pytest.param(TORCH_ACME, SHA, id="torch-acme", marks=pytest.mark.nightly),
+        pytest.param(TORCH_SPYRE, "v0.1.0", id="release", marks=pytest.mark.nightly),
     ],
 )
 def test_what_is_written_passes_the_checks_of_workflows(
@@ -255,7 +254,7 @@ def installs(session):
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_the_settings_name_is_installed_by_nox(tmp_path: Path) -> None:
     acme = make(tmp_path / "torch-acme", TORCH_ACME)
     init(acme, "--write")
@@ -278,7 +277,7 @@ def test_what_the_settings_name_is_installed_by_nox(tmp_path: Path) -> None:
     assert re.search(r"^torch-acme +1\.0", done.stdout + done.stderr, re.MULTILINE)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_the_first_main_job_of_another_back_end_wants_what_init_wrote_and_nothing_else(
     tmp_path: Path,

@@ -8,7 +8,6 @@ from ci.cli.app import run
 from tests.jenkins_dsl import Recorded, Scenario, run_scenarios
 from tests.jenkins_world import World, git, make_world
 
-pytestmark = pytest.mark.integration
 IMAGE = "registry.example/runtime@sha256:0123"
 
 

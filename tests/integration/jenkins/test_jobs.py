@@ -13,8 +13,6 @@ import yaml
 
 from tests.jenkins_dsl import ROOT, record_jobs
 
-pytestmark = pytest.mark.integration
-
 # As the seed job has them.
 SCRIPTS = ("folder", "pull_requests", "nightly", "release", "poller", "seed")
 Job = dict[str, Any]

@@ -8,8 +8,6 @@ import pytest
 
 from tests.jenkins_dsl import Recorded, Scenario, run_scenarios
 
-pytestmark = pytest.mark.integration
-
 
 def in_stage(text: str) -> str:
     return "pipeline { agent none\n stages { stage('a') { steps { " + text + " } } } }"

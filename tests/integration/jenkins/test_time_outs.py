@@ -8,8 +8,6 @@ import pytest
 
 from tests.jenkins_dsl import Recorded, Scenario, run_scenarios
 
-pytestmark = pytest.mark.integration
-
 HANGS = {"step": "node", "kind": "hang", "times": 1}
 LATE = {"step": "lock", "kind": "wait", "minutes": 30, "times": 1}
 PIPELINES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -13,7 +13,6 @@ import pytest
 from ci.jobs.closed import close_process
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="procfs is Linux's"),
 ]
 NOBODY = 65534

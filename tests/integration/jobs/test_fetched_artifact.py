@@ -6,13 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 from ci.jobs.job import Fetch
 from ci.jobs.parts import Source
 from ci.process import run_command
-
-pytestmark = pytest.mark.integration
 
 LOG = """
 import sys, mlflow

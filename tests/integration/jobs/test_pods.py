@@ -21,7 +21,7 @@ from tests.s3_server import s3_server
 from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Site, children_of, end, id_of, kill, wait_for
 
 # Each is several runs, in processes that are killed and begun again.
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 CLIENT_KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 KEYS = {name.upper(): value for name, value in CLIENT_KEYS.items()} | {"AWS_DEFAULT_REGION": "us-east-1"}

@@ -16,8 +16,6 @@ from tests.mlflow_api import MlflowApi
 from tests.s3_server import s3_server
 from tests.tracked import SECRET, SPEC, Tracked, bounded, check_told_from_begin_to_end, job_of, told
 
-pytestmark = pytest.mark.integration
-
 METRICS = {"seconds": 1.0}
 
 

@@ -29,8 +29,6 @@ from ci.jobs.transfer_names import MANIFEST, OWN
 from tests.cutting_proxy import CuttingProxy
 from tests.s3_server import s3_server
 
-pytestmark = pytest.mark.integration
-
 app = typer.Typer()
 app.command("fetch")(fetch_verb)
 app.command("put")(put_verb)

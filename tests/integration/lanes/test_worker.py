@@ -332,7 +332,7 @@ def test_real_nox_told_to_end_waits_for_the_account_of_what_it_started(desk: Des
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_killed_again_and_again_nothing_begins_twice_and_nothing_is_forgotten(desk: Desk, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311  # when to kill is no secret
     tries = {"most": 1, "first_s": 0.2, "jitter": 0}

@@ -318,7 +318,7 @@ def _in_nox(folder: Path, *words: str) -> Ended:
     return finish_command(argv, timeout_s=170, env={**os.environ, "PYTHONPATH": str(root)})
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_real_foreign_checkout_stays_as_it_is(tmp_path: Path, pytorch_tree: Path) -> None:
     need(shutil.which("nox") is not None, "nox")
     folder = tmp_path / "pytorch"

@@ -67,7 +67,7 @@ def unit(
     return code, said.out, said.err
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_was_installed_is_tested_and_the_checkout_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,7 +84,7 @@ def test_what_was_installed_is_tested_and_the_checkout_stays(
     assert {path: path.lstat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_failures_crashes_and_nothing_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,7 +126,7 @@ def _words(
     return code, said.out, said.err
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_tests_with_the_marker_of_cards_are_left_out_also_where_it_is_not_registered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +141,7 @@ def test_tests_with_the_marker_of_cards_are_left_out_also_where_it_is_not_regist
     assert (code, out) == (0, "1 test passed, 0 failed, 0 skipped\n"), said
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_project_that_cannot_be_installed_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,7 +165,7 @@ def test_on_the_device():
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_emulated_device_is_there_where_a_project_wants_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_installed: None
 ) -> None:
@@ -208,7 +208,7 @@ def test_of_a_fixture(shared):
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_device_tests_run_by_the_runner_and_a_crash_costs_one_test(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -15,7 +15,7 @@ from .publish.conftest import settings_for
 from .publish.releases import TOKEN
 from .publish.servers import pypiserver
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 
 def test_a_commit_goes_from_its_checkout_to_the_index_and_runs_from_there(

@@ -18,7 +18,6 @@ from tests.github_api import GitHubApi, pull
 from tests.integration.pins.checkout import Checkout
 from tests.pins_desk import PIN, Desk, new_desk
 
-pytestmark = pytest.mark.integration
 BRANCH = "pins/tuning-2.10"
 
 

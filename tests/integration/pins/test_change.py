@@ -16,7 +16,6 @@ from ci.pins.diary import FILE
 from ci.pins.diary_lines import parse
 from tests.integration.pins.checkout import NOW, PIN, TEXT, Checkout, change_in, new_checkout
 
-pytestmark = pytest.mark.integration
 BRANCH = "pins/torch-2.10"
 
 

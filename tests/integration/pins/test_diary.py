@@ -6,12 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ci.pins.diary import read_events
 from ci.pins.events import Requested
 
-pytestmark = pytest.mark.integration
 WRITER = """
 import sys
 from datetime import UTC, datetime

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
 TEXT = Path(__file__).parents[3].joinpath("docs", "pins-verbs.md").read_text(encoding="utf-8")
 
 

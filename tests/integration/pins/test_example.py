@@ -15,7 +15,6 @@ from tests.integration.pins.checkout import Checkout
 from tests.pin_year import EVENTS, RELEASES, at
 from tests.pins_desk import Desk, new_desk
 
-pytestmark = pytest.mark.integration
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
 # On which day, and what follows the track in the branch; a version that is built again is its second.
 UPGRADES = {

@@ -19,7 +19,6 @@ from ci.pins.sources import Release, Seen
 from tests.github_api import GitHubApi
 from tests.integration.pins.checkout import Checkout
 
-pytestmark = pytest.mark.integration
 BRANCH = "pins/tuning-ledger"
 SETTINGS = "pins: {tracks: {tuning: {package: tuning, direct: [torch]}}}\n"
 

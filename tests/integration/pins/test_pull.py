@@ -22,7 +22,6 @@ from ci.pins.push import PushError, Remote
 from tests.github_api import GitHubApi, Repository, pull
 from tests.integration.pins.checkout import NOW, Checkout, change_in, new_checkout
 
-pytestmark = pytest.mark.integration
 BRANCH = "pins/torch-2.10"
 
 

@@ -18,7 +18,7 @@ from tests.integration.pins.images import Repository
 from tests.packages import make_wheel
 
 # Debian's packages are fetched and unpacked, which takes most of a minute.
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends python3-venv"
 VENV = """\
 COPY . /wheels

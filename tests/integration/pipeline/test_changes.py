@@ -17,7 +17,6 @@ from ci.pipeline.event import Event
 from .conftest import Call
 from .repository import Repository
 
-pytestmark = pytest.mark.integration
 SETTINGS = "stage: 1\npackage: {tests: {emulated: true}}\n"
 DOCS_ONLY = {"lint": True, "unit": False, "emulated": False, "package": False, "device": False}
 

@@ -15,7 +15,6 @@ from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from .conftest import Call
 from .repository import Repository
 
-pytestmark = pytest.mark.integration
 BASE = """\
 stage: 2
 package: {tests: {emulated: true}}

@@ -20,7 +20,6 @@ from tests.integration.conftest import need
 
 from .repository import Repository
 
-pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[3]
 IMAGE = f"registry.example/spyre@sha256:{'a' * 64}"
 SETTINGS = """\
@@ -191,7 +190,7 @@ def nox(folder: Path, session: str, *words: str, **environ: str) -> str:
     return ended.stdout
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 @pytest.mark.parametrize("lost", [False, True], ids=["all legs", "a lost leg"])
 def test_sessions_plan_run_and_report_on_three_machines(

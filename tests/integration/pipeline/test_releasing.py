@@ -13,8 +13,6 @@ from ci.cli.app import run
 
 from .repository import Repository
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Repository:

@@ -16,7 +16,7 @@ from ci.report.results import read_summary
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import zipped
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 Event = Callable[[str, Any], None]
 WHO = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
 SMALL = """\

@@ -16,7 +16,6 @@ from tests.integration.conftest import need
 
 from .repository import Repository
 
-pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[3]
 SESSIONS = (
     "lint", "unit", "device", "package", "image", "publish", "hud", "pytorch", "forward", "build", "verify",

@@ -19,7 +19,6 @@ from ci.errors import CommandError
 from ci.steps.pruning_rules import KINDS
 from tests.retention_world import make_run
 
-pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parent.parent.parent.parent
 TEXT = (ROOT / "docs" / "retention.md").read_text(encoding="utf-8")
 

@@ -21,7 +21,6 @@ from ci.steps.pruning_images import remove_image
 from tests.engine import build_image, engine_client
 from tests.retention_world import put, release_of
 
-pytestmark = pytest.mark.integration
 OURS = 'FROM scratch\nLABEL io.github.torch-spyre.variant="pinned"\nCOPY mark /mark\n'
 
 

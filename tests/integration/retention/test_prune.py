@@ -17,8 +17,6 @@ import pytest
 
 from tests.retention_world import make_run, put
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 120.0
 # Slow enough to be met in the middle, on any machine: each deletion waits for a word.

@@ -10,10 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 240
 

@@ -14,7 +14,6 @@ from ci.cli.app import run
 from ci.runner.checkout import checkout
 from tests.repositories import git
 
-pytestmark = pytest.mark.integration
 DAY_S = 24 * 3600.0
 
 

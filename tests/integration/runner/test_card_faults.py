@@ -18,7 +18,7 @@ from ci.runner.pool import CardPool
 
 from .small_runs import Runner, make_plan
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.gate
 
 CARD = "test_card.py::TestCard::test_"
 FIRST = [f"{CARD}{name}" for name in ("0", "1", "2", "3", "expected_to_fail", "without_the_card")]

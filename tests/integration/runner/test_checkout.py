@@ -11,8 +11,6 @@ from ci.runner import checkout as checkout_module
 from ci.runner.checkout import checkout
 from ci.runner.source import fetch
 
-pytestmark = pytest.mark.integration
-
 
 class Repository:
     def __init__(self, folder: Path) -> None:

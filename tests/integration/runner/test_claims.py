@@ -28,7 +28,7 @@ from test_selection.plan import Plan, write_plan
 from .conftest import RedisServer
 from .small_runs import Runner, make_plan
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.gate
 
 ROOT = Path(__file__).parent.parent.parent.parent
 LEASE_S = 4.0

@@ -19,7 +19,7 @@ from ci.runner.claims.store import Store, StoreLostError
 
 from .conftest import RedisServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 
 def joined(server: RedisServer, me: str, run: str = "nightly", password: str | None = None) -> RedisStore:

@@ -12,8 +12,6 @@ from ci.errors import CommandError, MissingInputError
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache
 
-pytestmark = pytest.mark.integration
-
 
 def environment(device: str) -> dict[str, str]:
     root = str(Path(ci.__file__).parent.parent)

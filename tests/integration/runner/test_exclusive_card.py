@@ -14,8 +14,6 @@ from ci.runner.collect import CollectOptions, collect
 from .small_runs import Runner, make_plan
 from .test_collect import environment
 
-pytestmark = pytest.mark.integration
-
 CARD = "test_card.py::TestCard::test_"
 STAND_IN = Path(__file__).parent / "exclusive_card"
 
@@ -51,7 +49,7 @@ def test_a_worker_that_has_the_card_open_lets_go_of_it_and_spawns(runner: Runner
     assert free(card)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_who_asks_for_copies_has_them_and_no_card(runner: Runner, card: Path) -> None:
     ids = [f"{CARD}without_the_card"]
     runner.run(make_plan({"test_card.py": ids}), device="spyre", may_change=False, restarts=0)
@@ -59,7 +57,7 @@ def test_who_asks_for_copies_has_them_and_no_card(runner: Runner, card: Path) ->
     assert free(card)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.parametrize("may_change", [True, False])
 def test_a_collector_that_has_the_card_open_lets_go_of_it_and_spawns_one_at_a_time(
     runner: Runner, card: Path, may_change: bool

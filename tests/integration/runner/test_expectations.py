@@ -105,7 +105,6 @@ class Ran:
         self.marks = marks.read_text().splitlines() if marks.exists() else []
 
 
-pytestmark = pytest.mark.integration
 LOOSE = Expectation(mode="mandatory_success", precision=Precision(atol=0.3))
 
 

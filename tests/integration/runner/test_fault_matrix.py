@@ -17,7 +17,7 @@ from test_selection.plan import Plan
 
 from .small_runs import Runner, make_plan
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.gate
 
 MATRIX = "test_fault_matrix.py::TestFaultMatrix::test_"
 CGROUPS = Path("/sys/fs/cgroup")

@@ -28,8 +28,6 @@ from test_selection.selection import Selection, write_selection
 
 from .small_runs import make_plan
 
-pytestmark = pytest.mark.integration
-
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 300
 WAITS = "test_resume.py::TestWaits::test_"

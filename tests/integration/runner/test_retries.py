@@ -19,7 +19,7 @@ from test_selection.plan import Plan
 
 from .small_runs import Runner, make_plan
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.gate
 
 OUTCOMES = "test_outcomes.py::TestOutcomes::test_"
 RETRIES = "test_retries.py::TestRetries::test_"

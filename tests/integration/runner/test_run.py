@@ -20,13 +20,11 @@ from test_selection.selection import Expectation
 
 from .small_runs import Runner, make_plan
 
-pytestmark = pytest.mark.integration
-
 FAULTS = "test_process_faults.py::TestFaults::"
 # By copies, and by processes that import for themselves; what takes long for these is heavy.
 by_both = pytest.mark.parametrize("runner", ["fork", "spawn"], indirect=True)
 by_both_in_time = pytest.mark.parametrize(
-    "runner", ["fork", pytest.param("spawn", marks=pytest.mark.heavy)], indirect=True
+    "runner", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)], indirect=True
 )
 
 

@@ -10,8 +10,6 @@ from test_selection.plan import Plan, fingerprint
 
 from .small_runs import Runner, make_plan
 
-pytestmark = pytest.mark.integration
-
 FILE = "test_sessions.py"
 ENDING = {
     "a_passes": "passed",

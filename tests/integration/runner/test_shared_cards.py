@@ -26,7 +26,7 @@ from test_selection.plan import Plan, write_plan
 
 from .small_runs import Runner, make_plan
 
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 240

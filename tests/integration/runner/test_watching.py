@@ -8,7 +8,6 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from ci.live.state import State
@@ -18,8 +17,6 @@ from ci.report.verdict import Verdict
 from ci.runner.journal import read_journals
 
 from .small_runs import Runner, make_plan
-
-pytestmark = pytest.mark.integration
 
 SLOW = [f"test_retries.py::TestSlow::test_{number}" for number in range(3)]
 

@@ -21,7 +21,6 @@ from tests.integration.conftest import need
 
 from .world import ROOT, World
 
-pytestmark = pytest.mark.integration
 WAIT_S = 60
 HOSTILE = "x$(touch pwned)`touch pwned`;touch pwned"
 

@@ -13,8 +13,6 @@ from tests.unit.cli.every_verb import every_verb
 from .table import ROWS
 from .world import World
 
-pytestmark = pytest.mark.integration
-
 
 def verbs() -> list[Facts]:
     """Those that do something by themselves."""
@@ -24,7 +22,7 @@ def verbs() -> list[Facts]:
 def cases() -> Iterator[Any]:
     for facts in verbs():
         row = ROWS.get(facts.name)
-        marks = [pytest.mark.heavy] if row is not None and row.heavy else []
+        marks = [pytest.mark.nightly] if row is not None and row.heavy else []
         for example in facts.examples if row is None or not row.elsewhere else ():
             if row is None or not row.once:
                 yield pytest.param(facts.name, example, id=f"{facts.name}-{example}", marks=marks)

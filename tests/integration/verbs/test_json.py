@@ -15,7 +15,6 @@ from .table import ROWS
 from .test_examples import verbs
 from .world import ROOT, World
 
-pytestmark = pytest.mark.integration
 SCHEMAS = ROOT / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FLAG = "--json"
@@ -87,7 +86,7 @@ def cases() -> Iterator[Any]:
     for facts in verbs():
         row = ROWS.get(facts.name)
         if facts.name in takers() and row is not None and not row.elsewhere:
-            marks = [pytest.mark.heavy] if row.heavy else []
+            marks = [pytest.mark.nightly] if row.heavy else []
             for example in facts.examples:
                 yield pytest.param(facts.name, example, id=f"{facts.name}-{example}", marks=marks)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.bisect.answers import Answer, Said, said_by
@@ -37,7 +37,6 @@ def test_the_planted_commit_is_found(workers: int, most: int) -> None:
     assert not record.open
 
 
-@settings(max_examples=25)
 @given(st.integers(1, 20), st.integers(1, 5), st.data())
 def test_whoever_broke_it_is_found_whatever_machines_do(last: int, workers: int, data: st.DataObject) -> None:
     broken = data.draw(st.integers(1, last))

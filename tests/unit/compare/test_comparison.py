@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
@@ -264,7 +264,6 @@ odd_texts = st.text(
 )
 
 
-@settings(max_examples=20)
 @given(text=odd_texts)
 def test_no_word_of_a_run_is_markup_a_command_or_an_end_of_a_line(text: str) -> None:
     found = hostile(text)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import pytest
 
 from ci.jobs.render import render
 from tests.job_specs import job_of, spec_of
-from tests.manifests import RELEASES, broken_rules, check_strictly
+from tests.manifests import RELEASES, broken_rules, check_strictly, validator
 
 
 def test_nine_releases_are_looked_at() -> None:
     assert (RELEASES[0], RELEASES[-1], len(RELEASES)) == ("1.28", "1.36", 9)
+
+
+def test_where_the_schemas_are_not_installed_the_test_skips_and_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes_validate", None)
+    with pytest.raises(pytest.skip.Exception, match="kubernetes-validate is not installed"):
+        validator.__wrapped__()
 
 
 def test_a_kind_without_a_schema_fails() -> None:
@@ -30,7 +39,7 @@ def test_a_release_without_schemas_fails(release: str) -> None:
 def test_a_release_whose_schemas_are_missing_is_not_taken_for_the_one_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kubernetes_validate.utils.all_versions", lambda: ["1.34.0", "1.36.0"])
+    monkeypatch.setattr(validator().utils, "all_versions", lambda: ["1.34.0", "1.36.0"])
     with pytest.raises(AssertionError, match=r"on 1\.35: 1\.34 was taken"):
         check_strictly(render(job_of(spec_of("notebook"))), ["1.35"])
 

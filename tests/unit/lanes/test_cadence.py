@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from cronsim import CronSim
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.lanes_model import Lane
@@ -225,7 +225,6 @@ CHANGES = st.sampled_from(
 AROUND = st.integers(-8 * 3600, 8 * 3600)
 
 
-@settings(max_examples=300)
 @given(LINES, CHANGES, AROUND, st.integers(1, 40), st.integers(0, 86400))
 def test_times_are_the_same_forwards_and_backwards_never_twice_and_wherever_one_looks_between(
     line: str, change: tuple[str, str], around: int, count: int, cut: int

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.lanes_model import Lane
@@ -78,7 +78,6 @@ def test_a_time_that_was_skipped_is_begun_when_the_clock_shows_it_again_and_its_
         assert desk.look(START + 7200) == []
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.lanes_model import Lane
@@ -68,7 +68,6 @@ def test_a_time_is_begun_once_and_a_lane_has_one_run(
     assert len(first) == len(set(first))
 
 
-@settings(max_examples=40)
 @given(LANES, EVENTS)
 def test_when_the_clock_runs_again_every_lane_does(
     lanes: dict[str, Lane], events: list[tuple[float, dict[str, bool], str]]

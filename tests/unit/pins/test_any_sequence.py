@@ -199,4 +199,4 @@ class Track(RuleBasedStateMachine):
 
 
 TestTrack = Track.TestCase
-TestTrack.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestTrack.settings = settings(stateful_step_count=40)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ci.pins.record import Parameter, ParameterKind
@@ -117,7 +117,6 @@ def texts(draw: st.DrawFn) -> str:
     return ", ".join([*parts[0], *["/"] * bool(parts[0]), *parts[1], *stars, *parts[3], *rest])
 
 
-@settings(max_examples=400)
 @given(texts(), texts(), st.data())
 def test_where_nothing_breaks_every_call_goes_on_and_values_go_where_they_went(
     before: str, after: str, data: st.DataObject

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from ci.report.html import render_html
 from ci.report.junit import junit_suite, shard_cases
@@ -71,7 +71,6 @@ def test_the_cis_page_is_made_where_it_is_not_there(tmp_path: Path) -> None:
 
 
 @given(journals_of())
-@settings(max_examples=30)
 def test_whatever_the_journals_hold_every_report_can_be_made(journals: list[Journal]) -> None:
     account = reconcile(PLAN, journals)
     summary = summarize(account, identity(), selection())

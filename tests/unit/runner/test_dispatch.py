@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.runner.dispatch import Dispatcher, Job, without
@@ -190,7 +190,6 @@ class Day:
         (self.again if job.why == "retry" else self.ran).update(ids)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from(["a.py", "b.py", "c.py"]), st.integers(1, 3)), max_size=6),

@@ -50,7 +50,7 @@ def write(path: Path, *rows: Any) -> Path:
     return path
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(catalogs)
 def test_a_catalog_comes_back(tmp_path: Path, catalog: Catalog) -> None:
     write_catalog(tmp_path / "c.jsonl.gz", catalog)

@@ -16,7 +16,7 @@ from test_selection.errors import BadFileError
 seconds = st.dictionaries(st.text(), st.floats(0, 1e8), max_size=5)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.builds(Durations, tests=seconds, files=seconds, spread=seconds, classes=seconds),
     st.sampled_from(["d.json", "d.json.gz"]),

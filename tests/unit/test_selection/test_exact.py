@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
@@ -69,7 +69,6 @@ def tried_out(draw: st.DrawFn) -> tuple[Files, int]:
     return kept, shards
 
 
-@settings(max_examples=200, deadline=None)
 @given(tried_out())
 @example(([(4.0, [0.5, 2.0]), (0.0, [0.5, 4.0, 4.0])], 3))
 def test_no_split_of_up_to_ten_tests_is_better(case: tuple[Files, int]) -> None:
@@ -79,7 +78,6 @@ def test_no_split_of_up_to_ten_tests_is_better(case: tuple[Files, int]) -> None:
     assert plan.bound_s == plan.makespan_s
 
 
-@settings(max_examples=100, deadline=None)
 @given(tried_out(), st.data())
 def test_no_split_over_cards_of_different_speed_is_better(
     case: tuple[Files, int], data: st.DataObject
@@ -89,7 +87,6 @@ def test_no_split_over_cards_of_different_speed_is_better(
     assert plan_of(*case, Limits(speeds=speeds)).makespan_s == pytest.approx(best, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
 @given(tried_out())
 @example(([(0.5, [2.2250738585e-313])], 1))
 @example(([(0.0, [0.5]), (0.0, [2e-60])], 1))
@@ -112,7 +109,6 @@ def test_every_bound_is_one(case: tuple[Files, int]) -> None:
         assert not WholeTests(loads, shards).too_many(limit * (1 + 1e-9))
 
 
-@settings(max_examples=150, deadline=None)
 @given(few_files, st.integers(1, 4))
 def test_tests_are_counted_by_a_running_sum_as_by_one_sum_each(files: Files, shards: int) -> None:
     loads = loads_of(files)
@@ -127,7 +123,6 @@ def test_tests_are_counted_by_a_running_sum_as_by_one_sum_each(files: Files, sha
     assert counted_bound(loads, shards, reached) == pytest.approx(max(each, default=0.0), rel=1e-8)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -149,7 +144,6 @@ def test_every_bound_by_units_is_one(files: Files, shards: int) -> None:
     assert sharper_bound(loads, shards, lower_bound(loads, shards), best * 1.5) <= best * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(values, st.lists(values, min_size=2, max_size=2)), min_size=1, max_size=5))
 def test_ten_tests_on_many_shards_are_split_as_on_ten(files: Files) -> None:
     assert plan_of(files, 2048).makespan_s == pytest.approx(plan_of(files, 10).makespan_s, abs=1e-9)

@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ladder.lock.gz"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_tests(), st.booleans(), st.data())
 def test_a_lock_comes_back_and_the_ladder_can_be_made_again_from_it(
     tmp_path: Path, tests: list[Any], weighed: bool, data: st.DataObject

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from test_selection.bound import longest_test, lower_bound
@@ -128,7 +128,6 @@ small_files = st.lists(
 )
 
 
-@settings(max_examples=150)
 @given(small_files, st.integers(2, 4))
 def test_a_small_plan_is_within_a_third_of_the_best_there_is(
     files: list[tuple[float, list[float]]], shards: int
@@ -180,7 +179,6 @@ def measured_like(
     return work, max(1, int(total / longest / 5 * part))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([1, 3, 20, 150, 700]),
@@ -211,7 +209,6 @@ def all_alike(
     return make_work({f"f{number:03}.py": row for number, row in enumerate(rows)})
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.tuples(st.sampled_from([1, 7, 40, 90, 300]), st.sampled_from([2000, 6000])),

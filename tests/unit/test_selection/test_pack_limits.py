@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
@@ -74,7 +74,6 @@ def limited(draw: st.DrawFn) -> tuple[Files, int, Limits]:
     return files, shards, limits
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_shards_are_disjoint_and_make_up_the_selection_under_any_limits(
     case: tuple[Files, int, Limits],
@@ -87,7 +86,6 @@ def test_shards_are_disjoint_and_make_up_the_selection_under_any_limits(
     assert plan.bound_s <= plan.makespan_s == max(shard.expected_s for shard in plan.shards)
 
 
-@settings(max_examples=50)
 @given(limited(), st.randoms())
 def test_the_order_of_the_tests_changes_nothing_under_any_limits(
     case: tuple[Files, int, Limits], order: random.Random
@@ -95,7 +93,6 @@ def test_the_order_of_the_tests_changes_nothing_under_any_limits(
     assert plan_of(*case) == plan_of(*case, order)
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_expected_seconds_are_the_tests_and_every_set_up_over_the_speed(
     case: tuple[Files, int, Limits],
@@ -107,7 +104,6 @@ def test_expected_seconds_are_the_tests_and_every_set_up_over_the_speed(
         assert shard.expected_s == pytest.approx(work / shard.speed)
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_what_runs_alone_has_a_group_of_its_own(case: tuple[Files, int, Limits]) -> None:
     groups = [group for shard in plan_of(*case).shards for group in shard.groups]
@@ -115,7 +111,6 @@ def test_what_runs_alone_has_a_group_of_its_own(case: tuple[Files, int, Limits])
     assert all(len(group.ids) == 1 for group in groups if group.alone)
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_a_chain_stays_together_in_the_order_given(case: tuple[Files, int, Limits]) -> None:
     files, shards, limits = case
@@ -130,14 +125,12 @@ def test_a_chain_stays_together_in_the_order_given(case: tuple[Files, int, Limit
         assert len(names) == 1 or (at, len(names)) in group.chains
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_tests_run_on_shards_with_the_cards_they_need(case: tuple[Files, int, Limits]) -> None:
     for shard in plan_of(*case).shards:
         assert shard.cards >= max((case[2].cards.get(name, 1) for name in shard.ids), default=1)
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_shards_have_the_speeds_of_the_cards(case: tuple[Files, int, Limits]) -> None:
     files, shards, limits = case
@@ -148,7 +141,6 @@ def test_shards_have_the_speeds_of_the_cards(case: tuple[Files, int, Limits]) ->
         given_speeds.remove(shard.speed)
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_no_shard_has_more_files_than_allowed(case: tuple[Files, int, Limits]) -> None:
     most = case[2].max_files
@@ -156,14 +148,12 @@ def test_no_shard_has_more_files_than_allowed(case: tuple[Files, int, Limits]) -
         assert most is None or len({group.file for group in shard.groups}) <= most
 
 
-@settings(max_examples=50)
 @given(limited())
 def test_a_file_takes_its_time_out_along(case: tuple[Files, int, Limits]) -> None:
     for shard in plan_of(*case).shards:
         assert all(group.timeout_s == case[2].timeouts.get(group.file) for group in shard.groups)
 
 
-@settings(max_examples=30)
 @given(limited())
 def test_a_limited_plan_comes_back_from_its_file(case: tuple[Files, int, Limits]) -> None:
     with tempfile.TemporaryDirectory() as folder:

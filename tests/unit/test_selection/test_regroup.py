@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
@@ -69,7 +69,6 @@ def test_swaps_even_two_shards_out() -> None:
     assert even(packing, 12.0) == 12.0
 
 
-@settings(deadline=None)
 @given(files, st.integers(1, 12), st.floats(1.0, 1.3))
 def test_regrouping_loses_nothing(loads: list[FileLoad], shards: int, above: float) -> None:
     bound = lower_bound(loads, shards)

@@ -32,7 +32,7 @@ selections = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(selections)
 def test_a_selection_comes_back(tmp_path: Path, selection: Selection) -> None:
     write_selection(tmp_path / "s.json", selection)

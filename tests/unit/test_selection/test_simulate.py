@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
@@ -64,7 +64,6 @@ def truth_of(work: Work, world: World, seed: int = 0) -> Truth:
     return draw_truth(plan, test_s=test_s, file_s=file_s, world=world, randomness=random.Random(seed))  # noqa: S311
 
 
-@settings(max_examples=40)
 @given(files, st.integers(1, 12))
 def test_where_all_is_as_planned_a_static_plan_takes_its_makespan(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int
@@ -75,7 +74,6 @@ def test_where_all_is_as_planned_a_static_plan_takes_its_makespan(
     assert static.stolen == 0
 
 
-@settings(max_examples=50)
 @given(files, st.integers(1, 12), worlds, st.integers(0, 5))
 def test_every_test_runs_once_or_is_counted_as_not_run(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World, seed: int
@@ -86,7 +84,6 @@ def test_every_test_runs_once_or_is_counted_as_not_run(
         assert Counter([*ran, *outcome.not_run]) == Counter(work[0].ids)
 
 
-@settings(max_examples=40)
 @given(files, st.integers(1, 12), worlds, st.integers(0, 5))
 def test_no_day_on_which_all_ran_ends_before_its_bound(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World, seed: int
@@ -97,7 +94,6 @@ def test_no_day_on_which_all_ran_ends_before_its_bound(
         assert 0 <= outcome.busy <= 1 + 1e-9
 
 
-@settings(max_examples=40)
 @given(files, st.integers(1, 12), worlds)
 def test_no_card_does_two_things_at_once_or_works_after_its_death(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World
@@ -114,7 +110,6 @@ def test_no_card_does_two_things_at_once_or_works_after_its_death(
             free[one.card] = one.ends_at
 
 
-@settings(max_examples=40)
 @given(files, st.integers(1, 6), worlds)
 def test_with_a_living_card_that_may_steal_all_is_run(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
@@ -97,7 +97,6 @@ def test_any_entry_loads_or_is_refused(content: dict[str, object], deep: bool) -
 
 
 @given(st.text(alphabet=st.sampled_from("{}[]:,-&*!|>'\"#%@`? \n\tab1<~.\\"), max_size=60))
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_text_loads_or_is_refused(text: str) -> None:
     taken(text)
     taken(f"test_suite_config:\n  files:\n    - path: {text}\n")

@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
@@ -184,7 +184,6 @@ ENTRY = st.tuples(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(ENTRY, max_size=3),
     st.sampled_from(["xfail", "skip", "mandatory_success"]),

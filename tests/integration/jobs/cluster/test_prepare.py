@@ -14,7 +14,6 @@ from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 from tests.kubernetes_api import KubernetesApi
 
-pytestmark = pytest.mark.integration
 IMAGE = f"registry.example.com/spyre/runtime@sha256:{'b' * 64}"
 EVALUATION: dict[str, Any] = {
     "version": 1,

@@ -20,7 +20,6 @@ from test_selection.selection import Selection, write_selection
 from tests.kubelet import Host, Kubelet, Life
 from tests.kubernetes_api import TOKEN, KubernetesApi
 
-pytestmark = pytest.mark.integration
 RUN = "20260301-120000-spyre-stage1"
 PODS, TESTS = 8, 6
 SPEC = {

@@ -124,7 +124,7 @@ def red(host: Host) -> None:
     host.pod.fail(1)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_plan_is_run_as_the_orders_own_run_and_its_results_are_in_the_history(
     api: KubernetesApi, make: Make, order: Order, project: Path, tmp_path: Path
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_plan_is_run_as_the_orders_own_run_and_its_results_are_in_the_history(
     assert durations.tests == {"t_0.py::T::test_a": 0.5}
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_another_kind_leaves_its_logs(api: KubernetesApi, make: Make, order: Order) -> None:
     with api:
         executor = make("evaluation.yaml")
@@ -216,7 +216,7 @@ def test_a_job_that_passed_its_deadline_or_was_removed(api: KubernetesApi, make:
     assert (seen.standing, seen.exit_code) == (Standing.GONE, 3)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_submit_that_is_killed_half_way_or_loses_an_answer_makes_one_job(
     api: KubernetesApi, make: Make, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +230,7 @@ def test_a_submit_that_is_killed_half_way_or_loses_an_answer_makes_one_job(
         assert [one["metadata"]["name"] for one in api.store.of("jobs")] == [name]
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("code", "reason", "kind", "exit_code"),
     [
@@ -277,7 +277,7 @@ def test_a_cluster_that_is_away_is_another_time(
             executor.look(order, name)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_results_that_were_not_collected_are_told_and_come_later(
     api: KubernetesApi,
     make: Make,

@@ -19,7 +19,7 @@ from .releases import TOKEN, Checkout, wheel
 from .servers import free_port, wait_for
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
-pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from ci.package.listing import Listed
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100000\r\n\r\n"
 SECONDS = 1.0
-pytestmark = pytest.mark.integration
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from .releases import TOKEN, Checkout, Result, wheel
 from .servers import Front, pypiserver
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture

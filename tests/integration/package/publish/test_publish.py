@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ci.package.artifacts import sha256_of
 from ci.package.records import Record, write_record
 
@@ -13,7 +11,6 @@ from .releases import NAME, Checkout, wheel
 from .servers import Front
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
-pytestmark = pytest.mark.integration
 
 
 def names(folder: Path) -> set[str]:

@@ -16,7 +16,6 @@ from .releases import TOKEN, Checkout, wheel
 from .servers import Front
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from .releases import Checkout, Result
 from .trusted import ASKS, JOB, MINTED, TestPyPI, github_and_testpypi
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
