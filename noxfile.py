@@ -31,8 +31,8 @@ nox.options.sessions = ["lint", "tests"]
 
 # Tests of a group (tests/groups.py) are one worker's. What takes longest is told.
 WORKERS = ("-n", "2", "--dist", "loadscope", "--durations=25", "--durations-min=5")
-# The gate, which many wait for, runs a test that failed once more: it is listed at the end with how it failed, and
-# is to be mended. Elsewhere a failure is a failure.
+# The gate, which many wait for, runs a test that failed once more: it is listed at the end with how it failed,
+# and is to be mended. Elsewhere a failure is a failure.
 if os.environ.get("SPYRE_CI_RERUNS"):
     WORKERS += ("--reruns", os.environ["SPYRE_CI_RERUNS"], "--rerun-show-tracebacks", "-raR")
 LONG = "gate or nightly or soak"
@@ -59,7 +59,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["check"])
 def gate(session: nox.Session) -> None:
-    """Long tests that guard the design's laws, then those of the rooms that a change since CI_BASE touches."""
+    """Long tests that guard the design's laws, then those of rooms that a change since CI_BASE touches."""
     install(session, "-e", TESTED, groups=("test", "heavy"))
     long_tests(session, "gate and not soak")
     until = os.environ.get("SPYRE_CI_UNTIL") or str(time.time() + ROOMS_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,11 +199,15 @@ ACROSS = {
 IMPURE = {"socket", "subprocess", "requests", "time", "random", "os.environ", "multiprocessing", "threading"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@functools.cache
+def modules() -> tuple[tuple[str, frozenset[str]], ...]:
+    """Each module with what it imports; the tree is read once for all tests."""
+    found = []
     for package in ("ci", "test_selection"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+            found.append((name, frozenset(imports(ast.parse(path.read_text(encoding="utf-8"))))))
+    return tuple(found)
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
@@ -225,9 +230,9 @@ def test_every_module_stands_in_a_layer() -> None:
 
 def test_no_module_imports_upwards_or_sideways() -> None:
     wrong = []
-    for name, tree in modules():
+    for name, imported_ones in modules():
         here = room(name)
-        for imported in imports(tree):
+        for imported in imported_ones:
             there = room(imported)
             if here is None or there is None or here == there:
                 continue
@@ -241,9 +246,9 @@ def test_no_module_imports_upwards_or_sideways() -> None:
 def test_selection_is_pure() -> None:
     wrong = [
         f"{name} imports {imported}"
-        for name, tree in modules()
+        for name, imported_ones in modules()
         if name.startswith("test_selection")
-        for imported in imports(tree)
+        for imported in imported_ones
         if imported in IMPURE or imported.split(".")[0] in IMPURE
     ]
     assert wrong == []
@@ -256,5 +261,5 @@ def test_only_one_module_is_about_running_commands() -> None:
         "ci.image.verify.inside", "ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link",
         "ci.runner.supervisor",
     }  # fmt: skip
-    users = {name for name, tree in modules() if "subprocess" in set(imports(tree))}
+    users = {name for name, imported_ones in modules() if "subprocess" in imported_ones}
     assert users <= allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import copy
@@ -11,7 +12,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from typing import Any
 import nox
 import nox.registry
 import pytest
+from nox.command import CommandFailed
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +63,9 @@ class Recorder:
     bin: str = "/venv/bin"
     # What the settings say, as `spyre-ci config show --json` prints it.
     settings: dict[str, object] = field(default_factory=dict)
+    # What another silent command prints.
+    said: str | None = None
+    notified: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     @contextlib.contextmanager
     def chdir(self, folder: str | Path) -> Iterator[None]:
@@ -74,7 +79,11 @@ class Recorder:
         self.environ.update(env or {})
         if silent:
             self.asked.append((self.here, words))
-            return json.dumps({key: {"value": value} for key, value in self.settings.items()})
+            return (
+                self.said
+                if self.said is not None
+                else json.dumps({key: {"value": value} for key, value in self.settings.items()})
+            )
         self.ran.append((self.here, words))
         return True
 
@@ -83,6 +92,9 @@ class Recorder:
 
     def error(self, text: str) -> None:
         raise RuntimeError(text)
+
+    def notify(self, name: str, posargs: Sequence[str] = ()) -> None:
+        self.notified.append((name, tuple(posargs)))
 
     def install(self, *words: str) -> None:
         self.installed.append(words)
@@ -335,6 +347,86 @@ def test_what_cannot_be_tested_is_said(
     monkeypatch.setenv("SPYRE_CI_TESTED", what)
     with pytest.raises(RuntimeError, match=said):
         noxfile.device(Recorder(str(tmp_path), ["."]))
+
+
+class Failing(Recorder):
+    """A session whose commands fail, as nox says it."""
+
+    def run(self, *words: str, **_: Any) -> str | bool:
+        raise CommandFailed(words[0])
+
+
+@pytest.mark.parametrize(
+    ("said", "ends_with"),
+    [
+        (["Returned code 3", "Returned code 1"], [3]),
+        (["Returned code 1", "Returned code 3", "Returned code 1"], [3]),
+        (["Returned code 1"], [1]),
+        (["Program python not found"], []),
+        (["Program python not found", "Returned code 3"], [3]),
+    ],
+)
+def test_nox_ends_with_the_worst_code_of_its_sessions_and_with_its_own_where_there_is_none(
+    noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch, said: list[str], ends_with: list[int]
+) -> None:
+    at_the_end: list[Callable[[], None]] = []
+    ended: list[int] = []
+    monkeypatch.setattr(atexit, "register", at_the_end.append)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    for text in said:
+        with pytest.raises(CommandFailed, match=text):
+            noxfile.keeping_code(Failing("here"), text)
+    for call_back in at_the_end:
+        call_back()
+    assert ended == ends_with
+
+
+GATE = [("tests/heavy", "tests/integration", "-m", "gate and not soak")]
+
+
+@pytest.mark.parametrize(
+    ("touched", "calls"),
+    [
+        ("", GATE),
+        ("tests/a\ntests/b\n", [*GATE, ("tests/a", "tests/b", "-m", "nightly and not soak", "--until", "7")]),
+    ],
+)
+def test_the_gate_runs_long_tests_of_the_laws_and_of_the_rooms_that_are_touched(
+    noxfile: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    touched: str,
+    calls: list[tuple[str, ...]],
+) -> None:
+    monkeypatch.setenv("SPYRE_CI_UNTIL", "7")
+    monkeypatch.setenv("CI_BASE", "main")
+    session = Recorder(str(tmp_path), said=touched)
+    noxfile.gate(session)
+    assert session.asked == [("the toolkit", ("python", "scripts/touched.py", "main"))]
+    assert [words[1 : -len(noxfile.WORKERS)] for _, words in session.ran] == calls
+
+
+@pytest.mark.parametrize("reruns", ["", "1"])
+def test_tests_are_run_again_only_where_it_is_said(
+    noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch, reruns: str
+) -> None:
+    assert "--reruns" not in noxfile.WORKERS
+    monkeypatch.setenv("SPYRE_CI_RERUNS", reruns)
+    assert ("--reruns" in load(monkeypatch).WORKERS) == bool(reruns)
+
+
+def test_the_night_is_long_tests_properties_and_the_quick_benchmark(
+    noxfile: ModuleType, tmp_path: Path
+) -> None:
+    session = Recorder(str(tmp_path))
+    noxfile.nightly(session)
+    assert session.notified == [("properties", ()), ("bench", ("--quick",))]
+    noxfile.properties(session)
+    assert [words[:4] for _, words in session.ran] == [
+        ("pytest", "tests/heavy", "tests/integration", "-m"),
+        ("pytest", "tests/unit", "-n", "2"),
+    ]
+    assert session.ran[-1][1][-2:] == ("--hypothesis-profile", "nightly")
 
 
 def test_every_session_says_in_one_line_what_it_is(noxfile: ModuleType) -> None:

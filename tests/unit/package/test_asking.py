@@ -112,7 +112,7 @@ def test_a_fault_that_passes_is_not_told(monkeypatch: pytest.MonkeyPatch) -> Non
         (Answer(body=b"<html><body><script>location = '/login'</script></body></html>"), "it names no file"),
         (Answer(body=b"<html><body><script src='/login.js'></script></body></html>"), "it names no file"),
         (Answer(body=JSON.replace(b"spyre-demo", b"other"), kind="application/json"), "it is of 'other'"),
-        (Answer(body=b"<html>" + b"<!-- " * (1 << 14)), "it names no file"),
+        (Answer(body=b"<html>" + b"<!-- " * (1 << 11)), "it names no file"),
         (Answer(body=DEEP, kind="application/json"), "is no page of a simple API"),
         (Answer(body=b"[]", kind="application/json"), "is no page of a simple API"),
         (Answer(body=b"{", kind="application/json"), "is no page of a simple API"),
