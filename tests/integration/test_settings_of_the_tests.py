@@ -1,0 +1,36 @@
+"""pytest with this project's settings, in an environment that has more plugins than these tests want."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PYTEST = (sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml")
+WARNS = """
+import warnings
+
+def pytest_configure():
+    warnings.warn("Benchmarks are automatically disabled because xdist plugin is active.")
+"""
+
+
+def test_a_plugin_for_benchmarks_ends_no_run_of_several_workers(tmp_path: Path) -> None:
+    # Stands for pytest-benchmark, which is registered under this name and warns so.
+    info = tmp_path / "pytest_benchmark-5.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-benchmark\nVersion: 5.1\n")
+    (info / "entry_points.txt").write_text("[pytest11]\nbenchmark = warns_at_its_start\n")
+    (tmp_path / "warns_at_its_start.py").write_text(WARNS)
+    (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
+    done = subprocess.run(
+        [*PYTEST, "-n", "1", "--rootdir", tmp_path, tmp_path],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
