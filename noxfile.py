@@ -308,6 +308,13 @@ def long_tests(
     session.run("pytest", *(session.posargs or (*places, *chosen)), success_codes=[0, 5])
 
 
+@nox.session(default=False)
+def issue(session: nox.Session) -> None:
+    """Keep the issue that tells of a red night; NEEDS has the results of its jobs."""
+    install(session, "-e", ".[github]")
+    session.run("python", "scripts/nightly_issue.py")
+
+
 def names_project(session: nox.Session) -> bool:
     """Whether the arguments begin with the folder of a project: another than the one nox was called in."""
     return bool(session.posargs) and not session.posargs[0].startswith("-")

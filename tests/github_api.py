@@ -34,6 +34,7 @@ Kind = Literal["status", "primary", "secondary", "hang", "cut", "drop"]
 class Repository:
     """What a repository holds; by id or number."""
 
+    issues: dict[int, dict[str, Any]] = field(default_factory=dict)
     comments: dict[int, dict[str, Any]] = field(default_factory=dict)
     reactions: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     pulls: dict[int, dict[str, Any]] = field(default_factory=dict)

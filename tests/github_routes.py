@@ -21,6 +21,32 @@ from tests.github_api import (
 from tests.stand_in import Answer
 
 
+@route("GET", _REPO + "/issues")
+def _list_issues(ask: Ask) -> Answer:
+    wanted = {"state": ask.query.get("state", "open"), "creator": ask.query.get("creator")}
+    rows = [one for one in ask.repository.issues.values() if one["state"] == wanted["state"]]
+    return ask.page([one for one in rows if wanted["creator"] in {None, one["user"]["login"]}])
+
+
+@route("POST", _REPO + "/issues")
+def _open_issue(ask: Ask) -> Answer:
+    if wrong := _wrong_body(ask.body):
+        return wrong
+    number = next(ask.api.ids)
+    made = {"number": number, "state": "open", "user": {"login": ask.login}, **ask.body}
+    ask.repository.issues[number] = made
+    return Answer(status=201, body=made)
+
+
+@route("PATCH", _REPO + "/issues/{number}")
+def _edit_issue(ask: Ask) -> Answer:
+    found = ask.repository.issues.get(ask.number("number"))
+    if found is None:
+        return NOT_FOUND
+    found.update(ask.body)
+    return Answer(body=found)
+
+
 @route("GET", _REPO + "/issues/{number}/comments")
 def _list_comments(ask: Ask) -> Answer:
     of = ask.number("number")

@@ -149,12 +149,13 @@ def test_who_was_told_to_end_came_to_no_answer_whatever_code_it_ends_with(order:
     assert ended(one, order) == Seen(standing=Standing.INCOMPLETE, exit_code=code, said="was told to end")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("code", [0, 130])
 def test_its_limit_holds_without_a_worker(order: Order, code: int) -> None:
-    one = executor(POLITE.replace("130", str(code)), limit_s=2)
+    one = executor(POLITE.replace("130", str(code)), limit_s=5)
     one.start(order)
     assert ended(one, order) == Seen(
-        standing=Standing.TIMED_OUT, exit_code=3, said="took longer than its 2 s"
+        standing=Standing.TIMED_OUT, exit_code=3, said="took longer than its 5 s"
     )
     assert output(order) == "up\naccount\n"
 

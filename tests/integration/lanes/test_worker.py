@@ -113,7 +113,7 @@ def test_of_two_workers_one_works_and_the_other_says_who_does(desk: Desk) -> Non
     assert len(desk.begun()) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_told_to_end_a_worker_hands_its_run_back_and_the_next_one_begins_it_again(
     desk: Desk, number: signal.Signals
 ) -> None:
@@ -136,6 +136,7 @@ def test_told_to_end_a_worker_hands_its_run_back_and_the_next_one_begins_it_agai
     ]  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_run_that_was_told_to_end_with_the_worker_is_begun_again_whatever_code_it_ended_with(
     desk: Desk, number: int
@@ -153,6 +154,7 @@ def test_a_run_that_was_told_to_end_with_the_worker_is_begun_again_whatever_code
     assert [one["standing"] for one in attempts(desk, "polite")] == ["cancelled", "passed"]
 
 
+@pytest.mark.nightly
 def test_a_run_that_ends_with_0_at_its_limit_timed_out(desk: Desk) -> None:
     desk.lanes(polite=lane("polite-0", time_limit_s=2, retries={"most": 0}))
     assert desk.call("run", "--once")[0] == 3
@@ -173,6 +175,7 @@ def test_who_does_not_listen_is_killed_after_its_time_with_all_it_started(desk: 
     assert desk.left() == []
 
 
+@pytest.mark.nightly
 def test_told_twice_a_worker_leaves_at_once_and_the_next_one_knows_what_was_asked(desk: Desk) -> None:
     desk.lanes({"ending_s": 4}, deaf=lane("deaf", retries={"most": 0}))
     one = desk.start("run")
@@ -190,6 +193,7 @@ def test_told_twice_a_worker_leaves_at_once_and_the_next_one_knows_what_was_aske
     assert desk.left() == []
 
 
+@pytest.mark.nightly
 def test_a_limit_holds_across_a_killed_worker(desk: Desk) -> None:
     desk.lanes({"ending_s": 1}, slow=lane("sleep-60000", time_limit_s=4, retries={"most": 0}))
     one = desk.start("run")
@@ -301,6 +305,7 @@ def test_a_lane_far_away_without_its_credentials_is_refused_before_anything_begi
     assert desk.call("run", "--once", "--lane", "here")[0] == 0
 
 
+@pytest.mark.nightly
 def test_real_nox_told_to_end_waits_for_the_account_of_what_it_started(desk: Desk) -> None:
     (desk.folder / "bin" / "nox").unlink()
     program = desk.folder / "account.py"
@@ -364,6 +369,7 @@ def test_killed_again_and_again_nothing_begins_twice_and_nothing_is_forgotten(de
     assert len(begun) > 40
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_a_few_times_begins_nothing_twice(desk: Desk) -> None:
     rng = random.Random(0)  # noqa: S311  # as above
     desk.lanes({"poll_s": 0.05}, quick=lane("code-0", SOON), slow=lane("sleep-400", SOON))
