@@ -190,6 +190,7 @@ def test_a_push_and_whoever_starts_a_run_by_hand_have_the_settings_of_the_commit
         assert (found["stage"], found["runner"]) == (0, ["theirs"])
 
 
+@pytest.mark.nightly
 def test_a_plan_has_share_cards_and_labels_of_the_base(
     origin: Repository, tmp_path: Path, tree: Path, call: Call
 ) -> None:

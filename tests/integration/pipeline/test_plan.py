@@ -88,6 +88,7 @@ def test_a_plan_is_dealt_and_known_by_what_decides_it(project: Repository, tree:
     assert tree_of(tree) == ""
 
 
+@pytest.mark.nightly
 def test_more_legs_than_a_matrix_has_are_several_matrices_and_many_branches(
     project: Repository, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_stage_of_nothing_plans_nothing_and_is_no_failure(
     assert not (project.folder / "runs/ci").exists()
 
 
+@pytest.mark.nightly
 def test_a_machine_without_a_history_plans_by_the_durations_that_were_exported(
     project: Repository, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,7 +148,9 @@ def test_an_input_nobody_gave_is_the_stage_in_force(tree: Path, monkeypatch: pyt
     [
         ("--stage 9", 2, "there is no stage 9"),
         ("--files gone.py", 2, "gone.py"),
-        ("--files test_outcomes.py -k no_such_test", 3, "nothing to run"),
+        pytest.param(
+            "--files test_outcomes.py -k no_such_test", 3, "nothing to run", marks=pytest.mark.nightly
+        ),
         ("--files test_import_error.py", 3, "the plan holds no test"),
     ],
 )
