@@ -67,6 +67,7 @@ def the_record() -> dict[str, Any]:
     return content
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_the_commit_is_named_with_its_pull_request(
     made: Maker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -101,6 +101,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     shutil.rmtree(shop.folder)
 
 
+@pytest.mark.nightly
 def test_what_changed_between_two_runs_is_found(shop: Shop) -> None:
     code, out, err = shop.call("compare", "latest-1", "latest", "--json", "--check", "--html", "page.html")
     assert code == 1, err

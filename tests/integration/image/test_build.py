@@ -50,6 +50,7 @@ def built(world: World, stack: ResolvedStack, tmp_path: Path, lines: list[str]) 
     return tag, build(world.client, order, echo=lines.append, clock=time.monotonic)
 
 
+@pytest.mark.nightly
 def test_three_components_become_an_image_that_runs(world: World, tmp_path: Path) -> None:
     stack = resolved(world)
     lines: list[str] = []

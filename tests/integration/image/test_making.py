@@ -13,6 +13,7 @@ from .calling import made, spyre_ci
 from .conftest import World
 
 
+@pytest.mark.nightly
 def test_an_image_is_built_once_pushed_and_run_by_its_digest(world: World) -> None:
     shown = made(spyre_ci(world, "image", "render", "--json"))
     first = made(spyre_ci(world, "image", "build", "--push", "--tag", "pr-7", "--json"))
@@ -65,6 +66,7 @@ def test_a_version_never_moves(world: World) -> None:
     assert find_digest(world.client, f"{repository}:1.2.3") == first["digest"]
 
 
+@pytest.mark.nightly
 def test_an_image_that_is_not_the_expected_one_gets_no_version(world: World) -> None:
     first = made(spyre_ci(world, "image", "build", "--push", "--json"))
     tested = f"{first['image']}@{first['digest']}"
@@ -78,6 +80,7 @@ def test_an_image_that_is_not_the_expected_one_gets_no_version(world: World) -> 
     assert find_digest(world.client, f"{repository}:2.0.1") is None
 
 
+@pytest.mark.nightly
 def test_a_component_is_taken_from_a_pull_request(world: World) -> None:
     main = made(spyre_ci(world, "image", "render", "--json"))
     world.git("checkout", "-q", "-b", "feature")
@@ -105,6 +108,7 @@ def main_again(world: World) -> dict[str, Any]:
     return made(spyre_ci(world, "image", "render", "--json"))
 
 
+@pytest.mark.nightly
 def test_tags_and_versions_are_refused_before_anything_is_built(world: World) -> None:
     for words, said in (
         (["--tag", "latest"], "tags and versions are given in the registry remedy: add --push"),
@@ -168,6 +172,7 @@ def test_another_platform_is_refused_before_anything_is_built(world: World) -> N
     assert "senlib cannot be built for linux/s390x" in result.output
 
 
+@pytest.mark.nightly
 def test_the_second_build_of_the_same_inputs_builds_nothing(world: World) -> None:
     first = made(spyre_ci(world, "image", "build", "--json"))
     again = spyre_ci(world, "image", "build", "--json")

@@ -250,6 +250,7 @@ def said(world: World, image: str, *words: str, **environ: str) -> tuple[int, st
         made_.remove(force=True)
 
 
+@pytest.mark.nightly
 def test_what_a_role_cannot_do_is_said(world: World, tmp_path: Path) -> None:
     with_roles(world)
     image, _ = built(world, resolved(world), tmp_path, [])
@@ -265,6 +266,7 @@ def test_what_a_role_cannot_do_is_said(world: World, tmp_path: Path) -> None:
     assert said(world, image) == (0, "2.13.0 " + "f" * 40)
 
 
+@pytest.mark.nightly
 def test_an_image_of_others_is_told_all_it_lacks(world: World) -> None:
     image = os.environ["TEST_BASE_IMAGE"]
     result = spyre_ci(world, "image", "verify", image)
@@ -277,6 +279,7 @@ def test_an_image_of_others_is_told_all_it_lacks(world: World) -> None:
     assert "there is no image" in missing.output
 
 
+@pytest.mark.nightly
 def test_another_stack_than_it_was_built_from_is_seen_in_its_labels(world: World, tmp_path: Path) -> None:
     before = resolved(world)
     good, _ = built(world, before, tmp_path, [])
@@ -304,6 +307,7 @@ def test_an_image_that_grew_is_refused_with_the_layers_that_did(world: World, tm
     assert tmp_path.exists()
 
 
+@pytest.mark.nightly
 def test_a_shell_has_the_checkout_and_keeps_the_code(world: World, tmp_path: Path) -> None:
     image, _ = built(world, resolved(world), tmp_path, [])
     (world.folder / "spyre-ci.yaml").write_text("{}\n")
@@ -321,6 +325,7 @@ def test_a_shell_has_the_checkout_and_keeps_the_code(world: World, tmp_path: Pat
     assert (world.folder / "made.txt").stat().st_uid == os.getuid()
 
 
+@pytest.mark.nightly
 def test_nox_opens_a_shell_and_keeps_its_code(world: World, tmp_path: Path) -> None:
     image, _ = built(world, resolved(world), tmp_path, [])
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -337,6 +342,7 @@ def test_nox_opens_a_shell_and_keeps_its_code(world: World, tmp_path: Path) -> N
     assert (done.returncode, done.stdout.strip()) == (4, "[build-system]"), done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("terminal", [False, True])
 def test_what_a_shell_writes_is_the_callers(world: World, tmp_path: Path, *, terminal: bool) -> None:
     image, _ = built(world, resolved(world), tmp_path, [])

@@ -86,6 +86,7 @@ def test_torch_spyre_is_known_and_not_run_and_only_new_files_are_written(spyre: 
     assert spyre.git("status", "--porcelain") == ""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("files", "ref"),
     [
@@ -225,6 +226,7 @@ def test_a_merge_without_git_is_told_with_the_remedy(spyre: Checkout, tmp_path: 
     assert "remedy: install git" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_the_first_main_job_runs_in_torch_spyres_checkout(spyre: Checkout) -> None:
     init(spyre, "--write")

@@ -37,6 +37,7 @@ def test_a_commit_is_built_once_and_the_wheel_from_its_sdist(checkout: Checkout)
     assert checkout.git("status", "--porcelain").strip() == "?? demo/secret.py"
 
 
+@pytest.mark.nightly
 def test_a_tag_gives_its_version_and_takes_the_place_of_what_was_built(checkout: Checkout) -> None:
     assert checkout.package("build", "--index", "testpypi").code == 0
     assert [one.name for one in sorted((checkout.folder / "dist").iterdir())] == [
@@ -50,6 +51,7 @@ def test_a_tag_gives_its_version_and_takes_the_place_of_what_was_built(checkout:
     ]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_a_declared_version_is_that_of_the_file_it_is_kept_in(checkout: Checkout) -> None:
     dynamic = PYPROJECT.replace('version = "0.3.0"', 'dynamic = ["version"]')
     dynamic += '[tool.setuptools.dynamic]\nversion = {attr = "demo.version.__version__"}\n'
@@ -66,6 +68,7 @@ def test_a_declared_version_is_that_of_the_file_it_is_kept_in(checkout: Checkout
     assert json.loads(said.out)["version"] == "1.2.3"
 
 
+@pytest.mark.nightly
 def test_a_build_that_differs_from_itself_is_named(checkout: Checkout) -> None:
     setup = (
         "import pathlib, time\nfrom setuptools import setup\n"
@@ -120,6 +123,7 @@ def test_a_requirement_that_is_not_to_be_had_is_said(checkout: Checkout) -> None
     assert "No matching distribution found" in said.err
 
 
+@pytest.mark.nightly
 def test_a_version_the_back_end_takes_from_elsewhere_is_refused(checkout: Checkout) -> None:
     elsewhere = PYPROJECT.replace('version = "0.3.0"\n', 'dynamic = ["version"]\n')
     checkout.commit(
@@ -135,6 +139,7 @@ def test_a_version_the_back_end_takes_from_elsewhere_is_refused(checkout: Checko
     assert "demo-9.9.tar.gz was built, and version 0.0.1.dev2+g" in said.err
 
 
+@pytest.mark.nightly
 def test_the_projects_own_settings_hold_wherever_it_is_called(checkout: Checkout) -> None:
     checkout.commit({"spyre-ci.yaml": "package: {version: declared, dist: out}\n", ".gitignore": "out/\n"})
     said = checkout.package("build")

@@ -133,6 +133,7 @@ def test_a_fault_of_each_kind_is_found_where_it_is_and_nothing_changes(
     assert "zizmor" in out.splitlines()[-1]
 
 
+@pytest.mark.nightly
 def test_mending_mends_what_it_can_and_says_what_is_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_project_without_faults_passes_and_has_a_record_where_asked_for(
     assert record["linters"]["ruff"]["version"]
 
 
+@pytest.mark.nightly
 def test_the_projects_own_rules_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {
         **FAULTS,
@@ -336,6 +338,7 @@ def test_a_real_foreign_checkout_stays_as_it_is(tmp_path: Path, pytorch_tree: Pa
     assert state(folder) == before
 
 
+@pytest.mark.nightly
 def test_groovy_is_looked_at_where_the_project_has_rules_for_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

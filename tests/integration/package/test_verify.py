@@ -94,6 +94,7 @@ NONSENSE = PYPROJECT.replace("requires-python", 'classifiers = ["Nonsense"]\nreq
 BROKEN = "demo\n====\n\n.. nosuch:: directive\n\n`broken <\n"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("files", "checks"),
     [
@@ -123,12 +124,14 @@ def test_what_must_not_be_published_is_named(
     assert json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())["passed"] is False
 
 
+@pytest.mark.nightly
 def test_what_nobody_installed_is_not_verified(checkout: Checkout) -> None:
     built(checkout)
     assert checkout.package("verify", "--no-install").code == 0
     assert json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())["passed"] is False
 
 
+@pytest.mark.nightly
 def test_files_changed_since_they_were_built_are_named(checkout: Checkout) -> None:
     built(checkout)
     (wheel,) = (checkout.folder / "dist").glob("*.whl")
@@ -149,6 +152,7 @@ def test_nothing_built_is_said(checkout: Checkout) -> None:
     assert "there is neither an sdist nor a wheel here" in said.err
 
 
+@pytest.mark.nightly
 def test_an_interpreter_that_is_not_there_is_said(checkout: Checkout) -> None:
     built(checkout, {"spyre-ci.yaml": "package: {pythons: [python3.99]}\n"})
     said = checkout.package("verify")
@@ -174,6 +178,7 @@ def test_notes_come_from_the_fragments_and_go_into_the_changelog(checkout: Check
     assert not (checkout.folder / "changes" / "7.feature.md").exists()
 
 
+@pytest.mark.nightly
 def test_what_was_built_of_a_changed_checkout_is_of_one_when_the_changes_are_gone(checkout: Checkout) -> None:
     checkout.commit({"spyre-ci.yaml": "package: {version: declared}\n"})
     (checkout.folder / "README.md").write_text("# changed\n")

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 240
 
@@ -42,6 +44,7 @@ def prune(folder: Path, *words: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.nightly
 def test_a_real_run_that_ended_goes_and_what_is_latest_or_only_planned_stays(
     tmp_path: Path, tree: Path
 ) -> None:

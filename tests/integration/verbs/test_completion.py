@@ -132,6 +132,7 @@ def test_fish_completes(home: World) -> None:
     assert not (home.folder / "pwned").exists()
 
 
+@pytest.mark.nightly
 def test_completing_imports_no_torch_and_says_nothing(home: World) -> None:
     environ = {
         **os.environ, "_SPYRE_CI_COMPLETE": "complete_bash", "COMP_WORDS": "spyre-ci report ",

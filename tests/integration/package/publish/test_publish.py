@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ci.package.artifacts import sha256_of
 from ci.package.records import Record, write_record
 
@@ -34,6 +36,7 @@ def test_what_was_verified_is_published_compared_installed_and_noted(
     assert {**done.json, "schema": "spyre-ci/package-published/1"} == {**checkout.note(), "dry_run": False}
 
 
+@pytest.mark.nightly
 def test_the_same_bytes_again_are_nothing_to_do(checkout: Checkout, front: Front) -> None:
     assert checkout.publish().exit_code == 0
     again = checkout.publish()
@@ -44,6 +47,7 @@ def test_the_same_bytes_again_are_nothing_to_do(checkout: Checkout, front: Front
     assert front.uploads == 2
 
 
+@pytest.mark.nightly
 def test_what_is_there_already_wants_no_token(checkout: Checkout) -> None:
     assert checkout.publish().exit_code == 0
     assert checkout.publish(SPYRE_CI_INDEX_TOKEN="").exit_code == 0
@@ -65,6 +69,7 @@ def test_changed_bytes_under_the_same_version_are_refused_with_both_hashes(
     assert sha256_of(served / WHEEL) == before
 
 
+@pytest.mark.nightly
 def test_an_index_that_gives_no_hashes_is_asked_for_the_bytes(checkout: Checkout, front: Front) -> None:
     from .servers import without_hashes  # noqa: PLC0415  # beside its use
 
@@ -76,6 +81,7 @@ def test_an_index_that_gives_no_hashes_is_asked_for_the_bytes(checkout: Checkout
     assert "here sha256:" in again.output
 
 
+@pytest.mark.nightly
 def test_a_wheel_of_another_platform_beside_it_is_no_obstacle(checkout: Checkout, served: Path) -> None:
     wheel(served, tag="cp39-cp39-manylinux_2_28_s390x")
     done = checkout.publish()
@@ -94,6 +100,7 @@ def test_a_wheel_for_another_platform_is_published_and_not_installed(checkout: C
     assert "no wheel is for this Python and platform: none was installed" in done.output
 
 
+@pytest.mark.nightly
 def test_a_package_that_cannot_be_imported_is_told_after_it_is_published(checkout: Checkout) -> None:
     checkout.build(code="import no_such_thing\n")
     done = checkout.publish()
@@ -117,6 +124,7 @@ def test_a_dry_run_says_what_would_be_uploaded_and_uploads_nothing(
     assert not (checkout.records / "published-stage.json").exists()
 
 
+@pytest.mark.nightly
 def test_a_dry_run_ends_as_the_upload_would(checkout: Checkout) -> None:
     assert checkout.publish("--dry-run", SPYRE_CI_INDEX_TOKEN="").exit_code == 2
     assert checkout.publish().exit_code == 0
@@ -124,6 +132,7 @@ def test_a_dry_run_ends_as_the_upload_would(checkout: Checkout) -> None:
     assert checkout.publish("--dry-run").exit_code == 1
 
 
+@pytest.mark.nightly
 def test_a_preview_that_another_build_published_is_enough_for_a_nightly_run(checkout: Checkout) -> None:
     for path in checkout.dist.iterdir():
         path.unlink()
@@ -156,6 +165,7 @@ def test_a_release_is_never_skipped(checkout: Checkout) -> None:
     assert "1.0 is no preview" in done.output
 
 
+@pytest.mark.nightly
 def test_a_gate_opens_when_every_step_is_green(checkout: Checkout) -> None:
     path = checkout.folder / "spyre-ci.yaml"
     path.write_text(path.read_text().replace("gate: none", "gate: merge"))

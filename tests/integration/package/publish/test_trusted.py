@@ -77,6 +77,7 @@ def test_a_job_without_leave_to_ask_is_told_how_it_gets_it(job: Checkout) -> Non
     assert "set SPYRE_CI_INDEX_TOKEN, or give the GitHub job `permissions: id-token: write`" in done.output
 
 
+@pytest.mark.nightly
 def test_a_token_that_is_given_wins_over_trusted_publishing(job: Checkout, testpypi: TestPyPI) -> None:
     done = publish(job, SPYRE_CI_INDEX_TOKEN=MINTED)
     assert done.exit_code == 0, done.output
