@@ -26,7 +26,7 @@ from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
 
-from .small_runs import make_plan
+from .small_runs import STAND_IN, make_plan
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 300
@@ -72,7 +72,7 @@ class Site:
         run_dir.mkdir(parents=True, exist_ok=True)
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_IN}",
             "RUN_NOTES": str(self.notes),
             "SPYRE_CI__DEVICE__NAME": "cpu",
             "SPYRE_CI__RUN__CARDS": "1",
