@@ -21,6 +21,7 @@ from test_selection.selection import Expectation
 
 STAND_IN = Path(__file__).parents[2] / "torch_stand_in"
 
+
 def make_plan(*shards: Mapping[str, list[str]]) -> Plan:
     made = tuple(
         Shard(

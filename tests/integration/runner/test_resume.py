@@ -212,6 +212,7 @@ def test_a_run_that_was_interrupted_says_how_to_go_on_and_does(site: Site) -> No
     assert site.verdicts == WHOLE
 
 
+@pytest.mark.gate
 def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
     with site.waiting() as process:
@@ -238,6 +239,7 @@ def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) ->
     assert "nothing is left to run" in site.resume()[1]
 
 
+@pytest.mark.gate
 def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     words = ("--pytorch-src", str(site.tree), "--files", "test_resume.py", "--percent", "100")
     with site.start("pytorch", *words) as process:
@@ -261,6 +263,7 @@ def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     assert "bring back what the run had, or begin a new run" in err
 
 
+@pytest.mark.nightly
 def test_of_two_that_resume_at_once_one_is_refused(site: Site) -> None:
     words = ("run", "--resume", str(site.run_dir))
     with site.start(*words) as first:
@@ -307,6 +310,7 @@ def test_lines_that_are_lost_are_told_and_their_tests_run_again_with_a_mark(site
         assert "1 torn line in journal/0-1.jsonl" in (site.run_dir / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.gate
 def test_after_a_power_cut_whatever_runs_may_have_run_before(site: Site) -> None:
     site.release()
     site.run()
@@ -349,6 +353,7 @@ def fill(disk: Path) -> Path:
     return path
 
 
+@pytest.mark.gate
 def test_a_full_disk_ends_the_run_early_and_loses_no_verdict(tree: Path, small_disk: Path) -> None:
     site = Site(tree, small_disk / "run")
     many = """
@@ -390,6 +395,7 @@ for _ in range(3000):
 """
 
 
+@pytest.mark.gate
 def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_told(site: Site) -> None:
     with site.waiting() as process:
         kill(process, site.run_dir)
@@ -428,6 +434,7 @@ def test_an_empty_journal_puts_nothing_in_doubt(site: Site) -> None:
     assert {one.message for one in site.results.values() if one.verdict is Verdict.PASSED} == {""}
 
 
+@pytest.mark.nightly
 def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
     with site.waiting() as process:
         process.send_signal(signal.SIGINT)
@@ -455,6 +462,7 @@ def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
     assert site.resume()[0] == 1
 
 
+@pytest.mark.nightly
 def test_what_is_not_that_run_is_refused(site: Site) -> None:
     site.release()
     site.run()

@@ -1,4 +1,4 @@
-"""As much of torch as runs ask for whose tests do not use it: to import the real one takes a second a process."""
+"""As much of torch as runs ask for whose tests do not use it: importing it takes a second a process."""
 
 from __future__ import annotations
 
