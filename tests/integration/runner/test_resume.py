@@ -25,6 +25,7 @@ from ci.runner.strays import VARIABLE, find_strays_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
+from tests.integration.conftest import Called
 
 from .small_runs import STAND_IN, make_plan
 
@@ -64,8 +65,8 @@ class TestWaits(unittest.TestCase):
 class Site:
     """A run folder with a plan, and the command line that runs it."""
 
-    def __init__(self, tree: Path, run_dir: Path) -> None:
-        self.tree, self.run_dir = tree, run_dir
+    def __init__(self, tree: Path, run_dir: Path, called: Called) -> None:
+        self.tree, self.run_dir, self._called = tree, run_dir, called
         self.notes = tree.parent / "notes"
         self.notes.mkdir()
         (tree / "test" / "test_resume.py").write_text(TESTS, encoding="utf-8")
@@ -99,10 +100,9 @@ class Site:
         )  # fmt: skip
 
     def call(self, *words: str) -> tuple[int, str, str]:
-        with self.start(*words) as process:
-            out, err = process.communicate(timeout=TIMEOUT_S)
+        code, out, err = self._called(self.tree.parent, self.environ, *words)
         assert "Traceback" not in out + err
-        return process.returncode, out, err
+        return code, out, err
 
     def run(self) -> tuple[int, str, str]:
         return self.call("run", "--run-dir", str(self.run_dir))
@@ -169,8 +169,8 @@ def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
 
 
 @pytest.fixture
-def site(tree: Path) -> Site:
-    return Site(tree, tree.parent / "runs" / "cut-off")
+def site(tree: Path, called: Called) -> Site:
+    return Site(tree, tree.parent / "runs" / "cut-off", called)
 
 
 WHOLE = {
@@ -212,7 +212,6 @@ def test_a_run_that_was_interrupted_says_how_to_go_on_and_does(site: Site) -> No
     assert site.verdicts == WHOLE
 
 
-@pytest.mark.gate
 def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
     with site.waiting() as process:
@@ -239,7 +238,6 @@ def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) ->
     assert "nothing is left to run" in site.resume()[1]
 
 
-@pytest.mark.gate
 def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     words = ("--pytorch-src", str(site.tree), "--files", "test_resume.py", "--percent", "100")
     with site.start("pytorch", *words) as process:
@@ -263,7 +261,6 @@ def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     assert "bring back what the run had, or begin a new run" in err
 
 
-@pytest.mark.nightly
 def test_of_two_that_resume_at_once_one_is_refused(site: Site) -> None:
     words = ("run", "--resume", str(site.run_dir))
     with site.start(*words) as first:
@@ -310,7 +307,6 @@ def test_lines_that_are_lost_are_told_and_their_tests_run_again_with_a_mark(site
         assert "1 torn line in journal/0-1.jsonl" in (site.run_dir / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.gate
 def test_after_a_power_cut_whatever_runs_may_have_run_before(site: Site) -> None:
     site.release()
     site.run()
@@ -353,9 +349,10 @@ def fill(disk: Path) -> Path:
     return path
 
 
-@pytest.mark.gate
-def test_a_full_disk_ends_the_run_early_and_loses_no_verdict(tree: Path, small_disk: Path) -> None:
-    site = Site(tree, small_disk / "run")
+def test_a_full_disk_ends_the_run_early_and_loses_no_verdict(
+    tree: Path, small_disk: Path, called: Called
+) -> None:
+    site = Site(tree, small_disk / "run", called)
     many = """
 
 for number in range(300):
@@ -434,7 +431,6 @@ def test_an_empty_journal_puts_nothing_in_doubt(site: Site) -> None:
     assert {one.message for one in site.results.values() if one.verdict is Verdict.PASSED} == {""}
 
 
-@pytest.mark.nightly
 def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
     with site.waiting() as process:
         process.send_signal(signal.SIGINT)
@@ -462,7 +458,6 @@ def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
     assert site.resume()[0] == 1
 
 
-@pytest.mark.nightly
 def test_what_is_not_that_run_is_refused(site: Site) -> None:
     site.release()
     site.run()
