@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from ci.cli.app import run
+
 # The small tree is input, some of it made to crash whoever imports it.
 collect_ignore = ["tree"]
 TREE = Path(__file__).parent / "tree"
+Called = Callable[..., tuple[int, str, str]]
 
 
 def need(present: bool, what: str) -> None:
@@ -44,3 +48,24 @@ def pytorch_tree() -> Path:
 def _own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test is a host of its own: no run waits for the cards of another test's."""
     monkeypatch.setenv("SPYRE_CI__RUN__LEASES", str(tmp_path / "leases"))
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """Calls `spyre-ci` in this process, for what it says: its exit code, and both outputs.
+
+    Takes the folder it is called in, the whole environment and the words.
+    """
+
+    def call(folder: Path, environ: Mapping[str, str], *words: str) -> tuple[int, str, str]:
+        with monkeypatch.context() as here:
+            here.chdir(folder)
+            for name in os.environ.keys() - environ.keys():
+                here.delenv(name)
+            for name, value in environ.items():
+                here.setenv(name, value)
+            code = run(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call

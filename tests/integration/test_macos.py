@@ -18,6 +18,7 @@ import pytest
 
 from ci.report.results import read_results
 from ci.runner.strays import end_strays_of_run, find_strays_of_run
+from tests.integration.runner.small_runs import STAND_IN as TORCH
 
 ROOT = Path(__file__).parent.parent.parent
 STAND_IN = ROOT / "tests" / "macos_stand_in"
@@ -36,7 +37,9 @@ class Laptop:
         self.strays = folder / "strays"
 
     def environ(self, system: str, **more: str) -> dict[str, str]:
-        path = [str(STAND_IN)] * (system == "macos") + [str(ROOT)]
+        # No test of a run on the CPU uses torch.
+        light = more.get("SPYRE_CI__DEVICE__NAME") == "cpu"
+        path = [str(STAND_IN)] * (system == "macos") + [str(ROOT)] + [str(TORCH)] * light
         keep = {one: value for one, value in os.environ.items() if not one.startswith(("GITHUB_", "JENKINS"))}
         return {
             **keep,

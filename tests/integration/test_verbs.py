@@ -15,9 +15,12 @@ import pytest
 
 from ci.report.identity import read_identity
 from ci.report.results import read_results
+from tests.integration.conftest import Called
+from tests.integration.runner.small_runs import STAND_IN
 
 ROOT = Path(__file__).parent.parent.parent
-TIMEOUT_S = 240
+# No test of theirs uses torch.
+PATH = f"{ROOT}{os.pathsep}{STAND_IN}"
 IDS = [
     *(f"test_a.py::TestA::test_{n}" for n in range(10)),
     *(f"test_b.py::TestB::test_{n}" for n in range(5)),
@@ -27,26 +30,17 @@ IDS = [
 class Desk:
     """A folder in which somebody calls verbs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, called: Called) -> None:
+        self.folder, self._called = folder, called
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))
         }
-        self.environ = {**kept, "PYTHONPATH": str(ROOT), "SPYRE_CI__REPORT__ENDPOINT": "none"}
+        self.environ = {**kept, "PYTHONPATH": PATH, "SPYRE_CI__REPORT__ENDPOINT": "none"}
 
     def call(self, *words: str, environ: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-        ended = subprocess.run(
-            [sys.executable, "-m", "ci.cli", *words],
-            cwd=self.folder,
-            env={**self.environ, **(environ or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert "Traceback" not in ended.stdout + ended.stderr
-        return ended.returncode, ended.stdout, ended.stderr
+        code, out, err = self._called(self.folder, {**self.environ, **(environ or {})}, *words)
+        assert "Traceback" not in out + err
+        return code, out, err
 
     def write(self, name: str, kind: str, **content: Any) -> None:
         document = {"schema": f"spyre-ci/{kind}/1", **content}
@@ -62,9 +56,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path, called: Called) -> Desk:
     """A desk with a catalog, a selection and durations that hold what the formats promise, no more."""
-    desk = Desk(tmp_path / "desk")
+    desk = Desk(tmp_path / "desk", called)
     desk.folder.mkdir()
     header = {
         "schema": "spyre-ci/catalog/1",
@@ -135,7 +129,8 @@ def test_what_no_plan_can_be_made_of_is_refused(
     desk: Desk, ids: list[str], words: tuple[str, ...], code: int, said: str
 ) -> None:
     desk.write("selection.json", "selection", stage=None, percent=100, ids=ids)
-    ended, out, err = desk.call(*PLAN, "--shards", "2", "--out", "plan.json", *words)
+    words = (*PLAN, "--shards", "2", "--out", "plan.json", *words)
+    ended, out, err = desk.call(*words)
     assert (ended, out) == (code, "")
     assert said in err
     assert not (desk.folder / "plan.json").exists()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ci.device.environment import OP_SUITE, device_environment
@@ -33,38 +34,35 @@ class Seen:
 seen = Seen()
 options = ["-q", "-c", os.devnull, "-p", "no:cacheprovider", "--import-mode=importlib", "-k", sys.argv[2]]
 pytest.main([*options, sys.argv[1]], plugins=[seen])
-json.dump(seen.outcomes, open(sys.argv[3], "w"))
-"""
-
-NAMES = """
-import json, sys
 from torch.testing._internal.common_methods_invocations import op_db
-rows = {}
+known = {}
 for op in op_db:
     name = ".".join(part for part in (op.name, op.variant_test_name) if part)
-    rows[name] = sorted(str(dtype).removeprefix("torch.") for dtype in op.supported_dtypes("cpu"))
-json.dump(rows, open(sys.argv[1], "w"))
+    known[name] = sorted(str(dtype).removeprefix("torch.") for dtype in op.supported_dtypes("cpu"))
+json.dump({"outcomes": seen.outcomes, "known": known}, open(sys.argv[3], "w"))
 """
 
 
-def outcomes(device: str, which: str, folder: Path) -> dict[str, str]:
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """Some tests of the suite: their outcomes, and the dtypes of every operator there is."""
+
+    outcomes: dict[str, str]
+    known: dict[str, list[str]]
+
+
+def run(device: str, which: str, folder: Path) -> Ran:
     env = os.environ | device_environment(device) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     report = folder / f"{device}.json"
     argv: list[str | Path] = [sys.executable, "-c", RUN, OP_SUITE / "test_op_suite.py", which, report]
     run_command(argv, timeout_s=500, env=env)
-    seen: dict[str, str] = json.loads(report.read_text(encoding="utf-8"))
-    return seen
+    return Ran(**json.loads(report.read_text(encoding="utf-8")))
 
 
-@functools.cache
-def operators() -> dict[str, list[str]]:
-    report = Path(os.environ.get("TMPDIR", "/tmp")) / f"spyre-ci-operators-{os.getpid()}.json"  # noqa: S108  # removed below
-    try:
-        run_command([sys.executable, "-c", NAMES, report], timeout_s=120)
-        rows: dict[str, list[str]] = json.loads(report.read_text(encoding="utf-8"))
-    finally:
-        report.unlink(missing_ok=True)
-    return rows
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run("spyre", SAMPLE, tmp_path_factory.mktemp("sample"))
 
 
 def declared() -> list[dict[str, Any]]:
@@ -77,33 +75,34 @@ def declared() -> list[dict[str, Any]]:
     return tests
 
 
-def test_a_sample_of_the_suite_passes_on_the_device(tmp_path: Path) -> None:
-    seen = outcomes("spyre", SAMPLE, tmp_path)
+def test_a_sample_of_the_suite_passes_on_the_device(sample: Ran) -> None:
+    seen = sample.outcomes
     assert len(seen) > 60
     assert {name for name, outcome in seen.items() if outcome != "passed"} == set()
     assert all("_spyre_" in name for name in seen)
 
 
+@pytest.mark.nightly
 def test_the_suite_runs_on_the_cpu_as_a_control(tmp_path: Path) -> None:
-    seen = outcomes("cpu", "test_op_add_ or test_op_empty_", tmp_path)
+    seen = run("cpu", "test_op_add_ or test_op_empty_", tmp_path).outcomes
     assert "test_op_add_cpu_float32" in seen
     assert set(seen.values()) == {"passed"}
 
 
+@pytest.mark.nightly
 def test_what_is_declared_as_failing_fails(tmp_path: Path) -> None:
-    seen = outcomes("spyre", "to_sparse or sampled_addmm or chunked_none_spyre_float16", tmp_path)
+    seen = run("spyre", "to_sparse or sampled_addmm or chunked_none_spyre_float16", tmp_path).outcomes
     assert len(seen) == 17
     assert set(seen.values()) == {"failed"}
 
 
-def test_the_suite_file_names_only_what_there_is() -> None:
-    known = operators()
+def test_the_suite_file_names_only_what_there_is(sample: Ran) -> None:
     for entry in declared():
         assert entry["names"] == ["TestOpSuite::test_op"]
         dtypes = {row["name"] for row in entry["edits"].get("dtypes", {}).get("include", [])}
         for row in entry["edits"]["ops"]["include"]:
-            assert row["name"] in known
-            assert dtypes <= set(known[row["name"]])
+            assert row["name"] in sample.known
+            assert dtypes <= set(sample.known[row["name"]])
 
 
 def test_every_declared_gap_has_a_reason_of_its_own() -> None:
@@ -112,11 +111,10 @@ def test_every_declared_gap_has_a_reason_of_its_own() -> None:
     assert len(set(reasons)) == len(reasons)
 
 
-def test_no_more_than_three_per_cent_are_declared() -> None:
-    known = operators()
+def test_no_more_than_three_per_cent_are_declared(sample: Ran) -> None:
     gaps = sum(
-        len(entry["edits"].get("dtypes", {}).get("include", [])) or len(known[row["name"]])
+        len(entry["edits"].get("dtypes", {}).get("include", [])) or len(sample.known[row["name"]])
         for entry in declared()
         for row in entry["edits"]["ops"]["include"]
     )
-    assert gaps <= 0.03 * sum(len(dtypes) for dtypes in known.values())
+    assert gaps <= 0.03 * sum(len(dtypes) for dtypes in sample.known.values())

@@ -19,6 +19,8 @@ from ci.runner.supervisor import run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
 
+STAND_IN = Path(__file__).parents[2] / "torch_stand_in"
+
 
 def make_plan(*shards: Mapping[str, list[str]]) -> Plan:
     made = tuple(
@@ -33,7 +35,10 @@ def make_plan(*shards: Mapping[str, list[str]]) -> Plan:
 
 
 class Runner:
-    """Runs plans on the small tree and answers with the events of their journals."""
+    """Runs plans on the small tree and answers with the events of their journals.
+
+    What names no test machinery runs on a stand-in for torch, where nobody asks for the real one.
+    """
 
     def __init__(self, tree: Path, method: str = "fork") -> None:
         self.method = method
@@ -51,6 +56,7 @@ class Runner:
         may_change: bool = False,
         test_timeout_s: float = 60,
         setup_timeout_s: float = 60,
+        grace_s: float = 5,
         restarts: int = 1,
         threads: int = 1,
         expectations: Mapping[str, Expectation] | None = None,
@@ -66,20 +72,23 @@ class Runner:
         timeouts: Mapping[str, float] | None = None,
         shards: Sequence[int] | None = None,
         meeting: Meeting | None = None,
+        real_torch: bool = False,
     ) -> bool:
+        files = {group.file for shard in plan.shards for group in shard.groups}
+        machinery = wants_machinery(self.tree / "test", files)
+        real = real_torch or machinery or device != "cpu"
         environ = {
             **os.environ,
             **device_environment(device),
-            "PYTHONPATH": self.path,
+            "PYTHONPATH": self.path if real else f"{self.path}{os.pathsep}{STAND_IN}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
-        files = {group.file for shard in plan.shards for group in shard.groups}
         options = RunOptions(
-            machinery=wants_machinery(self.tree / "test", files),
+            machinery=machinery,
             run="r", run_dir=self.run_dir, tests=self.tree / "test", device=device, environ=environ,
             threads=threads, method=method or self.method, may_change=may_change,
             test_timeout_s=test_timeout_s, setup_timeout_s=setup_timeout_s,
-            grace_s=5, worker_restarts=restarts, static=static, retries=retries,
+            grace_s=grace_s, worker_restarts=restarts, static=static, retries=retries,
             retry_budget=retry_budget,
             preflight_timeout_s=preflight_timeout_s, lease_timeout_s=lease_timeout_s,
         )  # fmt: skip

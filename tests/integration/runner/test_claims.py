@@ -26,7 +26,7 @@ from test_selection.durations_file import write_durations
 from test_selection.plan import Plan, write_plan
 
 from .conftest import RedisServer
-from .small_runs import Runner, make_plan
+from .small_runs import STAND_IN, Runner, make_plan
 
 pytestmark = pytest.mark.gate
 
@@ -107,7 +107,7 @@ class Hosts:
             cwd=desk,
             env={
                 **kept,
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_IN}",
                 "RUN_GO": str(self.go),
                 "SPYRE_CI__RUN__SHARE": self.share,
                 "SPYRE_CI__RUN__SHARE_LEASE_S": str(LEASE_S),

@@ -37,6 +37,7 @@ def free(card: Path) -> bool:
         return True
 
 
+@pytest.mark.nightly
 def test_a_worker_that_has_the_card_open_lets_go_of_it_and_spawns(runner: Runner, card: Path) -> None:
     ids = [f"{CARD}0", f"{CARD}without_the_card"]
     runner.run(make_plan({"test_card.py": ids}), device="spyre", may_change=True, preflight_timeout_s=60)

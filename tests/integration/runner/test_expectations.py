@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from test_selection.selection import Expectation, Precision
+from tests.integration.conftest import TREE
 
 from .small_runs import Runner, make_plan
 
@@ -21,7 +25,7 @@ from torch.testing._internal.common_device_type import (
 )
 from torch.testing._internal.common_utils import TestCase
 
-MARK = pathlib.Path(__file__).with_name("marks")
+MARK = pathlib.Path(__file__).with_suffix(".marks")
 
 
 def note(what):
@@ -88,91 +92,115 @@ class TestModes(unittest.TestCase):
 def test_function():
     assert not torch.is_grad_enabled()
 """
-CLOSE = "test_expected.py::TestClose::test_"
-MODES = "test_expected.py::TestModes::test_"
-
-
-class Ran:
-    """A run of the file with some expectations."""
-
-    def __init__(self, tree: Path, expected: dict[str, Expectation], *more: str) -> None:
-        (tree / "test" / "test_expected.py").write_text(FILE)
-        runner = Runner(tree)
-        runner.run(make_plan({"test_expected.py": [*expected, *more]}), expectations=expected)
-        self.outcomes = runner.outcomes()
-        self.messages = {event["id"]: event["message"] for event in runner.named("end")}
-        marks = tree / "test" / "marks"
-        self.marks = marks.read_text().splitlines() if marks.exists() else []
-
-
-LOOSE = Expectation(mode="mandatory_success", precision=Precision(atol=0.3))
-
-
-def test_a_tolerance_is_that_of_its_test_and_dtype_alone(tree: Path) -> None:
-    expected = {
-        f"{CLOSE}close[dtype=float16]": LOOSE,
-        "test_expected.py::TestPlain::test_near": LOOSE,
-        f"{CLOSE}decorated[dtype=float32]": Expectation(
-            mode="mandatory_success", precision=Precision(atol=0.1, rtol=0.01)
+MUST = "mandatory_success"
+LOOSE = Expectation(mode=MUST, precision=Precision(atol=0.3))
+MODES = {
+    MUST: {"passes": "passed", "fails": "failed", "skips": "skipped"},
+    "xfail": {"passes": "xpassed", "fails": "xfailed", "skips": "skipped"},
+    "xfail_strict": {"passes": "failed", "fails": "xfailed", "skips": "skipped"},
+    "skip": {"passes": "skipped", "fails": "skipped", "skips": "skipped"},
+}
+# By file what is expected of its tests; each of them is a copy of the one above.
+EXPECTED: dict[str, dict[str, Expectation | None]] = {
+    "tolerances": {
+        "TestClose::test_close[dtype=float16]": LOOSE,
+        "TestPlain::test_near": LOOSE,
+        "TestClose::test_decorated[dtype=float32]": Expectation(
+            mode=MUST, precision=Precision(atol=0.1, rtol=0.01)
         ),
+        "TestClose::test_close[dtype=float32]": None,
+        "TestClose::test_near": None,
+        "TestPlain::test_after": None,
+    },
+    "relative": {
+        "TestClose::test_near": Expectation(mode=MUST, precision=Precision(rtol=0.3)),
+        "TestClose::test_decorated[dtype=float32]": None,
+    },
+    "changed": {
+        "TestClose::test_grad": Expectation(mode=MUST, no_grad=True),
+        "test_function": Expectation(mode=MUST, no_grad=True),
+        "TestClose::test_device_of": Expectation(mode=MUST, cpu_move=("assertEqual", "assertNothing")),
+        "TestClose::test_seed": Expectation(mode=MUST, seed=123),
+    },
+    "unchanged": {"TestClose::test_grad": None},
+    "skipped": {"TestSkipped::test_body": Expectation(mode="skip", reason="segfaults")},
+    **{
+        mode: {f"TestModes::test_{name}": Expectation(mode=mode, reason="why") for name in outcomes}
+        for mode, outcomes in MODES.items()
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What became of the tests of one file, by their names in it, and what they noted."""
+
+    outcomes: Mapping[str, str]
+    messages: Mapping[str, str]
+    marks: list[str]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Ran]:
+    """All files in one run."""
+    pytest.importorskip("torch", reason="torch is not there")
+    tree = Path(shutil.copytree(TREE, tmp_path_factory.mktemp("expected") / "pytorch"))
+    files = {f"test_{name}.py": expected for name, expected in EXPECTED.items()}
+    for file in files:
+        (tree / "test" / file).write_text(FILE, encoding="utf-8")
+    runner = Runner(tree)
+    plan = make_plan({file: [f"{file}::{one}" for one in expected] for file, expected in files.items()})
+    declared = {
+        f"{file}::{one}": what
+        for file, expected in files.items()
+        for one, what in expected.items()
+        if what is not None
     }
-    others = (f"{CLOSE}close[dtype=float32]", f"{CLOSE}near", "test_expected.py::TestPlain::test_after")
-    ran = Ran(tree, expected, *others)
-    assert ran.outcomes == {
-        f"{CLOSE}close[dtype=float16]": "passed",
-        f"{CLOSE}close[dtype=float32]": "failed",
-        f"{CLOSE}decorated[dtype=float32]": "failed",
-        f"{CLOSE}near": "failed",
-        "test_expected.py::TestPlain::test_near": "passed",
-        "test_expected.py::TestPlain::test_after": "passed",
+    runner.run(plan, expectations=declared)
+    outcomes = runner.outcomes()
+    messages = {event["id"]: event["message"] for event in runner.named("end")}
+    found = {}
+    for name, expected in EXPECTED.items():
+        marks = tree / "test" / f"test_{name}.marks"
+        found[name] = Ran(
+            outcomes={one: outcomes[f"test_{name}.py::{one}"] for one in expected},
+            messages={one: messages[f"test_{name}.py::{one}"] for one in expected},
+            marks=marks.read_text(encoding="utf-8").splitlines() if marks.exists() else [],
+        )
+    return found
+
+
+def test_a_tolerance_is_that_of_its_test_and_dtype_alone(ran: Mapping[str, Ran]) -> None:
+    assert ran["tolerances"].outcomes == {
+        "TestClose::test_close[dtype=float16]": "passed",
+        "TestClose::test_close[dtype=float32]": "failed",
+        "TestClose::test_decorated[dtype=float32]": "failed",
+        "TestClose::test_near": "failed",
+        "TestPlain::test_near": "passed",
+        "TestPlain::test_after": "passed",
     }
 
 
-def test_a_relative_tolerance_alone_is_enough(tree: Path) -> None:
-    precise = Expectation(mode="mandatory_success", precision=Precision(rtol=0.3))
-    ran = Ran(tree, {f"{CLOSE}near": precise}, f"{CLOSE}decorated[dtype=float32]")
-    assert set(ran.outcomes.values()) == {"passed"}
+def test_a_relative_tolerance_alone_is_enough(ran: Mapping[str, Ran]) -> None:
+    assert set(ran["relative"].outcomes.values()) == {"passed"}
 
 
-def test_gradients_seeds_and_comparisons_are_as_the_suite_has_them(tree: Path) -> None:
-    plain = "mandatory_success"
-    ran = Ran(
-        tree,
-        {
-            f"{CLOSE}grad": Expectation(mode=plain, no_grad=True),
-            "test_expected.py::test_function": Expectation(mode=plain, no_grad=True),
-            f"{CLOSE}device_of": Expectation(mode=plain, cpu_move=("assertEqual", "assertNothing")),
-            f"{CLOSE}seed": Expectation(mode=plain, seed=123),
-        },
-    )
-    assert set(ran.outcomes.values()) == {"passed"}
-    assert ran.marks == ["0.296112 0.052364"]  # what torch and Python draw first with seed 123
+def test_gradients_seeds_and_comparisons_are_as_the_suite_has_them(ran: Mapping[str, Ran]) -> None:
+    assert set(ran["changed"].outcomes.values()) == {"passed"}
+    assert ran["changed"].marks == ["0.296112 0.052364"]  # what torch and Python draw first with seed 123
 
 
-def test_a_test_that_asks_for_none_of_it_keeps_its_gradients(tree: Path) -> None:
-    assert set(Ran(tree, {}, f"{CLOSE}grad").outcomes.values()) == {"failed"}
+def test_a_test_that_asks_for_none_of_it_keeps_its_gradients(ran: Mapping[str, Ran]) -> None:
+    assert set(ran["unchanged"].outcomes.values()) == {"failed"}
 
 
-def test_what_is_skipped_is_neither_set_up_nor_run(tree: Path) -> None:
-    name = "test_expected.py::TestSkipped::test_body"
-    ran = Ran(tree, {name: Expectation(mode="skip", reason="segfaults")})
-    assert (ran.outcomes, ran.messages, ran.marks) == ({name: "skipped"}, {name: "segfaults"}, [])
+def test_what_is_skipped_is_neither_set_up_nor_run(ran: Mapping[str, Ran]) -> None:
+    name = "TestSkipped::test_body"
+    assert ran["skipped"] == Ran(outcomes={name: "skipped"}, messages={name: "segfaults"}, marks=[])
 
 
-@pytest.mark.parametrize(
-    ("mode", "outcomes"),
-    [
-        ("mandatory_success", {"passes": "passed", "fails": "failed", "skips": "skipped"}),
-        ("xfail", {"passes": "xpassed", "fails": "xfailed", "skips": "skipped"}),
-        ("xfail_strict", {"passes": "failed", "fails": "xfailed", "skips": "skipped"}),
-        ("skip", {"passes": "skipped", "fails": "skipped", "skips": "skipped"}),
-    ],
-)
-def test_a_mode_makes_the_outcome(tree: Path, mode: str, outcomes: dict[str, str]) -> None:
-    expected = {f"{MODES}{name}": Expectation(mode=mode, reason="why") for name in outcomes}
-    ran = Ran(tree, expected)
-    assert ran.outcomes == {f"{MODES}{name}": outcome for name, outcome in outcomes.items()}
-    said = ran.messages[f"{MODES}skips"]
-    assert said == {
-        "mandatory_success": "expected to pass, yet skipped itself: no card", "skip": "why",
-    }.get(mode, "no card")  # fmt: skip
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_makes_the_outcome(ran: Mapping[str, Ran], mode: str) -> None:
+    assert ran[mode].outcomes == {f"TestModes::test_{name}": outcome for name, outcome in MODES[mode].items()}
+    said = {MUST: "expected to pass, yet skipped itself: no card", "skip": "why"}.get(mode, "no card")
+    assert ran[mode].messages["TestModes::test_skips"] == said

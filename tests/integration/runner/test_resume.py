@@ -25,8 +25,9 @@ from ci.runner.strays import VARIABLE, find_strays_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
+from tests.integration.conftest import Called
 
-from .small_runs import make_plan
+from .small_runs import STAND_IN, make_plan
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 300
@@ -64,15 +65,15 @@ class TestWaits(unittest.TestCase):
 class Site:
     """A run folder with a plan, and the command line that runs it."""
 
-    def __init__(self, tree: Path, run_dir: Path) -> None:
-        self.tree, self.run_dir = tree, run_dir
+    def __init__(self, tree: Path, run_dir: Path, called: Called) -> None:
+        self.tree, self.run_dir, self._called = tree, run_dir, called
         self.notes = tree.parent / "notes"
         self.notes.mkdir()
         (tree / "test" / "test_resume.py").write_text(TESTS, encoding="utf-8")
         run_dir.mkdir(parents=True, exist_ok=True)
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_IN}",
             "RUN_NOTES": str(self.notes),
             "SPYRE_CI__DEVICE__NAME": "cpu",
             "SPYRE_CI__RUN__CARDS": "1",
@@ -99,10 +100,9 @@ class Site:
         )  # fmt: skip
 
     def call(self, *words: str) -> tuple[int, str, str]:
-        with self.start(*words) as process:
-            out, err = process.communicate(timeout=TIMEOUT_S)
+        code, out, err = self._called(self.tree.parent, self.environ, *words)
         assert "Traceback" not in out + err
-        return process.returncode, out, err
+        return code, out, err
 
     def run(self) -> tuple[int, str, str]:
         return self.call("run", "--run-dir", str(self.run_dir))
@@ -169,8 +169,8 @@ def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
 
 
 @pytest.fixture
-def site(tree: Path) -> Site:
-    return Site(tree, tree.parent / "runs" / "cut-off")
+def site(tree: Path, called: Called) -> Site:
+    return Site(tree, tree.parent / "runs" / "cut-off", called)
 
 
 WHOLE = {
@@ -349,8 +349,10 @@ def fill(disk: Path) -> Path:
     return path
 
 
-def test_a_full_disk_ends_the_run_early_and_loses_no_verdict(tree: Path, small_disk: Path) -> None:
-    site = Site(tree, small_disk / "run")
+def test_a_full_disk_ends_the_run_early_and_loses_no_verdict(
+    tree: Path, small_disk: Path, called: Called
+) -> None:
+    site = Site(tree, small_disk / "run", called)
     many = """
 
 for number in range(300):
@@ -390,6 +392,7 @@ for _ in range(3000):
 """
 
 
+@pytest.mark.gate
 def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_told(site: Site) -> None:
     with site.waiting() as process:
         kill(process, site.run_dir)

@@ -59,7 +59,7 @@ class TestFaults(unittest.TestCase):
         time.sleep(4)
 
     def test_n_takes_its_time(self):
-        time.sleep(2.5)
+        time.sleep(1.5)
 
     def test_o_dies_by_a_signal_without_a_name(self):
         os.kill(os.getpid(), signal.SIGRTMIN + 6)
