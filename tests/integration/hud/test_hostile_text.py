@@ -290,6 +290,7 @@ def exported(path: Path) -> dict[str, str]:
     return {str(page.relative_to(site)): page.read_text("utf-8") for page in site.rglob("*.html")}
 
 
+@pytest.mark.nightly
 def test_hostile_text_is_text_in_the_static_copy(folder: Path) -> None:
     shapes: dict[str, set[str]] = {}
     for name, texts in (("mild", ["tame"]), ("wild", TEXTS)):
