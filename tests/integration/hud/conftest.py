@@ -78,6 +78,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+def empty(store: Store) -> None:
+    """Leave a store without a row, for the next test of a server that many share."""
+    with store.transaction() as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for (name,) in tables:
+            connection.execute(f'DELETE FROM "{name}"')  # noqa: S608  # of the schema
+
+
 class World:
     """Time that only sleeping moves, and what was said."""
 
