@@ -42,12 +42,16 @@ IDENTITY = {
 CHECK_RUN = check_run_of(RunIdentity.model_validate(IDENTITY))
 
 
-@pytest.fixture
-def payload() -> dict[str, Any]:
+def nightly_report() -> dict[str, Any]:
     identity = RunIdentity.model_validate(IDENTITY)
     return nightly_completed(
         identity, run="r1", verdicts={"passed": 7, "failed": 2, "xfailed": 1}, exit_code=1
     )
+
+
+@pytest.fixture
+def payload() -> dict[str, Any]:
+    return nightly_report()
 
 
 @pytest.fixture
