@@ -76,7 +76,6 @@ def test_a_cluster_that_is_away_is_told(world: MakeWorld, api: KubernetesApi, tm
 def test_a_login_program_that_hangs_is_ended_with_all_it_started(
     world: MakeWorld, api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "LIMIT_S", 4.0)
     kubeconfig, pipe = api.kubeconfig(tmp_path), tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -93,13 +92,18 @@ def test_a_login_program_that_hangs_is_ended_with_all_it_started(
     }
     kubeconfig.write_text(yaml.safe_dump(content))
     try:
-        found = looked(world, kubeconfig)
-        assert (found.level, found.said) == (
-            Level.FAULT,
-            "of KUBECONFIG: does not answer: took longer than its time",
-        )
         os.set_blocking(reading, True)
-        assert os.read(reading, 100) == b"begun\n"
+        # A busy machine may take longer to begin the program than a limit that keeps nobody waiting.
+        for limit_s in (2.0, 8.0, 60.0):
+            monkeypatch.setattr(cluster, "LIMIT_S", limit_s)
+            found = looked(world, kubeconfig)
+            assert (found.level, found.said) == (
+                Level.FAULT,
+                "of KUBECONFIG: does not answer: took longer than its time",
+            )
+            if begun := os.read(reading, 100):
+                break
+        assert begun == b"begun\n"
         # The end of the file comes when nobody has it open any more.
         assert os.read(reading, 100) == b""
     finally:

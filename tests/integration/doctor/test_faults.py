@@ -151,6 +151,7 @@ def test_a_card_whose_supervisor_ended_is_held_by_what_that_started(world: MakeW
         os.close(given)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
 def test_a_free_card_is_opened_under_its_lease(world: MakeWorld, tmp_path: Path) -> None:
     held = Leases(tmp_path / "leases", run="other", clock=time.time)

@@ -42,12 +42,16 @@ IDENTITY = {
 CHECK_RUN = check_run_of(RunIdentity.model_validate(IDENTITY))
 
 
-@pytest.fixture
-def payload() -> dict[str, Any]:
+def nightly_report() -> dict[str, Any]:
     identity = RunIdentity.model_validate(IDENTITY)
     return nightly_completed(
         identity, run="r1", verdicts={"passed": 7, "failed": 2, "xfailed": 1}, exit_code=1
     )
+
+
+@pytest.fixture
+def payload() -> dict[str, Any]:
+    return nightly_report()
 
 
 @pytest.fixture
@@ -76,6 +80,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store = Store(tmp_path / "hud.sqlite")
     yield store
     store.close()
+
+
+def empty(store: Store) -> None:
+    """Leave a store without a row, for the next test of a server that many share."""
+    with store.transaction() as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for (name,) in tables:
+            connection.execute(f'DELETE FROM "{name}"')  # noqa: S608  # of the schema
 
 
 class World:

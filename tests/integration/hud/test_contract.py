@@ -10,7 +10,7 @@ import copy
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import SILENT_S, sweep
+
+from .conftest import empty
 
 NOW = 1_785_000_000.0
 TOKEN = "the-servers-own-token"
@@ -96,13 +98,11 @@ class World:
 
     def __init__(self, folder: Path, mode: str) -> None:
         self.mode = mode
-        self.now = NOW
-        self.reachable = True
         self.path = folder / "hud.sqlite"
         self.store = Store(self.path)
         listed = folder / "allow-list.yaml"
         listed.write_text(LISTED)
-        issuers = [
+        self.issuers = [
             Issuer(url=GITHUB, kind="github"),
             Issuer(url=BUILDKITE, kind="buildkite", repositories={"spyre/nightly": REPOSITORY}),
             Issuer(
@@ -117,11 +117,19 @@ class World:
             levels=AllowList(listed, warn=print),
             limit=RateLimit(100, self.clock),
             clock=self.clock,
-            issuers=Issuers(issuers, clock=self.clock, fetch=self.fetch),
             strict=mode == "strict",
             ingest_token=BOT,
         )
         self.client = self.client_of(self.gate)
+
+    def begin_anew(self) -> None:
+        """As if nothing had been sent: the application stays, which takes long to make."""
+        self.now = NOW
+        self.reachable = True
+        empty(self.store)
+        issuers = Issuers(self.issuers, clock=self.clock, fetch=self.fetch)
+        for name, value in (("limit", RateLimit(100, self.clock)), ("issuers", issuers)):
+            object.__setattr__(self.gate, name, value)
 
     def client_of(self, gate: Gate) -> Client:
         app = create_app(self.store, token=TOKEN, repository=REPOSITORY, clock=self.clock, gate=gate)
@@ -158,20 +166,23 @@ class World:
             return dict(connection.execute("SELECT key, state FROM callback_state"))
 
 
-@pytest.fixture(params=MODES)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path, request.param)
-    yield world
-    world.store.close()
-
-
-@contextmanager
-def one_world(folder: Path, mode: str) -> Iterator[World]:
-    world = World(folder, mode)
-    try:
-        yield world
-    finally:
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, World]]:
+    made = {mode: World(tmp_path_factory.mktemp(mode), mode) for mode in MODES}
+    yield made
+    for world in made.values():
         world.store.close()
+
+
+@pytest.fixture(params=MODES)
+def world(request: pytest.FixtureRequest, worlds: dict[str, World]) -> World:
+    world = worlds[request.param]
+    world.begin_anew()
+    return world
+
+
+def only(mode: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("world", [mode], indirect=True)
 
 
 def bent(content: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -297,29 +308,28 @@ def _name(row: tuple[str, Any, int, int, str]) -> str:
 
 
 @pytest.mark.parametrize("row", FIELDS, ids=_name)
-@pytest.mark.parametrize("mode", MODES)
 def test_each_field_of_a_callback(
-    tmp_path: Path, mode: str, row: tuple[str, Any, int, int, str], payload: dict[str, Any]
+    world: World, row: tuple[str, Any, int, int, str], payload: dict[str, Any]
 ) -> None:
     key, value, by_default, as_upstream, reason = row
-    with one_world(tmp_path, mode) as world:
-        answer = world.post(bent(payload, key, value))
-        expected = as_upstream if mode == "strict" else by_default
-        assert answer.status_code == expected, answer.text
-        if expected == 200:
-            assert answer.json() == {"ok": True, "status": "completed"}
-            assert len(world.rows()) == 1
-        else:
-            said = world.said(answer)
-            assert world.rows() == []
-            assert mode == "strict" or reason in said, said
-            assert (
-                mode == "default"
-                or expected != 500
-                or said.startswith(("Internal server error", "HUD failed"))
-            )
+    answer = world.post(bent(payload, key, value))
+    expected = as_upstream if world.mode == "strict" else by_default
+    assert answer.status_code == expected, answer.text
+    if expected == 200:
+        assert answer.json() == {"ok": True, "status": "completed"}
+        assert len(world.rows()) == 1
+    else:
+        said = world.said(answer)
+        assert world.rows() == []
+        assert world.mode == "strict" or reason in said, said
+        assert (
+            world.mode == "default"
+            or expected != 500
+            or said.startswith(("Internal server error", "HUD failed"))
+        )
 
 
+@only("strict")
 @pytest.mark.parametrize(
     ("counts", "columns"),
     [
@@ -330,21 +340,20 @@ def test_each_field_of_a_callback(
     ],
 )
 def test_strict_keeps_the_row_without_the_counts_no_column_can_hold(
-    tmp_path: Path, payload: dict[str, Any], counts: dict[str, Any], columns: tuple[int, ...]
+    world: World, payload: dict[str, Any], counts: dict[str, Any], columns: tuple[int, ...]
 ) -> None:
-    with one_world(tmp_path, "strict") as world:
-        assert world.post(bent(payload, "workflow.test_results", counts)).status_code == 200
-        (row,) = world.rows()
-        assert tuple(row[f"{name}_tests"] for name in ("passed", "failed", "skipped", "total")) == columns
+    assert world.post(bent(payload, "workflow.test_results", counts)).status_code == 200
+    (row,) = world.rows()
+    assert tuple(row[f"{name}_tests"] for name in ("passed", "failed", "skipped", "total")) == columns
 
 
+@only("strict")
 @pytest.mark.parametrize("value", ["yesterday", 5, "2300-01-01T00:00:00Z", [], "\ud800"])
 def test_strict_keeps_the_row_without_a_time_that_is_none(
-    tmp_path: Path, payload: dict[str, Any], value: Any
+    world: World, payload: dict[str, Any], value: Any
 ) -> None:
-    with one_world(tmp_path, "strict") as world:
-        assert world.post(bent(payload, "workflow.started_at", value)).status_code == 200
-        assert [row["started_at"] for row in world.rows()] == [""]
+    assert world.post(bent(payload, "workflow.started_at", value)).status_code == 200
+    assert [row["started_at"] for row in world.rows()] == [""]
 
 
 # --- A: the request itself, before any field
@@ -373,9 +382,9 @@ def test_each_body_that_is_no_callback(world: World, row: tuple[str, bytes, int,
     assert world.rows() == []
 
 
-def test_upstreams_text_for_no_json(tmp_path: Path) -> None:
-    with one_world(tmp_path, "strict") as world:
-        assert world.post(b"{").json() == {"detail": "Invalid JSON body"}
+@only("strict")
+def test_upstreams_text_for_no_json(world: World) -> None:
+    assert world.post(b"{").json() == {"detail": "Invalid JSON body"}
 
 
 @pytest.mark.parametrize("path", [f"{PATH}/", f"{PATH}/x", "/github", "/github/Callback"])
@@ -384,9 +393,9 @@ def test_another_path_is_a_404(world: World, path: str, payload: dict[str, Any])
     assert world.rows() == []
 
 
-def test_upstreams_text_for_a_trailing_slash(tmp_path: Path, payload: dict[str, Any]) -> None:
-    with one_world(tmp_path, "strict") as world:
-        assert world.post(payload, path=f"{PATH}/").json() == {"detail": "Not found"}
+@only("strict")
+def test_upstreams_text_for_a_trailing_slash(world: World, payload: dict[str, Any]) -> None:
+    assert world.post(payload, path=f"{PATH}/").json() == {"detail": "Not found"}
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -470,19 +479,17 @@ TOKENS: list[tuple[str, Callable[[], str], int, int]] = [
 
 
 @pytest.mark.parametrize("row", TOKENS, ids=lambda row: row[0])
-@pytest.mark.parametrize("mode", MODES)
 def test_each_token(
-    tmp_path: Path, mode: str, row: tuple[str, Callable[[], str], int, int], payload: dict[str, Any]
+    world: World, row: tuple[str, Callable[[], str], int, int], payload: dict[str, Any]
 ) -> None:
     _, header, by_default, as_upstream = row
-    with one_world(tmp_path, mode) as world:
-        value = header()
-        answer = world.client.post(PATH, json=payload, headers={"Authorization": value} if value else {})
-        assert answer.status_code == (as_upstream if mode == "strict" else by_default), answer.text
-        assert len(world.rows()) == (1 if answer.status_code == 200 else 0)
-        assert value.rpartition(" ")[2][:20] not in answer.text or value in {"", "Bearer "}
-        if answer.status_code != 200:
-            world.said(answer)
+    value = header()
+    answer = world.client.post(PATH, json=payload, headers={"Authorization": value} if value else {})
+    assert answer.status_code == (as_upstream if world.mode == "strict" else by_default), answer.text
+    assert len(world.rows()) == (1 if answer.status_code == 200 else 0)
+    assert value.rpartition(" ")[2][:20] not in answer.text or value in {"", "Bearer "}
+    if answer.status_code != 200:
+        world.said(answer)
 
 
 def test_an_issuer_that_cannot_be_reached_is_a_503_and_strictly_a_401(
@@ -525,10 +532,10 @@ def test_each_level_of_the_allow_list(
         assert (row["downstream_repo"], row["downstream_repo_level"]) == (repository, level)
 
 
-def test_a_wrong_letter_case_is_told(tmp_path: Path, payload: dict[str, Any]) -> None:
-    with one_world(tmp_path, "default") as world:
-        answer = world.post(payload, token=token_of(repository=REPOSITORY.upper()))
-        assert f"is written {REPOSITORY} in the allow-list" in answer.json()["reason"]
+@only("default")
+def test_a_wrong_letter_case_is_told(world: World, payload: dict[str, Any]) -> None:
+    answer = world.post(payload, token=token_of(repository=REPOSITORY.upper()))
+    assert f"is written {REPOSITORY} in the allow-list" in answer.json()["reason"]
 
 
 def test_the_allow_list_comes_before_the_rate_limit_and_the_body(world: World) -> None:
@@ -594,24 +601,21 @@ WALKS: list[tuple[str, bool, list[tuple[str, dict[str, Any], int]]]] = [
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk[0])
-@pytest.mark.parametrize("mode", MODES)
 def test_each_walk_through_the_states(
-    tmp_path: Path,
-    mode: str,
+    world: World,
     walk: tuple[str, bool, list[tuple[str, dict[str, Any], int]]],
     payload: dict[str, Any],
 ) -> None:
     _, dispatched, steps = walk
-    with one_world(tmp_path, mode) as world:
-        if dispatched:
-            world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
-        for status, changes, expected in steps:
-            answer = world.post(pull_request(payload, status, **changes))
-            assert answer.status_code == expected, answer.text
-            if expected == 200:
-                assert answer.json() == {"ok": True, "status": status}
-            else:
-                assert "rejected: " in world.said(answer) or "workflow.run_id" in world.said(answer)
+    if dispatched:
+        world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
+    for status, changes, expected in steps:
+        answer = world.post(pull_request(payload, status, **changes))
+        assert answer.status_code == expected, answer.text
+        if expected == 200:
+            assert answer.json() == {"ok": True, "status": status}
+        else:
+            assert "rejected: " in world.said(answer) or "workflow.run_id" in world.said(answer)
 
 
 def test_a_refused_step_is_told_as_upstream_tells_it(world: World, payload: dict[str, Any]) -> None:
@@ -622,11 +626,11 @@ def test_a_refused_step_is_told_as_upstream_tells_it(world: World, payload: dict
     )
 
 
-def test_upstream_names_a_status_it_does_not_know(tmp_path: Path, payload: dict[str, Any]) -> None:
-    with one_world(tmp_path, "strict") as world:
-        world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
-        answer = world.post(pull_request(payload, "queued"))
-        assert answer.json() == {"detail": "unknown callback status: 'queued'"}
+@only("strict")
+def test_upstream_names_a_status_it_does_not_know(world: World, payload: dict[str, Any]) -> None:
+    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    answer = world.post(pull_request(payload, "queued"))
+    assert answer.json() == {"detail": "unknown callback status: 'queued'"}
 
 
 def test_states_have_upstreams_keys_and_times_are_measured(world: World, payload: dict[str, Any]) -> None:
@@ -670,35 +674,35 @@ def test_a_nightly_twice_changes_nothing(world: World, payload: dict[str, Any]) 
 FAULTS = [("advance", 503), ("put", 500)]
 
 
+@only("strict")
 @pytest.mark.parametrize(("step", "expected"), FAULTS)
 def test_strictly_a_lost_state_is_a_503_and_a_lost_row_a_500(
-    tmp_path: Path, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, step: str, expected: int
+    world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, step: str, expected: int
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    with one_world(tmp_path, "strict") as world:
-        world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
-        monkeypatch.setattr(world.store, step, full)
-        assert world.post(pull_request(payload)).status_code == expected
-        monkeypatch.undo()
-        # After the 503 nothing was kept, so that a retry is taken; after the 500 the state was.
-        assert world.post(pull_request(payload)).status_code == (200 if expected == 503 else 400)
+    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    monkeypatch.setattr(world.store, step, full)
+    assert world.post(pull_request(payload)).status_code == expected
+    monkeypatch.undo()
+    # After the 503 nothing was kept, so that a retry is taken; after the 500 the state was.
+    assert world.post(pull_request(payload)).status_code == (200 if expected == 503 else 400)
 
 
+@only("default")
 def test_by_default_a_failing_store_keeps_neither_state_nor_row(
-    tmp_path: Path, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    with one_world(tmp_path, "default") as world:
-        world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
-        monkeypatch.setattr("ci.hud.server.store.merge", full)
-        answer = world.post(pull_request(payload))
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
-        monkeypatch.undo()
-        assert world.post(pull_request(payload)).status_code == 200
+    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    monkeypatch.setattr("ci.hud.server.store.merge", full)
+    answer = world.post(pull_request(payload))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
+    monkeypatch.undo()
+    assert world.post(pull_request(payload)).status_code == 200
 
 
 # --- A: six hours of silence
@@ -781,23 +785,21 @@ INGEST: list[tuple[str, Any, int, int]] = [
 
 
 @pytest.mark.parametrize("row", INGEST, ids=lambda row: f"{row[0]} {'missing' if row[1] is GONE else row[1]}")
-@pytest.mark.parametrize("mode", MODES)
 def test_each_field_of_a_relayed_result(
-    tmp_path: Path, mode: str, row: tuple[str, Any, int, int], payload: dict[str, Any]
+    world: World, row: tuple[str, Any, int, int], payload: dict[str, Any]
 ) -> None:
     key, value, by_default, as_upstream = row
-    with one_world(tmp_path, mode) as world:
-        answer = world.ingest(bent(relayed(payload), key, value))
-        expected = as_upstream if mode == "strict" else by_default
-        assert answer.status_code == expected, answer.text
-        if expected == 200:
-            (kept,) = world.rows()
-            status = answer.json()["status"]
-            assert answer.json() == {"ok": True, "status": status, "dynamoKey": kept["dynamoKey"]}
-            assert status == kept["status"]
-        else:
-            assert set(answer.json()) == {"error"}
-            assert world.rows() == []
+    answer = world.ingest(bent(relayed(payload), key, value))
+    expected = as_upstream if world.mode == "strict" else by_default
+    assert answer.status_code == expected, answer.text
+    if expected == 200:
+        (kept,) = world.rows()
+        status = answer.json()["status"]
+        assert answer.json() == {"ok": True, "status": status, "dynamoKey": kept["dynamoKey"]}
+        assert status == kept["status"]
+    else:
+        assert set(answer.json()) == {"error"}
+        assert world.rows() == []
 
 
 @pytest.mark.parametrize("bot", ["", "wrong", f"{BOT}x", TOKEN, "k\xe4se"])

@@ -52,6 +52,8 @@ TEXTS = [
     "\u0301" * 500,
     "<!--<script>",
 ]
+# One of each kind; those that are like them run at night.
+QUICK = {0, 1, 6, 12, 18}
 VOID = frozenset({"meta", "link", "br", "hr", "input", "img", "col"})
 # What pages may have; there is no template with any other.
 TAGS_OF_CODE = frozenset({"script", "img", "iframe", "object", "embed", "base"})
@@ -262,7 +264,13 @@ def shape(url: str, path: str) -> Reader:
     return reader
 
 
-@pytest.mark.parametrize("number", range(len(TEXTS)))
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=() if number in QUICK else pytest.mark.nightly)
+        for number in range(len(TEXTS))
+    ],
+)
 def test_hostile_text_is_text_on_every_page_and_in_every_answer(
     folder: Path, known: set[str], number: int
 ) -> None:
@@ -290,6 +298,7 @@ def exported(path: Path) -> dict[str, str]:
     return {str(page.relative_to(site)): page.read_text("utf-8") for page in site.rglob("*.html")}
 
 
+@pytest.mark.nightly
 def test_hostile_text_is_text_in_the_static_copy(folder: Path) -> None:
     shapes: dict[str, set[str]] = {}
     for name, texts in (("mild", ["tame"]), ("wild", TEXTS)):
@@ -309,7 +318,15 @@ def test_hostile_text_is_text_in_the_static_copy(folder: Path) -> None:
     assert shapes["wild"] <= shapes["mild"] | {"a[href]", "a[rel]"}
 
 
-@pytest.mark.parametrize("text", ["a\0b", "\0", "\ud800 lone \udfff", "\udc80"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\0b",
+        "\ud800 lone \udfff",
+        pytest.param("\0", marks=pytest.mark.nightly),
+        pytest.param("\udc80", marks=pytest.mark.nightly),
+    ],
+)
 def test_text_no_column_can_hold_is_refused_or_mended_and_breaks_no_page(folder: Path, text: str) -> None:
     with serving(folder / f"held-{len(text)}-{ord(text[0])}.sqlite") as url:
         fill(url, "tame")

@@ -85,6 +85,8 @@ def test_begin_and_end_are_told_with_the_jobs_check_run_and_a_token_each(
     assert not any(secret in said + written for secret in ("minted-token", "asking-token"))
 
 
+@pytest.mark.nightly
+@pytest.mark.nightly
 def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, faulty: Any) -> None:
     faulty.script = [BEGUN, "ok"]
     code, said = job("--percent", "100", "--files", "test_devices.py", "-k", "no_test_is_called_so")
@@ -94,6 +96,8 @@ def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, fa
     assert ended["test_results"]["total"] == 0
 
 
+@pytest.mark.nightly
+@pytest.mark.nightly
 def test_a_relay_that_is_down_changes_nothing_of_the_run(job: Any, faulty: Any) -> None:
     faulty.otherwise = 403
     code, said = job("--percent", "100", "--files", "test_devices.py", "--cards", "1")
@@ -101,6 +105,8 @@ def test_a_relay_that_is_down_changes_nothing_of_the_run(job: Any, faulty: Any) 
     assert "HUD: NOT reported (2 kept in the outbox)" in said
 
 
+@pytest.mark.nightly
+@pytest.mark.nightly
 def test_a_dry_run_tells_nothing(job: Any, faulty: Any) -> None:
     code, said = job("--percent", "100", "--files", "test_devices.py", "--dry-run")
     assert code == 0, said

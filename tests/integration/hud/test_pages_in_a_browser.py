@@ -31,6 +31,7 @@ LOOKS = {
     "dark": ("dark", 1280),
     "phone": ("light", 360),
 }
+NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in ("dark", "phone")]
 TIMEOUT = 60
 MOST_LINKS = 400
 
@@ -65,7 +66,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(params=LOOKS)
+@pytest.fixture(params=["light", *NIGHTLY])
 def look(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     scheme, width = LOOKS[request.param]
     context = browser.new_context(
@@ -148,6 +149,8 @@ PROBE = """() => {
 }"""
 
 
+@pytest.mark.nightly
+@pytest.mark.nightly
 def test_every_page_is_whole(look: Page, url: str, tmp_path: Path) -> None:
     wrong = {}
     for number, path in enumerate(pages(url)):
@@ -177,6 +180,8 @@ def test_every_page_of_an_empty_store_says_what_to_do(look: Page, empty_url: str
         page.close()
 
 
+@pytest.mark.nightly
+@pytest.mark.nightly
 def test_every_link_leads_somewhere(browser: Browser, url: str) -> None:
     page = browser.new_page()
     seen: set[str] = set()

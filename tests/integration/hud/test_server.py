@@ -7,6 +7,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,16 +20,36 @@ from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
+from .conftest import empty
+
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
 REPOSITORY = "torch-spyre/torch-spyre"
 TIMEOUT = 20
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Store, list[float]]]:
+    """A server, its store and its time."""
+    now = [2000.0]
+    with closing(Store(tmp_path_factory.mktemp("hud") / "hud.sqlite")) as store:
+        app = create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: now[0])
+        with embedded(app) as base:
+            yield base, store, now
+
+
 @pytest.fixture
-def url(store: Store) -> Iterator[str]:
-    with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 2000.0)) as base:
-        yield base
+def store(served: tuple[str, Store, list[float]]) -> Store:
+    empty(served[1])
+    # The limit of requests a minute is of a minute that is over.
+    served[2][0] += 60
+    return served[1]
+
+
+@pytest.fixture
+def url(served: tuple[str, Store, list[float]], store: Store) -> str:
+    assert store is served[1]
+    return served[0]
 
 
 def post(url: str, content: Any, headers: dict[str, str] | None = None) -> requests.Response:

@@ -63,7 +63,14 @@ def verdicts(store: Store) -> dict[str, str]:
     return {row["name"]: row["verdict"] for row in store.database.rows("SELECT name, verdict FROM test_run")}
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"], ["-o", "junit_family=xunit1"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        pytest.param(["-n", "2"], marks=pytest.mark.nightly),
+        pytest.param(["-o", "junit_family=xunit1"], marks=pytest.mark.nightly),
+    ],
+)
 def test_what_pytest_writes_becomes_rows(url: str, store: Store, tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml=j.xml", *options]

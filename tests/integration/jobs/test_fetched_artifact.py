@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from ci.jobs.job import Fetch
 from ci.jobs.parts import Source
 from ci.process import run_command
@@ -18,6 +20,7 @@ print(run.info.run_id)
 """
 
 
+@pytest.mark.nightly
 def test_mlflow_puts_an_artifact_where_the_job_finds_it(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import docker
+import pytest
 
 from ci.image.container import LABEL
 
@@ -62,6 +63,7 @@ def test_a_spec_runs_and_its_code_is_the_jobs(tmp_path: Path, client: docker.Doc
     assert left(client, spec) == []
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_it_with_130_and_leaves_nothing(tmp_path: Path, client: docker.DockerClient) -> None:
     spec = write_spec(tmp_path, 'trap "exit 3" TERM; touch /results/up; while :; do sleep 0.1; done')
     process = start(tmp_path, "local", "spec.json", "--network", "none", "--results", "out")
@@ -78,6 +80,7 @@ def test_ctrl_c_ends_it_with_130_and_leaves_nothing(tmp_path: Path, client: dock
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_a_shell_in_its_container_here(tmp_path: Path, client: docker.DockerClient) -> None:
     spec = write_spec(tmp_path, "false")
     process = start(tmp_path, "debug", "spec.json", "--here", "--network", "none")

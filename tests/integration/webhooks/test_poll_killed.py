@@ -14,6 +14,9 @@ from tests.github_api import pull
 from tests.integration.webhooks.desk import JOB, Desk, environment
 from tests.jenkins_api import JenkinsApi
 
+pytestmark = pytest.mark.nightly
+# Pollers as real processes, each some seconds long; what they decide is shown in test_poll.py too.
+pytestmark = pytest.mark.nightly
 A, B = "a" * 40, "b" * 40
 START_S = 40.0
 END_S = 60.0

@@ -67,7 +67,8 @@ Watch = Callable[..., Watched]
 @pytest.fixture
 def watch(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     # The job itself is looked at as often as a watch is opened.
-    monkeypatch.setattr("ci.jobs.watch.WINDOW_S", 1)
+    for name in ("WINDOW_S", "SETTLED_WINDOW_S"):
+        monkeypatch.setattr(f"ci.jobs.watch.{name}", 0.2)
     with ThreadPoolExecutor() as pool, contextlib.ExitStack() as stack:
 
         def begin(**options: Any) -> Watched:
@@ -344,8 +345,9 @@ def test_pods_that_write_their_account_are_waited_for(
     pod.stick()
     api.world.pass_deadline()
     watched.until(lambda board: board.standing.over is not None)
-    time.sleep(1.5)
-    assert not watched.future.done()
+    looks = len(api.asked("GET", JOB))
+    # It fails where the watch ends before it has looked at the job again.
+    watched.until(lambda _: len(api.asked("GET", JOB)) > looks + 2)
     pod.fail(3)
     assert watched.ending().why.endswith("without an end: pods 0")
     assert watched.told.fates[0].exit_code == 3
@@ -371,9 +373,9 @@ def test_a_queue_that_takes_a_job_back_is_what_it_waits_for(
 ) -> None:
     submit(cluster, manifests_of(pods=2, queue="cards"))
     cluster.patch(JOB, {"spec": {"suspend": False}})
-    watched = watch(pending_limit_s=3)
     for index in range(2):
         api.world.pod(index).run()
+    watched = watch(pending_limit_s=3)
     watched.until(running(2))
     cluster.patch(JOB, {"spec": {"suspend": True}})
     watched.until(lambda board: board.reasons[NEXT] == 2)

@@ -70,6 +70,8 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     monkeypatch.setenv("CI", "1")
+    # A job that waits is looked at as often as a watch is opened.
+    monkeypatch.setattr("ci.jobs.watch.WINDOW_S", 1)
     return folder
 
 
