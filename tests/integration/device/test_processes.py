@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 HEAD = "import os, torch\nfrom ci.device import backend\nbackend.register_from(os.environ)\n"
 
 
-# Has torch from the start, and a copy of it runs each piece of code; to the interpreter's own end where asked.
+# Has torch from the start; a copy of it runs each piece of code, to the interpreter's own end where asked.
 ZYGOTE = """
 import importlib, json, os, sys, tempfile
 import torch, ci.device.backend

@@ -42,7 +42,7 @@ def results(runner: Runner, plan: Plan) -> dict[str, Result]:
 def test_a_failed_test_runs_again_on_another_card_and_keeps_its_first_failure(runner: Runner) -> None:
     ids = [f"{RETRIES}{name}" for name in ("fails_once", "crashes_once", "always_fails", "passes")]
     plan = make_plan({"test_retries.py": ids}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
-    runner.run(plan, cards=2, static=False, retries=1)
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
     found = results(runner, plan)
     assert {name.removeprefix(RETRIES): found[name].verdict for name in ids} == {
         "fails_once": Verdict.FLAKY, "crashes_once": Verdict.FLAKY,
@@ -64,7 +64,7 @@ def test_a_failed_test_runs_again_on_another_card_and_keeps_its_first_failure(ru
 def test_with_one_card_a_failed_test_stays_failed_and_why_is_told(runner: Runner) -> None:
     ids = [f"{RETRIES}fails_once", f"{RETRIES}passes"]
     plan = make_plan({"test_retries.py": ids})
-    runner.run(plan, static=False, retries=1)
+    runner.run(plan, device="spyre", static=False, retries=1)
     assert results(runner, plan)[ids[0]].verdict is Verdict.FAILED
     assert runner.named("no_retry")[0]["ids"] == [ids[0]]
     assert "no other card" in runner.named("no_retry")[0]["message"]
@@ -73,9 +73,9 @@ def test_with_one_card_a_failed_test_stays_failed_and_why_is_told(runner: Runner
 def test_the_other_card_may_be_one_that_the_run_has_not_had_yet(runner: Runner) -> None:
     ids = [f"{RETRIES}fails_once", f"{RETRIES}passes"]
     plan = make_plan({"test_retries.py": ids})
-    names = ("cpu:0", "cpu:1")
+    names = ("emulated:0", "emulated:1")
     pool = CardPool([Card(name=name, environment={EMULATED_VARIABLE: name}) for name in names], wanted=1)
-    runner.run(plan, pool=pool, static=False, retries=1)
+    runner.run(plan, pool=pool, device="spyre", static=False, retries=1)
     found = results(runner, plan)[ids[0]]
     assert (found.verdict, found.attempts) == (Verdict.FLAKY, 2)
     assert [event["card"] for event in runner.named("shard_start")] == list(names)
@@ -114,7 +114,7 @@ def test_a_retry_that_cannot_be_made_says_why_and_is_owed_no_more(runner: Runner
 def test_a_test_lost_with_its_worker_has_all_its_tries_left(runner: Runner) -> None:
     ids = ["test_costly.py::TestOnce::test_costs_its_worker_then_fails", f"{RETRIES}passes"]
     plan = make_plan({"test_costly.py": ids[:1], "test_retries.py": ids[1:]})
-    runner.run(plan, cards=2, static=False, retries=1)
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
     found = results(runner, plan)[ids[0]]
     assert (found.verdict, found.attempts) == (Verdict.FLAKY, 3)
     assert "the second time" in found.message
@@ -125,7 +125,7 @@ def test_a_test_that_follows_others_is_not_run_again_alone(runner: Runner) -> No
     plan = make_plan({"test_retries.py": ids})
     shard = plan.shards[0]
     plan = replace(plan, shards=(replace(shard, groups=(replace(shard.groups[0], chains=((0, 2),)),)),))
-    runner.run(plan, cards=2, static=False, retries=1)
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
     found = results(runner, plan)
     assert [found[name].verdict for name in ids] == [Verdict.PASSED, Verdict.FAILED, Verdict.FLAKY]
     (told,) = runner.named("no_retry")
@@ -138,7 +138,7 @@ def test_a_test_that_follows_one_that_crashed_says_so_where_it_fails(runner: Run
     plan = make_plan({"test_retries.py": ids})
     shard = plan.shards[0]
     plan = replace(plan, shards=(replace(shard, groups=(replace(shard.groups[0], chains=((0, 3),)),)),))
-    runner.run(plan, cards=2, static=False, retries=1)
+    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
     found = results(runner, plan)
     assert [found[name].verdict for name in ids] == [Verdict.FLAKY, Verdict.PASSED, Verdict.FAILED]
     assert f"it ran in a new process, since {ids[0]} before it had ended theirs" in found[ids[2]].message
@@ -157,7 +157,7 @@ def test_more_failures_than_may_be_run_again_are_told(runner: Runner) -> None:
 def test_a_card_whose_workers_are_lost_leaves_its_shard_to_another(runner: Runner, static: bool) -> None:
     costly = [f"test_costly.py::TestCostly::test_{number}" for number in range(4)]
     plan = make_plan({"test_costly.py": costly}, {"test_outcomes.py": [f"{OUTCOMES}passes"]})
-    runner.run(plan, cards=2, static=static, restarts=0)
+    runner.run(plan, cards=2, device="spyre", static=static, restarts=0)
     found = results(runner, plan)
     assert [found[name].verdict for name in costly[:1]] == [Verdict.INFRASTRUCTURE]
     assert found[f"{OUTCOMES}passes"].verdict is Verdict.PASSED
@@ -199,16 +199,16 @@ def test_a_wide_test_is_not_tried_for_ever_where_no_worker_lives(
 ) -> None:
     """Workers of the second pair of cards die before they say a word."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import os, sys\nif os.environ.get('SPYRE_CI_CARD', '').startswith('cpu:2'):\n    os._exit(9)\n",
+        "import os, sys\nif os.environ.get('SPYRE_CI_CARD', '').startswith('emulated:2'):\n    os._exit(9)\n",
         encoding="utf-8",
     )
     monkeypatch.setattr(runner, "path", f"{tmp_path}:{runner.path}")
     ids = [f"{RETRIES}always_fails"]
     plan = make_plan({"test_retries.py": ids})
     plan = replace(plan, shards=(replace(plan.shards[0], cards=2),))
-    names = [f"cpu:{number}" for number in range(4)]
+    names = [f"emulated:{number}" for number in range(4)]
     pool = CardPool([Card(name=name, environment={EMULATED_VARIABLE: name}) for name in names])
-    runner.run(plan, pool=pool, static=False, retries=1, restarts=1)
+    runner.run(plan, pool=pool, device="spyre", static=False, retries=1, restarts=1)
     found = results(runner, plan)[ids[0]]
     assert (found.verdict, found.attempts) == (Verdict.FAILED, 1)
     assert len(runner.named("worker_lost")) == 2
