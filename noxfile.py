@@ -54,7 +54,8 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs)
         return
     session.run("pytest", "tests/unit", "-n", "2")
-    session.run("pytest", "tests/integration", "-m", f"not ({LONG})", *WORKERS)
+    # A third of it waits for processes and servers: one worker more than the two cores there are.
+    session.run("pytest", "tests/integration", "-m", f"not ({LONG})", *WORKERS, "-n", "3")
 
 
 @nox.session(default=False, tags=["check"])

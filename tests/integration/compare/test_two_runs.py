@@ -15,6 +15,8 @@ import pytest
 
 from ci.process import run_command
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 240
 BROWSER = next(
@@ -101,7 +103,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     shutil.rmtree(shop.folder)
 
 
-@pytest.mark.nightly
 def test_what_changed_between_two_runs_is_found(shop: Shop) -> None:
     code, out, err = shop.call("compare", "latest-1", "latest", "--json", "--check", "--html", "page.html")
     assert code == 1, err

@@ -21,6 +21,8 @@ from ci.hud.server.export.site import export
 from ci.hud.server.store import Store
 from tests.hud_seed import seed
 
+pytestmark = pytest.mark.nightly
+
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,
@@ -117,7 +119,6 @@ def test_file_names_are_safe_whatever_lanes_and_tests_are_called(site: Path) -> 
         assert re.fullmatch(r"[a-z0-9/.-]{1,100}", name), name
 
 
-@pytest.mark.nightly
 def test_the_same_store_and_time_give_the_same_bytes(store: Store, site: Path, tmp_path: Path) -> None:
     export(store, tmp_path / "again", now=END.timestamp(), days=DAYS, runs=1000)
     assert {one.relative_to(site): one.read_bytes() for one in site.rglob("*") if one.is_file()} == {
@@ -176,7 +177,6 @@ def looked_at(page: Page, path: Path) -> list[str]:
     return wrong
 
 
-@pytest.mark.nightly
 def test_a_browser_reads_it_from_a_folder(browser: Browser, site: Path, tmp_path: Path) -> None:
     kinds = [site / f"{name}.html" for name in ("index", *NAVIGATION)]
     for pattern in (

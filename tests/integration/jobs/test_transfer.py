@@ -371,6 +371,7 @@ def test_a_folder_that_is_none_or_empty_is_not_put(tmp_path: Path) -> None:
     assert error.what == "the name 'a\\nb' has characters that are not printed"
 
 
+@pytest.mark.nightly
 def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer_pool, "LINE_EVERY_S", 0)
     fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})

@@ -164,6 +164,7 @@ def test_a_run_that_ends_with_0_at_its_limit_timed_out(desk: Desk) -> None:
     assert found["said"].split(";")[0] == "took longer than its 2 s"
 
 
+@pytest.mark.nightly
 def test_who_does_not_listen_is_killed_after_its_time_with_all_it_started(desk: Desk) -> None:
     desk.lanes({"ending_s": 1}, deaf=lane("deaf"))
     one = desk.start("run")

@@ -368,6 +368,7 @@ def test_pods_that_never_end_are_waited_for_no_longer_than_their_grace(
     assert watched.ending().why.endswith("without an end: pods 0; still being ended: pods 0")
 
 
+@pytest.mark.nightly
 def test_a_queue_that_takes_a_job_back_is_what_it_waits_for(
     api: KubernetesApi, cluster: Cluster, watch: Watch
 ) -> None:

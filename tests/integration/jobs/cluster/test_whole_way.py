@@ -226,6 +226,7 @@ def test_a_run_is_not_begun_again_in_another_image_or_dealt_otherwise(
     assert any(one.startswith(f"planned for {another}; ran in registry.example.com") for one in notes)
 
 
+@pytest.mark.nightly
 def test_last_nights_journals_are_no_word_of_tonights_tests(
     api: KubernetesApi, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

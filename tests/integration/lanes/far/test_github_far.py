@@ -154,6 +154,7 @@ def test_an_older_github_that_does_not_tell_the_run_is_asked_by_its_name(
     assert len(github.asked("POST", "/dispatches")) == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["drop", "cut", "hang"])
 def test_a_start_whose_answer_is_lost_is_found_and_not_repeated(
     make: Make, order: Order, repository: Repository, github: GitHubApi, clock: list[float], *, kind: Any
