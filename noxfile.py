@@ -30,7 +30,7 @@ nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
 # Tests of a group (tests/groups.py) are one worker's. What takes longest is told.
-WORKERS = ("-n", "2", "--dist", "loadscope", "--durations=25", "--durations-min=5")
+WORKERS: tuple[str, ...] = ("-n", "2", "--dist", "loadscope", "--durations=25", "--durations-min=5")
 # The gate, which many wait for, runs a test that failed once more: it is listed at the end with how it failed
 # and is to be mended. Elsewhere a failure is a failure.
 if os.environ.get("SPYRE_CI_RERUNS"):
