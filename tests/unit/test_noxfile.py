@@ -41,7 +41,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def noxfile(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.chdir(ROOT)  # as nox does
-    for name in ("NOX_DEFAULT_VENV_BACKEND", "SPYRE_CI_ENVIRONMENT", "SPYRE_CI_TESTED", "SPYRE_CI_EMULATE"):
+    for name in ("NOX_DEFAULT_VENV_BACKEND", *(one for one in os.environ if one.startswith("SPYRE_CI_"))):
         monkeypatch.delenv(name, raising=False)
     # As in an environment that was prepared.
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")

@@ -20,13 +20,14 @@ HEAD = "import os, torch\nfrom ci.device import backend\nbackend.register_from(o
 
 # Has torch from the start; a copy of it runs each piece of code, to the interpreter's own end where asked.
 ZYGOTE = """
-import importlib, json, os, sys, tempfile
+import importlib, json, os, signal, sys, tempfile
 import torch, ci.device.backend
 for line in sys.stdin:
     task = json.loads(line)
     said = tempfile.TemporaryFile()
     child = os.fork()
     if child == 0:
+        signal.alarm(120)  # what hangs is ended
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)

@@ -64,6 +64,7 @@ elif name == "polite":
     time.sleep(600)
 elif name == "deaf":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("up", flush=True)
     if os.fork() == 0:
         time.sleep(600)
     time.sleep(600)
@@ -136,6 +137,11 @@ class Desk:
                 if wanted in path.read_bytes():
                     found.append(path.parent.name)
         return found
+
+    def up(self, name: str) -> None:
+        """Wait until the lane's run listens to signals, or has seen to it that it does not."""
+        logs = self.state / name
+        until(lambda: any("up\n" in path.read_text(encoding="utf-8") for path in logs.glob("*/output.log")))
 
     def go(self) -> None:
         """Let what runs until it is told go."""
