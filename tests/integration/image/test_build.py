@@ -73,6 +73,7 @@ def test_three_components_become_an_image_that_runs(world: World, tmp_path: Path
     assert (again.image, again.cached > 0) == (made.image, True)
 
 
+@pytest.mark.nightly
 def test_a_step_that_fails_is_told_with_its_lines_and_how_to_try_it(world: World, tmp_path: Path) -> None:
     world.commit({"flex.txt": "two\n"})
     text = (world.folder / "stack.yaml").read_text()

@@ -108,7 +108,6 @@ def main_again(world: World) -> dict[str, Any]:
     return made(spyre_ci(world, "image", "render", "--json"))
 
 
-@pytest.mark.nightly
 def test_tags_and_versions_are_refused_before_anything_is_built(world: World) -> None:
     for words, said in (
         (["--tag", "latest"], "tags and versions are given in the registry remedy: add --push"),

@@ -125,7 +125,7 @@ ROWS: Mapping[str, Row] = {
     "job forecast": Row(),
     "job preflight": Row(),
     "lanes next": Row(after=[tracks.lanes]),
-    "lanes run": Row(after=[tracks.lanes], heavy=True),
+    "lanes run": Row(after=[tracks.lanes]),
     "lanes status": Row(after=[tracks.lanes]),
     "lanes export": Row(after=[tracks.lanes_of_a_ci]),
     "pins status": Row(after=[tracks.pins]),

@@ -16,6 +16,7 @@ from .world import World
 
 NOX = "#!/bin/sh\necho ran $*\n"
 LANES = """\
+lane_worker: {poll_s: 0.1}
 lanes:
   nightly: {run: {session: {name: tests}}, cadence: {after_end: {min: 1, max: 2}}}
 """
