@@ -28,9 +28,10 @@ def changed(base: str) -> list[str]:
 
 
 def touched(files: Sequence[str], rooms: Mapping[str, Sequence[str]]) -> list[str]:
-    """The tests of each room that has one of the files; a test that changed is its own.
+    """The tests of each room that has one of the files.
 
-    A file of no room, as what all rooms stand on, touches every room.
+    A test that changed is its own; what stands beside tests touches those of its folder. A file of no room, as
+    what all rooms stand on, touches every room.
 
     Args:
         files: by their paths from the top of the checkout.
@@ -40,10 +41,10 @@ def touched(files: Sequence[str], rooms: Mapping[str, Sequence[str]]) -> list[st
     for file in files:
         if file.startswith(PROSE) or file.startswith("tests/unit/"):
             continue
-        if file.startswith("tests/") and Path(file).name.startswith("test_"):
-            found |= {file: None} if (ROOT / file).is_file() else {}
-            continue
         of = [tests for room, tests in rooms.items() if file == room or file.startswith(f"{room}/")]
+        if not of and file.startswith("tests/") and file.count("/") > 1:
+            own = file if Path(file).name.startswith("test_") else str(Path(file).parent)
+            of = [[own] if (ROOT / own).exists() else []]
         found |= dict.fromkeys(one for tests in of or rooms.values() for one in tests)
     return sorted(found)
 

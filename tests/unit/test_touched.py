@@ -38,6 +38,10 @@ def touched(files: Sequence[str], rooms: Mapping[str, Sequence[str]] = SMALL) ->
         (["ci/hudson/app.py"], EVERYTHING),
         (["tests/conftest.py"], EVERYTHING),
         (["tests/heavy/test_wheel.py", "tests/integration/test_went.py"], ["tests/heavy/test_wheel.py"]),
+        (
+            ["tests/integration/hud/conftest.py", "tests/heavy/act.py"],
+            ["tests/heavy", "tests/integration/hud"],
+        ),
         (["docs/hud.md", "README.md", "changelog.d/x.md", "tests/unit/hud/test_rows.py"], []),
     ],
 )
