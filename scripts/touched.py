@@ -30,8 +30,8 @@ def changed(base: str) -> list[str]:
 def touched(files: Sequence[str], rooms: Mapping[str, Sequence[str]]) -> list[str]:
     """The tests of each room that has one of the files.
 
-    A test that changed is its own; what stands beside tests touches those of its folder. A file of no room, as
-    what all rooms stand on, touches every room.
+    A test that changed is its own; what stands beside tests touches those of its folder. A file of no room,
+    such as what all rooms stand on, touches every room.
 
     Args:
         files: by their paths from the top of the checkout.
