@@ -65,6 +65,7 @@ class Recorder:
     settings: dict[str, object] = field(default_factory=dict)
     # What another silent command prints.
     said: str | None = None
+    good: list[list[int]] = field(default_factory=list)
     notified: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -74,8 +75,14 @@ class Recorder:
         self.here = before
 
     def run(
-        self, *words: str, env: Mapping[str, str] | None = None, silent: bool = False, **_: Any
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        silent: bool = False,
+        success_codes: Sequence[int] = (0,),
+        **_: Any,
     ) -> str | bool:
+        self.good += [list(success_codes)]
         self.environ.update(env or {})
         if silent:
             self.asked.append((self.here, words))
@@ -404,6 +411,8 @@ def test_the_gate_runs_long_tests_of_the_laws_and_of_the_rooms_that_are_touched(
     noxfile.gate(session)
     assert session.asked == [("the toolkit", ("python", "scripts/touched.py", "main"))]
     assert [words[1 : -len(noxfile.WORKERS)] for _, words in session.ran] == calls
+    # Only places that were touched may have no test; a gate of none is red.
+    assert session.good == [[0], [0], [0, 5]][: len(calls) + 1]
 
 
 @pytest.mark.parametrize("reruns", ["", "1"])
