@@ -214,7 +214,6 @@ FAULTS: dict[str, tuple[int | str | tuple[int, str], str, int]] = {
     "500": (500, "0.5", 0),
     "503": (503, "0.5", 0),
     "cut": ("cut", "0.5", 0),
-    "drop": ("drop", "0.5", 0),
     "hang": ("hang", "0.5", 0),
 }
 
