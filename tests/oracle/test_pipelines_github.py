@@ -83,6 +83,7 @@ def ended(number: int, conclusion: str = "failure") -> dict[str, Any]:
     return workflow_run(number, head="fork/r", conclusion=conclusion)
 
 
+@pytest.mark.gate
 def test_a_pull_request_has_one_comment_that_is_kept_up_to_date(
     api: GitHubApi, job: Desk, tmp_path: Path
 ) -> None:
