@@ -1,4 +1,4 @@
-"""Pins over a year and on a day: releases are recorded, asked for, decided on and applied as pull requests."""
+"""Pins over a year and on a day: releases are recorded, asked for, decided on, applied as pull requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RELEASES: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def on(day: str, kind: str, hour: int = 0, **more: Any) -> dict[str, Any]:
+def on(day: str, kind: str, hour: int = 0, /, **more: Any) -> dict[str, Any]:
     """A line of the events."""
     return {"kind": kind, "at": f"{day}T{hour:02}:00:00Z", **more}
 
