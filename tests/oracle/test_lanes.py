@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,12 @@ DAILY = {
 MOMENTS = {
     "Europe/Berlin": [
         "2026-03-28T12:00", "2026-03-29T01:45", "2026-03-29T03:05", "2026-03-30T02:30",
-        "2026-04-03T04:16", "2026-10-25T00:00", "2026-10-25T03:00", "2026-12-31T23:59",
+        "2026-04-03T04:16", "2026-10-25T00:00", "2026-10-25T02:45+02:00", "2026-10-25T03:00",
+        "2026-12-31T23:59",
     ],
-    "America/New_York": ["2026-03-07T23:00", "2026-03-08T03:10", "2026-11-01T00:30", "2026-11-02T04:15"],
+    "America/New_York": [
+        "2026-03-07T23:00", "2026-03-08T03:10", "2026-11-01T01:50-04:00", "2026-11-02T04:15",
+    ],
 }  # fmt: skip
 
 
@@ -76,7 +79,8 @@ def test_what_runs_next_is_by_the_clock_on_the_wall(tmp_path: Path, zone: str) -
     settings = {"stage": 1, "lane_worker": {"time_zone": zone}, "lanes": lanes}
     desk = make_desk(tmp_path, yaml.safe_dump(settings))
     for text in MOMENTS[zone]:
-        moment = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+        given = datetime.fromisoformat(text)
+        moment = (given if given.tzinfo else given.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
         told = desk.call("lanes", "next", "--at", text, "--json").json["lanes"]
         times = {one["lane"]: one["time"] and datetime.fromisoformat(one["time"]) for one in told}
         wanted = {name: due(name, moment, ZoneInfo(zone)) for name in DAILY}
@@ -188,6 +192,12 @@ class Worker:
 
     desk: Desk
     ledger: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Begin a worker that the end of the test ends, whatever becomes of the test."""
+        self.started.append(self.desk.start("lanes", "run", *words))
+        return self.started[-1]
 
     def lanes(self, worker: dict[str, Any] | None = None, /, **lanes: dict[str, Any]) -> None:
         settings = {"lanes": lanes, "lane_worker": {"poll_s": 0.1, "ending_s": 5, **(worker or {})}}
@@ -227,6 +237,9 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
     path = {"PATH": f"{folder}:{os.environ['PATH']}"}
     made = Worker(desk=replace(desk, environ=desk.environ | path), ledger=ledger)
     yield made
+    for process in made.started:
+        if process.poll() is None:
+            kill(process)
     for one in made.begun():
         with suppress(ProcessLookupError):
             os.killpg(one["pid"], signal.SIGKILL)
@@ -270,12 +283,12 @@ def test_each_lane_runs_once_is_tried_again_where_it_gave_no_answer_and_is_told(
 @pytest.mark.gate
 def test_a_run_outlives_a_worker_that_is_killed_and_the_next_one_learns_how_it_ended(worker: Worker) -> None:
     worker.lanes(long=lane("until"))
-    first = worker.desk.start("lanes", "run")
+    first = worker.start()
     until(worker.begun)
     # A second one says who works, and begins nothing.
     assert str(first.pid) in worker.desk.call("lanes", "run", code=3).err
     kill(first)
-    second = worker.desk.start("lanes", "run", "--once")
+    second = worker.start("--once")
     assert second.stdout is not None
     until(lambda: "on its way" in (second.stdout.readline() if second.stdout else ""))
     worker.go()
@@ -287,7 +300,7 @@ def test_a_run_outlives_a_worker_that_is_killed_and_the_next_one_learns_how_it_e
 @pytest.mark.gate
 def test_a_run_whose_machine_was_restarted_is_tried_again_once(worker: Worker) -> None:
     worker.lanes(long=lane("until", retries=SOON))
-    first = worker.desk.start("lanes", "run")
+    first = worker.start()
     until(worker.begun)
     kill(first)
     # The run, and whatever watches it: everything that belongs to its session's parent.
@@ -305,7 +318,7 @@ def test_a_run_whose_machine_was_restarted_is_tried_again_once(worker: Worker) -
 @pytest.mark.gate
 def test_a_worker_that_is_told_to_end_hands_its_run_back(worker: Worker) -> None:
     worker.lanes(long=lane("until", retries={"most": 0}))
-    first = worker.desk.start("lanes", "run")
+    first = worker.start()
     until(worker.begun)
     first.terminate()
     out, _ = first.communicate(timeout=WAIT_S)
