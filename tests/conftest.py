@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -96,6 +97,13 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
         pytest.fail(f"a unit test called {name}: move it to tests/integration")
 
     return refuse
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    """Refuse two tests of one name: xdist would run one of them and say nothing of the other."""
+    if twice := [name for name, count in Counter(ids).items() if count > 1]:
+        raise pytest.UsageError(f"more than one test is called {', '.join(twice)}")
 
 
 @pytest.hookimpl(optionalhook=True)
