@@ -1,7 +1,7 @@
 """What the oracle's tests share: the command line, called as users call it, in a folder of their own.
 
-The oracle holds what users have while the code below it moves: commands, files and pages, nothing from inside.
-It may import the stand-ins of `tests/`, and neither `ci` nor `test_selection`.
+The oracle holds what users have while the code below it moves: commands, files and pages, nothing from
+inside. It may import the stand-ins of `tests/`, and neither `ci` nor `test_selection`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,6 +133,6 @@ def quick_desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Path]:
+def tree(tmp_path: Path) -> Path:
     """A copy of the small tree of tests, some of which crash, hang or leave."""
-    yield Path(shutil.copytree(TREE, tmp_path / "pytorch"))
+    return Path(shutil.copytree(TREE, tmp_path / "pytorch"))
