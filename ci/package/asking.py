@@ -22,7 +22,7 @@ from ci.config.package_model import Index
 from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
 from ci.package.causes import cause
-from ci.package.listing import Decision, Listed, OtherBytesError, decide, key_of
+from ci.package.listing import Decision, Listed, decide, key_of
 from ci.package.pump import Pump, pumped
 from test_selection.files import atomic_writer
 
@@ -224,24 +224,6 @@ class Asker:
             where=f"{self.name} ({self.index.simple})",
             remedy="check the address and the network, or come back when the index is well",
         )
-
-
-def fetch(asker: Asker, one: Listed, *, sha256: str, folder: Path) -> Path:
-    """Download a file into a folder and compare its hash; its path.
-
-    Raises:
-        IndexAwayError: the index does not give it.
-        OtherBytesError: other bytes came.
-    """
-    path = folder / one.filename
-    found = asker.download(one, path)
-    if found != sha256:
-        raise OtherBytesError(
-            f"{one.filename} came from {asker.name} with other bytes: sha256 {found}, not {sha256}",
-            where=one.url.partition("?")[0],
-            remedy="find out who changed it before anybody installs it",
-        )
-    return path
 
 
 def _sent(url: str, accept: str, seconds: float) -> Iterator[_Head | bytes]:

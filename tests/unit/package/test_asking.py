@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Self
 
 import pytest
@@ -9,8 +8,8 @@ import requests
 
 from ci.config.package_model import Index
 from ci.errors import SettingsError
-from ci.package.asking import Asker, IndexAwayError, fetch
-from ci.package.listing import Listed, OtherBytesError
+from ci.package.asking import Asker, IndexAwayError
+from ci.package.listing import Listed
 
 NAME = "spyre_demo-1.0.tar.gz"
 JSON = b"""{"meta": {"api-version": "1.1"}, "name": "spyre-demo", "versions": ["1.0"], "files": [
@@ -158,14 +157,3 @@ def test_a_file_that_is_too_large_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_file_that_it_shows_and_does_not_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(IndexAwayError, match=f"{NAME} cannot be downloaded: it answered 404"):
         asker(monkeypatch, Answer(404)).digest(listed())
-
-
-def test_a_download_with_other_bytes_is_told_with_both_hashes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with pytest.raises(OtherBytesError) as caught:
-        fetch(asker(monkeypatch, Answer(body=b"other")), listed(), sha256="a" * 64, folder=tmp_path)
-    assert f"{NAME} came from stage with other bytes: sha256 d9298a10" in str(caught.value)
-    assert f"not {'a' * 64}" in str(caught.value)
-    assert "secret" not in str(caught.value)
-    assert caught.value.exit_code == 1
