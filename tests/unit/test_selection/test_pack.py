@@ -55,7 +55,7 @@ def test_a_plan_is_written_out_whole() -> None:
     assert [group.file for group in plan.shards[0].groups] == ["a.py", "b.py"]
     assert [group.file for group in plan.shards[1].groups] == ["a.py"]
     assert plan.makespan_s == 8.0
-    assert plan.bound_s == 8.0
+    assert plan.bound_s == pytest.approx(7.0)
     assert plan.binds == "balance"
 
 
@@ -191,8 +191,10 @@ def test_from_two_thousand_tests_on_a_plan_is_near_its_bound(
 ) -> None:
     work, shards = measured_like(seed, files, tests, setups, part)
     plan = plan_of(work, shards)
-    assume(longest_test(file_loads(*work)) < plan.bound_s / 5)
-    assert plan.makespan_s <= 1.01 * plan.bound_s
+    longest = longest_test(file_loads(*work))
+    assume(longest < plan.bound_s / 5)
+    # The bound cuts tests at any second; a shard cannot.
+    assert plan.makespan_s <= 1.01 * plan.bound_s + longest
 
 
 def all_alike(
