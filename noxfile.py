@@ -36,6 +36,7 @@ WORKERS: tuple[str, ...] = ("-n", "2", "--dist", "loadscope", "--durations=25", 
 if os.environ.get("SPYRE_CI_RERUNS"):
     WORKERS += ("--reruns", os.environ["SPYRE_CI_RERUNS"], "--rerun-show-tracebacks", "-raR")
 LONG = "gate or nightly or soak"
+PLACES = ("tests/integration", "tests/oracle")
 # What a room's own tests may take in the gate, where .ci/run does not say until when.
 ROOMS_S = 35 * 60
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
@@ -55,7 +56,7 @@ def tests(session: nox.Session) -> None:
         return
     session.run("pytest", "tests/unit", "-n", "2")
     # A third of it waits for processes and servers: one worker more than the two cores there are.
-    session.run("pytest", "tests/integration", "-m", f"not ({LONG})", *WORKERS, "-n", "3")
+    session.run("pytest", *PLACES, "-m", f"not ({LONG})", *WORKERS, "-n", "3")
 
 
 @nox.session(default=False, tags=["check"])
@@ -307,7 +308,7 @@ def long_tests(
 
     Places that a change touched need have none of them, which pytest calls 5; else that is a failure.
     """
-    chosen = (*(places or ("tests/heavy", "tests/integration")), "-m", marks, *words, *WORKERS)
+    chosen = (*(places or ("tests/heavy", *PLACES)), "-m", marks, *words, *WORKERS)
     session.run("pytest", *(session.posargs or chosen), success_codes=[0, 5] if places else [0])
 
 

@@ -20,6 +20,8 @@ GROUPS = {
     "tests/heavy/test_image_op_suite.py": "engine",
     "tests/heavy/test_image_reproduce.py": "engine",
     "tests/heavy/test_job_local.py": "engine",
+    "tests/oracle/test_image.py": "engine",
+    "tests/oracle/test_jobs.py": "engine",
     "tests/heavy/test_jenkinsfiles": "jenkins",
     # README's first command makes an environment with torch.
     "tests/heavy/test_first_hour.py": "clone",

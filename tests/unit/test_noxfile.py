@@ -388,7 +388,7 @@ def test_nox_ends_with_the_worst_code_of_its_sessions_and_with_its_own_where_the
     assert ended == ends_with
 
 
-GATE = [("tests/heavy", "tests/integration", "-m", "gate and not soak")]
+GATE = [("tests/heavy", "tests/integration", "tests/oracle", "-m", "gate and not soak")]
 
 
 @pytest.mark.parametrize(
@@ -431,9 +431,9 @@ def test_the_night_is_long_tests_properties_and_the_quick_benchmark(
     noxfile.nightly(session)
     assert session.notified == [("properties", ()), ("bench", ("--quick",))]
     noxfile.properties(session)
-    assert [words[:4] for _, words in session.ran] == [
-        ("pytest", "tests/heavy", "tests/integration", "-m"),
-        ("pytest", "tests/unit", "-n", "2"),
+    assert [words[:5] for _, words in session.ran] == [
+        ("pytest", "tests/heavy", "tests/integration", "tests/oracle", "-m"),
+        ("pytest", "tests/unit", "-n", "2", "--hypothesis-profile"),
     ]
     assert session.ran[-1][1][-2:] == ("--hypothesis-profile", "nightly")
 
