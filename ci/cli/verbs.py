@@ -54,9 +54,6 @@ VERBS: Mapping[str, Verb] = {
         "ci.cli.steps:report",
         "Report a run from its journals: results, JUnit, summary, page, history and HUD.",
     ),
-    "replay": Verb(
-        "ci.cli.replay:replay", "Show a recorded run again, as it was seen while it ran. Nothing is run."
-    ),
     "reproduce": Verb(
         "ci.cli.reproduce:reproduce",
         "Bring one test of a run back: its command, environment, seed and image.",

@@ -151,36 +151,6 @@ def test_the_events_say_what_the_report_says_retries_and_all(shop: Shop, tmp_pat
     assert "    OSError: disk on fire\n    again: spyre-ci reproduce --run --pytorch-src" in out
 
 
-def test_a_recorded_run_is_shown_again_as_it_was(shop: Shop) -> None:
-    words = ("--files", "test_devices.py,test_outcomes.py", "--cards", "2", "--retries", "0")
-    code, _, _ = shop.call(*words, "--events", "events.jsonl")
-    assert code == 1
-    command = [sys.executable, "-m", "ci.cli", "replay", "latest", "--events", "-"]
-    done = subprocess.run(
-        command,
-        cwd=shop.folder,
-        env=shop.environ,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=True,
-    )
-    live, again = (
-        checked(lines.splitlines())
-        for lines in ((shop.folder / "events.jsonl").read_text(encoding="ascii"), done.stdout)
-    )
-    assert last_verdicts(again) == last_verdicts(live)
-    assert again[-1]["counts"] == live[-1]["counts"]
-    for kind in ("test", "file_end"):
-        assert {row["file"] for row in again if row["event"] == kind} == {
-            "test_devices.py",
-            "test_outcomes.py",
-        }
-    assert "test_outcomes.py: 3 passed, 4 failed, 1 skipped, 1 xfailed in " in done.stderr
-    # As long after the beginning as it was, however fast it is shown.
-    assert again[-2]["time"] - again[0]["time"] == pytest.approx(live[-2]["time"] - live[0]["time"], abs=5)
-
-
 def test_in_a_log_of_github_no_test_can_give_a_command(shop: Shop) -> None:
     words = ("--files", "test_evil.py,test_devices.py", "-k", "TestEvil or add")
     code, out, _ = shop.call(*words, GITHUB_ACTIONS="true", CI="true")

@@ -55,7 +55,6 @@ ROWS: Mapping[str, Row] = {
     "forecast": Row(),
     "run": Row(after=[cards.plan_here]),
     "report": Row(code=1),
-    "replay": Row(),
     "flakes": Row(),
     "select": Row(),
     "select diff": Row(),
