@@ -10,7 +10,6 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.hud.client_cli import add_client_verbs
-from ci.hud.export_cli import export_verb
 from ci.hud.keep_cli import add_keeping
 from ci.hud.opening import open_server
 from ci.hud.rows_cli import rows
@@ -22,7 +21,6 @@ app = typer.Typer(
 
 app.command("rows")(rows)
 add_keeping(app)
-app.command("export")(export_verb)
 
 
 @app.command()

@@ -6,7 +6,6 @@ import html.parser
 import json
 import re
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +17,6 @@ import requests
 from ci.hud.identity import key_of_test
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
-from ci.hud.server.export.site import export
 from ci.hud.server.gate import Gate
 from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.results import HEADER
@@ -288,34 +286,6 @@ def test_hostile_text_is_text_on_every_page_and_in_every_answer(
             answer = requests.get(url + path, timeout=TIMEOUT)
             assert answer.status_code == 200, (path, answer.text)
             json.loads(answer.content)
-
-
-def exported(path: Path) -> dict[str, str]:
-    """The pages of the static copy of a store, by name."""
-    site = path.with_suffix(".site")
-    with closing(Store(path)) as store:
-        export(store, site, now=NOW + 3600, days=30, runs=100)
-    return {str(page.relative_to(site)): page.read_text("utf-8") for page in site.rglob("*.html")}
-
-
-@pytest.mark.nightly
-def test_hostile_text_is_text_in_the_static_copy(folder: Path) -> None:
-    shapes: dict[str, set[str]] = {}
-    for name, texts in (("mild", ["tame"]), ("wild", TEXTS)):
-        path = folder / f"{name}.sqlite"
-        with serving(path) as url:
-            for number, text in enumerate(texts):
-                fill(url, text, first=1 + 3 * number)
-        for page, said in exported(path).items():
-            reader = Reader()
-            reader.feed(said)
-            reader.close()
-            assert reader.open == [], page
-            shapes.setdefault(name, set()).update(reader.seen)
-            active = [address for address in reader.addresses if ACTIVE.match(address)]
-            assert active == [], page
-    assert not shapes["wild"] & TAGS_OF_CODE
-    assert shapes["wild"] <= shapes["mild"] | {"a[href]", "a[rel]"}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,6 @@ ROWS: Mapping[str, Row] = {
     "hud prune": Row(),
     "hud backup": Row(),
     "hud restore": Row(after=[hubs.backup]),
-    "hud export": Row(),
     "hud serve": Row(until="HUD on http://"),
     "hud begin": Row(),
     "hud flush": Row(),

@@ -152,6 +152,6 @@ def test_a_flag_that_had_another_name_is_hidden() -> None:
         for name in option.names
     }
     assert old == {
-        ("hud prune", "--older"), ("hud export", "--runs"),
+        ("hud prune", "--older"),
         ("lanes status", "--last"), ("image test", "--device"),
     }  # fmt: skip
