@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
@@ -150,17 +150,6 @@ def contents_of(one: Artifact) -> Contents:
     """
     with damage(one.path):
         return _wheel(one) if one.kind == "wheel" else _sdist(one)
-
-
-def needs_of(artifacts: Sequence[Artifact]) -> list[str]:
-    """The requirements of artifacts, as their metadata states them.
-
-    Raises:
-        BadFileError: one is damaged.
-    """
-    return [
-        str(line) for one in artifacts for line in contents_of(one).metadata.get_all("Requires-Dist") or ()
-    ]
 
 
 def digests_of(one: Artifact) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from ci.package import release_cli
 from ci.package.extra import extra
 from ci.package.flags import Dist, ForIndex, ProjectFolder, Records
 from ci.package.lint_cli import lint
-from ci.package.publish_cli import promote, publish
+from ci.package.publish_cli import publish
 from ci.package.unit_cli import unit
 from test_selection.files import document_text
 
@@ -87,4 +87,3 @@ app.command("check-statement")(release_cli.check_statement)
 app.command()(release_cli.notes)
 app.command()(release_cli.changelog)
 app.command()(publish)
-app.command()(promote)

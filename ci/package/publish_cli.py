@@ -1,9 +1,8 @@
-"""`spyre-ci package publish` and `promote`: what was verified to an index, and from there to the next."""
+"""`spyre-ci package publish`: what was verified, to an index."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ci.config import Settings
-from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.config.package_model import Index
-from ci.errors import MissingInputError, UsageError
+from ci.errors import MissingInputError
 from ci.package.extra import extra
 from ci.package.flags import Dist, IndexName, ProjectFolder, Records
 from test_selection.files import document_text
@@ -100,66 +98,6 @@ def publish(  # noqa: PLR0917  # typer makes options of them
         publisher.publish(release, dry_run=dry_run, skip_existing_version=skip_existing_version),
         as_json=as_json,
     )
-
-
-def promote(  # noqa: PLR0917  # typer makes options of them
-    ctx: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="Of the release.")],
-    stage: Annotated[str, typer.Option("--from", metavar="NAME", help="The index that has it.")],
-    target: Annotated[str, typer.Option("--to", metavar="NAME", help="The index that is to have it.")],
-    project: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its name; default: what the stage's record says.")
-    ] = None,
-    release_file: Annotated[
-        Path | None,
-        typer.Option("--release", metavar="FILE", help="A release.json; default: the stage's record."),
-    ] = None,
-    records: Records = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
-    """Publish the very files of one index to another: nothing is built again.
-
-    Example: spyre-ci package promote 1.0 --from stage --to prod
-    """
-    with extra():
-        from ci.findings import refuse_failed  # noqa: PLC0415
-        from ci.package import fitness, promoting  # noqa: PLC0415
-        from ci.package.artifacts import needs_of  # noqa: PLC0415
-        from ci.package.asking import Asker  # noqa: PLC0415
-        from ci.package.environment import fitting, torch_pin  # noqa: PLC0415
-        from ci.package.publishing import Release  # noqa: PLC0415
-        from ci.package.release import Ground  # noqa: PLC0415
-        from ci.package.wiring import index_of  # noqa: PLC0415
-
-    settings = settings_from_context(ctx)
-    source = index_of(settings.model.package, stage, where="--from")
-    index = index_of(settings.model.package, target, where="--to")
-    if stage == target:
-        raise UsageError(
-            f"{stage} is both", where="--to", remedy="name the index that does not have the files yet"
-        )
-    folder = (records or Path.cwd() / settings.model.package.records).resolve()
-    known = (
-        promoting.from_release(release_file, stage, folder)
-        if release_file
-        else promoting.from_note(folder, stage)
-    )
-    promoting.refuse_other(known, version, project)
-    promoting.refuse_changed(known, _verified(folder))
-    gate = gate_of(Ground(model=settings.model, project=known.project, records=folder, commit=known.commit))
-    asker, named = Asker(name=stage, index=source), settings.model.package.constraints
-    with tempfile.TemporaryDirectory(prefix="spyre-ci-promoted-") as below:
-        artifacts = promoting.fetched(asker, known, Path(below))
-        say(f"{stage} has the {len(artifacts)} files of {known.version}, byte for byte")
-        refuse_failed(f"for {target}", [*fitness.taken_by(artifacts, target, index)])
-        publisher = _publisher(
-            settings, target, index, checkout=Path.cwd(), records=folder, gate=gate,
-            constraints=tuple(named) or fitting(torch_pin(), needs_of(artifacts)),
-        )  # fmt: skip
-        release = Release(artifacts=artifacts, commit=known.commit, origin={"promoted_from": stage})
-        done = publisher.publish(release, dry_run=dry_run)
-    _tell(done, as_json=as_json)
 
 
 def _verified(records: Path) -> Record | None:

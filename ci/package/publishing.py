@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,10 @@ class Release:
     Attributes:
         artifacts: files of one release.
         commit: it was built from; empty where nobody knows.
-        origin: what else is noted of it, such as the index it was promoted from.
     """
 
     artifacts: Sequence[Artifact]
     commit: str
-    origin: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +196,6 @@ class Publisher:
             "project": first.name,
             "version": str(first.version),
             "commit": release.commit,
-            **release.origin,
         }
         when = datetime.fromtimestamp(self.now(), UTC).isoformat(timespec="seconds")
         return note(account, about=about, installed=installed, when=when)

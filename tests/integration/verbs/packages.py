@@ -62,13 +62,6 @@ def on_an_index(world: World) -> None:
     world.patch.setenv("SPYRE_CI_INDEX_TOKEN", TOKEN)
 
 
-def published(world: World) -> None:
-    """The project on the stage."""
-    on_an_index(world)
-    said = world.call("package", "publish", "--index", "stage")
-    assert said.code == 0, said.err
-
-
 def signed(world: World) -> None:
     """A wheel, a statement of it, and the key that signed it."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  # an extra's

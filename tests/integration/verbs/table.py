@@ -93,7 +93,6 @@ ROWS: Mapping[str, Row] = {
     "package notes": Row(after=[packages.fragments]),
     "package changelog": Row(after=[packages.fragments]),
     "package publish": Row(after=[packages.on_an_index]),
-    "package promote": Row(after=[packages.published], heavy=True),
     "package device": Row(after=[packages.installed], heavy=True, once=True),
     "pipeline changes": Row(after=[cards.repository]),
     "pipeline gate": Row(after=[cards.needs]),
