@@ -95,25 +95,6 @@ def _delete_comment(ask: Ask) -> Answer:
     return NOT_FOUND if gone is None else Answer(status=204)
 
 
-@route("POST", _REPO + "/issues/comments/{id}/reactions")
-def _react(ask: Ask) -> Answer:
-    number = ask.number("id")
-    if number not in ask.repository.comments:
-        return NOT_FOUND
-    known = {"+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"}
-    content = ask.body.get("content") if isinstance(ask.body, dict) else None
-    if content not in known:
-        return error(
-            422, "Validation Failed", {"resource": "Reaction", "code": "invalid", "field": "content"}
-        )
-    rows = ask.repository.reactions.setdefault(number, [])
-    for one in rows:
-        if (one["content"], one["user"]["login"]) == (content, ask.login):
-            return Answer(status=200, body=one)
-    rows.append({"id": next(ask.api.ids), "content": content, "user": {"login": ask.login}})
-    return Answer(status=201, body=rows[-1])
-
-
 def _wrong_body(body: Any) -> Answer | None:
     text = body.get("body") if isinstance(body, dict) else None
     found = {"resource": "IssueComment", "code": "custom", "field": "body"}
@@ -246,26 +227,6 @@ def _get_run(ask: Ask) -> Answer:
 @route("GET", _REPO + "/actions/runs/{id}/jobs")
 def _list_jobs(ask: Ask) -> Answer:
     return ask.page(ask.repository.jobs.get(ask.number("id"), []), "jobs")
-
-
-@route("POST", _REPO + "/actions/runs/{id}/rerun-failed-jobs")
-def _rerun_failed(ask: Ask) -> Answer:
-    return _rerun(ask)
-
-
-@route("POST", _REPO + "/actions/runs/{id}/rerun")
-def _rerun_all(ask: Ask) -> Answer:
-    return _rerun(ask)
-
-
-def _rerun(ask: Ask) -> Answer:
-    run = ask.repository.runs.get(ask.number("id"))
-    if run is None:
-        return NOT_FOUND
-    if run["status"] != "completed":
-        return error(403, "This workflow is already running")
-    run.update(run_attempt=run["run_attempt"] + 1, status="queued", conclusion=None)
-    return Answer(status=201, body={})
 
 
 @route("GET", _REPO + "/actions/runs/{id}/artifacts")

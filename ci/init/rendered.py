@@ -24,7 +24,6 @@ WORKFLOWS = {
     "spyre-ci-label.yml": "label",
     "spyre-ci-nightly.yml": "nightly",
     "spyre-ci-comment.yml": "comment",
-    "spyre-ci-rerun.yml": "rerun",
 }
 _FOLDER = ".github/workflows/"
 # A line of settings that begins a section.

@@ -7,7 +7,6 @@ import typer
 from ci.pipeline.changes_cli import changes
 from ci.pipeline.comment_cli import comment
 from ci.pipeline.gate_cli import gate
-from ci.pipeline.rerun_cli import rerun
 from ci.pipeline.status_cli import status
 
 app = typer.Typer(
@@ -16,5 +15,4 @@ app = typer.Typer(
 app.command()(changes)
 app.command()(gate)
 app.command()(comment)
-app.command()(rerun)
 app.command()(status)

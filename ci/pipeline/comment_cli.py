@@ -104,7 +104,6 @@ def _of_folders(
         sha=_head_of_event(environ) or provider.commit,
         url=provider.url,
         parts=parts,
-        reruns=provider.name == "github",
     )
 
 

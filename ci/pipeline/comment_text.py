@@ -16,7 +16,6 @@ from ci.report.text import counted
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000
 MAX_JOBS = 20
-RERUN_COMMAND = "/spyre-ci rerun"
 _MARKER = re.compile(r"<!-- spyre-ci:comment:([a-z0-9-]{1,80}):(\d{1,20}):(\d{1,9}) -->")
 _LINKABLE = re.compile(r"https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._/-]*)?")
 
@@ -43,7 +42,6 @@ class Comment:
         conclusion: of the run, in GitHub's word; empty where it is not known.
         jobs: that did not succeed.
         parts: run folders, in the order they are shown.
-        reruns: whether a comment can have what failed run again: where GitHub's own jobs run it.
     """
 
     name: str
@@ -54,7 +52,6 @@ class Comment:
     conclusion: str = ""
     jobs: Sequence[Job] = ()
     parts: Sequence[Part] = field(default_factory=tuple)
-    reruns: bool = True
 
     @property
     def green(self) -> bool:
@@ -133,9 +130,7 @@ def _last(comment: Comment) -> str:
     kept = "This comment is kept up to date with the newest run."
     if comment.green:
         return kept
-    if not comment.reruns:
-        return f"To run again what failed, start the run again from its page. {kept}"
-    return f"To run again what failed, comment {code(RERUN_COMMAND)}; contributors and the author may. {kept}"
+    return f"To run again what failed, start its jobs again from the run's page. {kept}"
 
 
 def _left_out(comment: Comment) -> str:

@@ -63,38 +63,6 @@ def with_api(api: GitHubApi) -> dict[str, Any]:
     return {"environ": {"GITHUB_API_URL": api.url}}
 
 
-def commented(body: str, *, association: str = "CONTRIBUTOR") -> dict[str, Any]:
-    """Somebody writes a comment on pull request 7."""
-    payload = example("issue_comment", "created")
-    payload["issue"].update(number=7, state="open", pull_request={"url": "https://example.org"})
-    payload["comment"].update(id=301, body=body, author_association=association)
-    payload["comment"]["user"].update(login="helper", type="User")
-    return payload
-
-
-@pytest.mark.parametrize(
-    ("association", "attempt", "answer"), [("CONTRIBUTOR", 2, "rocket"), ("NONE", 1, "confused")]
-)
-def test_a_comment_has_what_failed_run_again_where_a_contributor_wrote_it(
-    scratch: Scratch, api: GitHubApi, association: str, attempt: int, answer: str
-) -> None:
-    repository = api.repositories[PROJECT]
-    sha = repository.pulls[7]["head"]["sha"]
-    repository.comments[301] = {"id": 301, "issue": 7, "body": "", "user": {"login": "helper"}}
-    repository.runs = {11: workflow_run(11, conclusion="failure", sha=sha, head=PROJECT)}
-    payload = commented("/spyre-ci rerun", association=association)
-    ended = scratch.run(
-        "issue_comment", payload, "rerun.yml", "--secret", f"GITHUB_TOKEN={GITHUB_TOKEN}", **with_api(api)
-    )
-    assert ended.jobs == {"rerun": "success"}, ended.told
-    assert repository.runs[11]["run_attempt"] == attempt
-    assert [one["content"] for one in repository.reactions[301]] == [answer]
-
-
-def test_another_comment_begins_no_job(scratch: Scratch) -> None:
-    assert scratch.run("issue_comment", commented("thanks; `$(id)`"), "rerun.yml").jobs == {}
-
-
 def test_the_comment_of_a_pull_request_tells_its_newest_run(
     scratch: Scratch, api: GitHubApi, tmp_path: Path
 ) -> None:

@@ -291,7 +291,6 @@ def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None
 IDENTIFIED = {
     "release": "github.event.release.tag_name || github.sha",
     "image": "github.sha",
-    "rerun": "github.event.comment.id",
     "pr-comment": "github.event.workflow_run.id",
     "nightly": "github.run_id",
     "hud-report": "github.run_id",

@@ -25,7 +25,7 @@ SHA, NEWER = "1" * 40, "2" * 40
 NIGHT, COMMENT = ".github/workflows/spyre-ci-nightly.yml", ".github/workflows/spyre-ci-comment.yml"
 PATHS = {
     "spyre-ci.yaml", ".github/workflows/spyre-ci.yml", ".github/workflows/spyre-ci-label.yml", NIGHT, COMMENT,
-    ".github/workflows/spyre-ci-rerun.yml", "Jenkinsfile", ".spyre-ci-init.json",
+    "Jenkinsfile", ".spyre-ci-init.json",
 }  # fmt: skip
 
 

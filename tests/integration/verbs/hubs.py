@@ -9,7 +9,7 @@ import boto3
 import yaml
 
 from tests import github_workflows  # noqa: F401  # its routes
-from tests.github_api import TOKEN, GitHubApi, workflow_run
+from tests.github_api import TOKEN, GitHubApi
 from tests.integration.webhooks import desk  # noqa: F401  # as well
 from tests.jenkins_api import TOKEN as JENKINS_TOKEN
 from tests.jenkins_api import USER, Job
@@ -79,22 +79,6 @@ def handed(world: World) -> None:
     world.patch.setenv("SPYRE_CI_REPORT", sent.body["inputs"]["report"])
     world.patch.setenv("SPYRE_CI_HUD_TOKEN", "made-up")
     world.patch.setenv("SPYRE_CI__REPORT__ENDPOINT", relay.url)
-
-
-def comment_event(world: World) -> None:
-    """Somebody asks for a failed run of pull request 7 again."""
-    api: GitHubApi = world.request.getfixturevalue("github")
-    repository = api.repositories["o/r"]
-    repository.comments[301] = {"id": 301, "issue": 7, "body": "", "user": {"login": "helper"}}
-    repository.runs[10] = workflow_run(10, head="fork/r", conclusion="failure")
-    issue = {"number": 7, "state": "open", "user": {"login": "author"}, "pull_request": {"url": "u"}}
-    comment = {
-        "id": 301,
-        "body": "/spyre-ci rerun",
-        "author_association": "CONTRIBUTOR",
-        "user": {"login": "helper", "type": "User"},
-    }
-    world.write("event.json", {"action": "created", "issue": issue, "comment": comment})
 
 
 def build(world: World) -> None:

@@ -97,7 +97,6 @@ ROWS: Mapping[str, Row] = {
     "pipeline changes": Row(after=[cards.repository]),
     "pipeline gate": Row(after=[cards.needs]),
     "pipeline comment": Row(after=[cards.ci_run, hubs.github]),
-    "pipeline rerun": Row(after=[hubs.github, hubs.comment_event]),
     "pipeline status": Row(after=[hubs.github, hubs.build]),
     "pipeline legs": Row(after=[cards.ci_plan]),
     "pipeline plan": Row(after=[cards.repository]),

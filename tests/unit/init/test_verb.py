@@ -102,7 +102,7 @@ def test_after_an_upgrade_what_is_new_comes_into_what_people_changed(
     told(capsys, "--write", "--toolkit-ref", "v9")
     night = Path(".github/workflows/spyre-ci-nightly.yml")
     night.write_text(night.read_text().replace("name: spyre-ci nightly", "name: our night"))
-    Path(".github/workflows/spyre-ci-rerun.yml").unlink()
+    Path(".github/workflows/spyre-ci-label.yml").unlink()
     toolkit(monkeypatch, "0.2.0", NEWER)
     merging(monkeypatch, lambda _base, now, _new: Merged(text=now, conflicts=0))
     found = told(capsys, "--write")
@@ -110,7 +110,7 @@ def test_after_an_upgrade_what_is_new_comes_into_what_people_changed(
         SETTINGS: "unchanged",
         **{f".github/workflows/{name}": "updated" for name in WORKFLOWS},
         ".github/workflows/spyre-ci-nightly.yml": "merged",
-        ".github/workflows/spyre-ci-rerun.yml": "kept",
+        ".github/workflows/spyre-ci-label.yml": "kept",
         JENKINSFILE: "updated",
         FILE: "updated",
     }
@@ -118,10 +118,10 @@ def test_after_an_upgrade_what_is_new_comes_into_what_people_changed(
     assert found["toolkit"]["ref"] == NEWER
     assert f"@{NEWER} # v0.2.0" in night.read_text()
     assert "name: our night" in night.read_text()
-    assert not Path(".github/workflows/spyre-ci-rerun.yml").exists()
+    assert not Path(".github/workflows/spyre-ci-label.yml").exists()
     assert set(statuses(told(capsys)).values()) == {"unchanged", "kept"}
-    again = told(capsys, "--write", "--again", ".github/workflows/spyre-ci-rerun.yml")
-    assert statuses(again)[".github/workflows/spyre-ci-rerun.yml"] == "created"
+    again = told(capsys, "--write", "--again", ".github/workflows/spyre-ci-label.yml")
+    assert statuses(again)[".github/workflows/spyre-ci-label.yml"] == "created"
 
 
 def test_what_was_there_before_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
