@@ -13,7 +13,6 @@ ROOT = Path(__file__).parent.parent
 # What begins so is one group: images are built one at a time, Groovy's classes are compiled once.
 GROUPS = {
     "tests/integration/image/": "engine",
-    "tests/integration/jobs/test_debug_local.py": "engine",
     "tests/integration/jobs/test_images.py": "engine",
     "tests/integration/jobs/test_local": "engine",
     "tests/integration/retention/test_engine_images.py": "engine",

@@ -96,7 +96,6 @@ VERBS: Mapping[str, Verb] = {
             "render": "ci.cli.job_submit:render",
             "submit": "ci.cli.job_submit:submit",
             "local": "ci.cli.job_here:local",
-            "debug": "ci.cli.job_here:debug",
             "collect": "ci.cli.job_collect:collect",
             "pod": "ci.cli.job_pod:pod",
             "forecast": "ci.cli.job_forecast:forecast",

@@ -1,4 +1,4 @@
-"""`spyre-ci job local` and `job debug --here`, as a user calls them."""
+"""`spyre-ci job local`, as a user calls it."""
 
 from __future__ import annotations
 
@@ -78,13 +78,3 @@ def test_ctrl_c_ends_it_with_130_and_leaves_nothing(tmp_path: Path, client: dock
     assert left(client, spec) == []
     (work,) = (tmp_path / ".spyre-ci" / "jobs").glob("*/work")
     assert list(work.iterdir()) == []
-
-
-@pytest.mark.nightly
-def test_a_shell_in_its_container_here(tmp_path: Path, client: docker.DockerClient) -> None:
-    spec = write_spec(tmp_path, "false")
-    process = start(tmp_path, "debug", "spec.json", "--here", "--network", "none")
-    said, _ = process.communicate("cat /etc/spyre-ci/*/a.yaml; exit 5\n", timeout=120)
-    assert process.returncode == 5, said
-    assert "a: 1\n" in said
-    assert left(client, spec) == []

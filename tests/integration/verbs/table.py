@@ -115,7 +115,6 @@ ROWS: Mapping[str, Row] = {
     "job fetch": Row(after=[clusters.bucket]),
     "job put": Row(after=[clusters.bucket]),
     "job local": Row(after=[clusters.script], heavy=True),
-    "job debug": Row(after=[clusters.specs, clusters.cluster]),
     "job collect": Row(after=[clusters.pod_journals], code=1),
     "job pod": Row(after=[clusters.inside_a_pod]),
     "job forecast": Row(),

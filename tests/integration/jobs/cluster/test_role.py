@@ -12,11 +12,9 @@ import yaml
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel, left_of
 from ci.jobs.cluster import Cluster
-from ci.jobs.debug import apart
 from ci.jobs.errors import ForbiddenError
 from ci.jobs.labels import SPEC_ANNOTATION
 from ci.jobs.listing import jobs_of
-from ci.jobs.local_cli import debug
 from ci.jobs.log_files import into_one
 from ci.jobs.logs import Wanted, find_sources, write_logs
 from ci.jobs.paths import path_of
@@ -101,14 +99,14 @@ def test_what_is_rendered_is_taken_for_every_kind(api: KubernetesApi, cluster: C
     assert found["spec"]["suspend" if done.kind == "Job" else "paused"] is False
 
 
-def test_a_notebooks_token_is_made_and_a_pod_looks_into_a_job(
+def test_a_notebooks_token_is_made(
     api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others(api, cluster, monkeypatch)
 
 
 def others(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a job of tests has no need of: a server, a notebook with its secret, a pod that looks into it."""
+    """What a job of tests has no need of: a server, a notebook with its secret."""
     for kind in ("serve", "notebook"):
         job = with_token(job_of(spec_of(kind), namespace=NAMESPACE))
         manifests = render(job)
@@ -116,10 +114,6 @@ def others(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
         made = submit(cluster, [secret, *manifests] if secret else manifests).made
         assert (f"Secret {job.name}-token" in made) == (kind == "notebook")
         cancel(cluster, job.name, timeout_s=5, say=print)
-    job = apart(job_of(spec_of("evaluation"), namespace=NAMESPACE))
-    wanted, _ = debug(render(job), seconds=60)
-    submit(cluster, wanted)
-    cancel(cluster, job.name, timeout_s=5, say=print)
     monkeypatch.setattr("ci.jobs.watch.WINDOW_S", 1)
     api.world.refuse_pods = "exceeded quota"
     submit(cluster, manifests_of())
