@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from ci.config.section import REPOSITORY, Seconds, Section, check_https
+from ci.config.section import REPOSITORY, Seconds, Section
 from ci.config.stage_model import BucketName
 
 LANE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
@@ -142,37 +141,21 @@ class Retries(Section):
 
 
 class JenkinsJob(Section):
-    """A job of a Jenkins; user and token are in SPYRE_CI_JENKINS_USER and SPYRE_CI_JENKINS_TOKEN."""
+    """A job of a Jenkins, which begins it by triggers that `spyre-ci lanes export` writes."""
 
     url: str = Field(description="of the Jenkins")
     job: Annotated[str, StringConstraints(pattern=r"^[^/\s]([^\r\n]*[^/\s])?$", max_length=500)] = Field(
         description="its path, such as spyre/nightly-pinned"
     )
-    parameters: dict[VariableName, str] = Field(default_factory=dict, description="it is started with")
-
-    @model_validator(mode="after")
-    def _safe(self) -> Self:
-        check_https(urlsplit(self.url), "a token is sent there")
-        return self
 
 
 class GitHubWorkflow(Section):
-    """A workflow of a repository, with `workflow_dispatch`; the token is in GITHUB_TOKEN."""
+    """A workflow of a repository, which GitHub begins by a schedule that `spyre-ci lanes export` prints."""
 
     repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] = Field(description="owner/name")
     workflow: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$")] = Field(
         description="its file in .github/workflows"
     )
-    ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]*$")] = Field(
-        default="main", description="branch or tag"
-    )
-    inputs: dict[VariableName, str] = Field(default_factory=dict, description="it is started with")
-    api: str = Field(default="https://api.github.com", description="of GitHub, or of a GitHub Enterprise")
-
-    @model_validator(mode="after")
-    def _safe(self) -> Self:
-        check_https(urlsplit(self.api), "a token is sent there")
-        return self
 
 
 class OpenShiftJob(Section):
@@ -231,6 +214,16 @@ class Lane(Section):
     secrets: list[VariableName] = Field(
         default_factory=list, description="variables it needs, from the environment or the file of secrets"
     )
+
+    @model_validator(mode="after")
+    def _begun_there(self) -> Self:
+        kind = self.where.kind
+        if kind in {"github", "jenkins"} and self.begun_by == "worker":
+            raise ValueError(
+                f"where is {kind}, which begins its own: write `begun_by: ci`, and take its triggers from "
+                f"`spyre-ci lanes export {kind}`"
+            )
+        return self
 
 
 class LaneWorker(Section):

@@ -71,12 +71,6 @@ def table_of(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def whole_of(row: Mapping[str, Any], name: str) -> int | None:
-    """A whole number above 0, such as a build's; None where there is none."""
-    value = row.get(name)
-    return value if type(value) is int and value > 0 else None
-
-
 def words_of(value: Any) -> str:
     """A text of an answer as it can be shown, on one short line."""
     return escaped(" ".join(without_secrets(value).split()))[:200] if isinstance(value, str) else ""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -14,14 +13,11 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from ci.addresses import is_loopback, without_secrets
-from ci.jenkins.errors import JenkinsAwayError, JenkinsRefusedError
-from test_selection.files import atomic_writer
+from ci.jenkins.errors import JenkinsAwayError
 
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_BYTES = 4 << 20
 CHUNK = 1 << 16
-# A server that drips is waited for no longer, however big a file is.
-FILE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,37 +84,6 @@ class Caller:
             return Answer(
                 status=response.status_code, headers=_told(response), text=_text(response, deadline)
             )
-
-    def download(
-        self, path: str, into: Path, *, most_bytes: int, stop: Callable[[], bool] = lambda: False
-    ) -> Answer:
-        """Write what is at a path into a file, whole or not at all; the answer of any other status than 200.
-
-        Args:
-            path: below the address.
-            into: the file.
-            most_bytes: it may have.
-            stop: says that it is enough for now.
-
-        Raises:
-            JenkinsAwayError: it did not come, or not whole.
-            JenkinsRefusedError: it is bigger.
-        """
-        began = time.monotonic()
-        with self._sent(requests.Request("GET", self._address + path)) as response:
-            if response.status_code != 200:  # noqa: PLR2004  # HTTP's own number
-                text = _text(response, began + self._timeout_s)
-                return Answer(status=response.status_code, headers=_told(response), text=text)
-            with atomic_writer(into) as file:
-                for chunk in _pieces(response, began + FILE_S, most_bytes):
-                    if stop():
-                        raise HTTPError("it is left for another time")
-                    if file.tell() + len(chunk) > most_bytes:
-                        raise JenkinsRefusedError(
-                            f"{path} has more than {most_bytes:,} bytes", remedy="nothing of it is used"
-                        )
-                    file.write(chunk)
-            return Answer(status=200, headers=_told(response), text="")
 
     @contextmanager
     def _sent(self, request: requests.Request) -> Iterator[requests.Response]:

@@ -7,8 +7,7 @@ and binds to the session; a user's API token does without, a password does not.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +17,9 @@ from ci.jenkins.calls import Answer, Caller
 
 # By this a job, and whoever asks what was started, knows a start that came twice.
 KEY = "IDEMPOTENCY_KEY"
+# So many of a job's last builds are looked at for a start whose answer was lost.
+LATEST = 100
+_PARAMETERS = "actions[parameters[name,value]]"
 
 
 class Jenkins:
@@ -61,19 +63,6 @@ class Jenkins:
             answer = self._caller.call("POST", path, form=form, headers=self._crumbs())
         return answer
 
-    def download(
-        self, path: str, into: Path, *, most_bytes: int, stop: Callable[[], bool] = lambda: False
-    ) -> None:
-        """Write what is at a path into a file, whole or not at all.
-
-        Raises:
-            JenkinsError: it is not there, is bigger than `most_bytes`, or did not come whole, as where
-                `stop` said that it is enough.
-        """
-        answer = self._caller.download(path, into, most_bytes=most_bytes, stop=stop)
-        if answer.status != 200:  # noqa: PLR2004  # HTTP's
-            raise refusal(answer, path)
-
     def start(self, job: str, parameters: Mapping[str, str]) -> str:
         """Start a job; where it waits in the queue, as far as Jenkins says.
 
@@ -93,18 +82,22 @@ class Jenkins:
             return shown(where) if where else ""
         raise refusal(answer, f"job {job}")
 
-    def declared(self, job: str) -> frozenset[str]:
-        """The names of the parameters that a job declares.
+    def started_before(self, job: str, key: str) -> bool:
+        """Whether a start with a key waits in the queue, or is one of the job's last builds.
+
+        The queue first: what leaves it meanwhile is a build when that is asked for.
 
         Raises:
-            JenkinsError: it does not say.
+            JenkinsAwayError: there is no answer.
+            JenkinsDeniedError: the user may not look.
+            JenkinsMissingError: there is no such job.
         """
-        told = self.get(job_path(job), "property[parameterDefinitions[name]]")
-        return frozenset(
-            str(one.get("name", ""))
-            for part in rows_of(told, "property")
-            for one in rows_of(part, "parameterDefinitions")
-        )
+        queue = self.get("/queue/", f"items[task[url],{_PARAMETERS}]")
+        for one in rows_of(queue, "items"):
+            if job_path(job) in str(table_of(one.get("task")).get("url", "")) and _key(one) == key:
+                return True
+        told = self.get(job_path(job), f"builds[{_PARAMETERS}]{{0,{LATEST}}}")
+        return any(_key(row) == key for row in rows_of(told, "builds"))
 
     def _crumbs(self) -> dict[str, str]:
         if self._crumb is None:
@@ -124,3 +117,9 @@ class Jenkins:
 def job_path(job: str) -> str:
     """Where a job is, below Jenkins' address: `/job/spyre/job/pull-request/`."""
     return "/" + "".join(f"job/{quote(part, safe='')}/" for part in job.split("/"))
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    """The key that a start was made with; empty where it has none."""
+    given = (one for action in rows_of(row, "actions") for one in rows_of(action, "parameters"))
+    return next((str(one.get("value", "")) for one in given if one.get("name") == KEY), "")

@@ -8,12 +8,10 @@ from functools import cache
 
 from ci.config.load import Settings
 from ci.errors import SettingsError, UsageError
-from ci.extras import wanted
-from ci.lanes.budget import never
 from ci.lanes.order import Executor, Order, Seen
 from ci.lanes.remote import Far, Remote
 
-KINDS = ("jenkins", "github", "openshift")
+KIND = "openshift"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +59,11 @@ class Places:
     settings: Settings
     environ: Callable[[str], Mapping[str, str]]
     clock: Callable[[], float]
-    stop: Callable[[], bool] = never
+    stop: Callable[[], bool] = lambda: False
 
     def executors(self) -> Mapping[str, Executor]:
         """The executors, by kind."""
-        return dict.fromkeys(KINDS, ByLane(of=cache(self._executor)))
+        return {KIND: ByLane(of=cache(self._executor))}
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse lanes far away that miss something on this machine: a library, a token, a trusted host.
@@ -78,7 +76,7 @@ class Places:
             CommandError: an extra is not installed.
         """
         for name in names:
-            if self.settings.model.lanes[name].where.kind != "local":
+            if self.settings.model.lanes[name].where.kind == KIND:
                 self._far(name)
 
     def _executor(self, name: str) -> Executor:
@@ -90,7 +88,7 @@ class Places:
             CommandError: an extra is not installed.
         """
         lane = self.settings.model.lanes.get(name)
-        if lane is None or lane.where.kind == "local":
+        if lane is None or lane.where.kind != KIND:
             raise UsageError(
                 f"there is no lane {name} far away any more",
                 where=self.settings.path,
@@ -117,22 +115,13 @@ class Places:
             raise SettingsError(f"lane {name}: {error.what}", where=error.where, remedy=remedy) from error
 
     def _place(self, name: str) -> Far:
-        where, environ = self.settings.model.lanes[name].where, self.environ(name)
-        if where.jenkins is not None:
-            from ci.lanes.jenkins import JenkinsFar  # noqa: PLC0415  # each brings a client of its own
-
-            return JenkinsFar(where.jenkins, environ, stop=self.stop)
-        if where.github is not None:
-            with wanted(f"the lane {name} wants", extra="github"):
-                from ci.lanes.github import GitHubFar  # noqa: PLC0415  # with PyGithub
-
-            return GitHubFar(where.github, environ, clock=self.clock, stop=self.stop)
+        where = self.settings.model.lanes[name].where.openshift
         from ci.lanes.openshift import OpenShiftFar  # noqa: PLC0415  # its client takes a second
 
-        assert where.openshift is not None  # noqa: S101  # one of the three
+        assert where is not None  # noqa: S101  # so says its kind
         return OpenShiftFar(
-            where.openshift,
-            environ,
+            where,
+            self.environ(name),
             base=self.settings.base,
             runs=self.settings.resolve(self.settings.model.runs),
             settings=self.settings.path,

@@ -15,7 +15,6 @@ from ci.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.lanes.cadence import crons, said_after_end
 from ci.lanes.dialects import for_github, for_jenkins
 from ci.lanes.turn import off
-from ci.lanes.workflow import events_of
 from ci.pipeline.payload import at
 
 KIND = "triggers"
@@ -137,7 +136,9 @@ def as_yaml(workflow: Workflow) -> str:
 
 def schedules_of(content: Any) -> list[Schedule]:
     """The schedules of a workflow's file, as YAML reads it."""
-    entries = at(events_of(content), "schedule")
+    # YAML 1.1 reads a bare `on` as true.
+    events = content.get("on", content.get(True)) if isinstance(content, dict) else None
+    entries = at(events, "schedule")
     rows = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     return sorted(
         Schedule(cron=" ".join(str(one.get("cron", "")).split()), timezone=str(one.get("timezone", UTC_NAME)))

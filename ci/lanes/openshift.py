@@ -32,7 +32,6 @@ from ci.jobs.record import JobRecord, read_record
 from ci.jobs.spec import read_spec
 from ci.jobs.standing import standing_of
 from ci.jobs.watch import ending_of
-from ci.lanes.budget import never
 from ci.lanes.ends import ended, of_code
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
@@ -77,7 +76,7 @@ class OpenShiftFar:
         runs: Path,
         settings: Path | None,
         open_there: Callable[..., Cluster] = open_cluster,
-        stop: Callable[[], bool] = never,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._to, self._environ, self._stop = to, environ, stop
         self._base, self._runs, self._settings = base, runs, settings

@@ -5,10 +5,6 @@ from __future__ import annotations
 from ci.errors import EXIT_INCOMPLETE, SpyreCiError
 
 
-class NotFindableError(SpyreCiError):
-    """What would be started could not be found again, and so might be started twice."""
-
-
 class UnsettledError(SpyreCiError):
     """A start was asked for a moment ago, and may still come to light."""
 

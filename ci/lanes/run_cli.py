@@ -64,7 +64,7 @@ def run(
     """Begin lanes when they are due, until stopped; for places without a CI of their own.
 
     systemd or a container keeps it running; with `--once` a crontab begins it, and with `--now` somebody by
-    hand, also what its CI begins otherwise. SIGTERM or Ctrl-C ends it with 130: runs here are told to end as
+    hand. SIGTERM or Ctrl-C ends it with 130: runs here are told to end as
     well, and the next worker begins them again. With `--once` it ends with 0, 1 where a run failed, 3 where
     one came to no answer.
 
@@ -176,7 +176,10 @@ def _by_hand(settings: Settings, names: frozenset[str], *, once: bool, named: bo
     lanes = settings.model.lanes
     ours = {name: lanes[name].model_copy(update={"begun_by": "worker"}) for name in names}
     for name, lane in sorted(ours.items()):
-        if reason := idle(lane, settings.model.stage):
+        reason = idle(lane, settings.model.stage)
+        if not reason and lane.where.kind in {"github", "jenkins"}:
+            reason = f"runs on {lane.where.kind}, which is where it is begun by hand"
+        if reason:
             raise UsageError(
                 f"lane {name} {reason}",
                 where=settings.path or settings.base,

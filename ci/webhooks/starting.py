@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ci.jenkins.access import connect
-from ci.jenkins.builds import find_start
 from ci.jenkins.client import KEY, Jenkins
 from ci.jenkins.errors import JenkinsDeniedError
 from ci.webhooks.heads import Head, Note
@@ -76,7 +75,7 @@ class Starter:
         said = ""
         if doubtful:
             try:
-                if find_start(jenkins, rule.job, key) is not None:
+                if jenkins.started_before(rule.job, key):
                     self._note(notes, head, "started")
                     return Started(now=False, said=f"{short} had been started before")
             except JenkinsDeniedError as error:

@@ -17,7 +17,6 @@ Map told = new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/
             stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
             stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
             stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')
-            stringParam('IDEMPOTENCY_KEY', '', 'by it a lane knows a build that it started')
         }
         properties {
             pipelineTriggers {

@@ -159,7 +159,7 @@ def test_nobody_who_starts_a_build_can_say_where_tokens_go_or_what_is_enough(mad
             "PULL_REQUEST", "HEAD_SHA", "BRANCH", "REPOSITORY", "IDEMPOTENCY_KEY", "BUILDER", "DEVICE",
             "NOTIFY",
         },
-        "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY", "IDEMPOTENCY_KEY"},
+        "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
         "spyre/release": {"VERSION", "STACK", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
         "spyre/poller": {"BUILDER", "STATE", "NOTIFY"},
     }  # fmt: skip

@@ -216,6 +216,10 @@ def test_a_lane_is_begun_by_hand_whoever_begins_it_else(desk: Desk) -> None:
     assert "begins: asked for by hand" in out
     assert [one["lane"] for one in desk.begun()] == ["ours"]
     assert [one["why"] for one in desk.history()] == ["asked for by hand"]
+    where = {"jenkins": {"url": "https://jenkins.example.com", "job": "nightly"}}
+    desk.lanes(there=lane("code-0", begun_by="ci", where=where))
+    code, _, said = desk.call("run", "--once", "--lane", "there", "--now")
+    assert (code, "runs on jenkins, which is where it is begun by hand" in said) == (2, True)
 
 
 def test_where_no_worker_was_yet_status_says_so_and_who_begins_lanes(desk: Desk) -> None:
@@ -291,15 +295,12 @@ def test_a_lane_that_is_not_there_and_settings_without_lanes_are_told(desk: Desk
     assert (code, "there are no lanes in the settings" in said) == (2, True)
 
 
-def test_a_lane_far_away_without_its_credentials_is_refused_before_anything_begins(desk: Desk) -> None:
-    for name in ("SPYRE_CI_JENKINS_USER", "SPYRE_CI_JENKINS_TOKEN"):
-        desk.environ.pop(name, None)
+def test_a_lane_of_a_ci_that_begins_its_own_is_not_the_workers(desk: Desk) -> None:
     where = {"jenkins": {"url": "https://jenkins.example.com", "job": "nightly"}}
     desk.lanes(far=lane("code-0", where=where), here=lane("code-0"))
     code, out, said = desk.call("run", "--once")
     assert (code, out, desk.begun()) == (2, "", [])
-    assert "SPYRE_CI_JENKINS" in said or "SPYRE_CI_TRUSTED_HOSTS" in said
-    assert desk.call("run", "--once", "--lane", "here")[0] == 0
+    assert "where is jenkins, which begins its own: write `begun_by: ci`" in said
 
 
 @pytest.mark.nightly

@@ -25,7 +25,6 @@ MEANINGS = {
     "--check": "lanes compare files, pins decide: both end with 1 where they differ",
     "--config": "the settings file; of class times their own name for a configuration",
     "--context": "of a kubeconfig; of a commit's status, as GitHub calls it",
-    "--days": "how far back",
     "--expect": "what has to be there: an image's digest, or jobs",
     "--from": "where it comes from: an index, or a job's store",
     "--image": "an image's name",
@@ -36,7 +35,6 @@ MEANINGS = {
     "--out": "the file to write",
     "--plan": "a plan: its file, or the run that has it",
     "--port": "of this machine",
-    "--release": "of a package: its file; of a pin: its version",
     "--remote": "as Git knows it",
     "--repository": "owner/name",
     "--results": "where results go",
@@ -64,7 +62,7 @@ MEANINGS = {
 # Types of a flag's meanings that differ.
 KINDS = {
     "--base", "--check", "--config", "--from", "--index", "--keep", "--keep-days", "--lane", "--plan",
-    "--release", "--run", "--shard", "--state", "--to",
+    "--run", "--shard", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {

@@ -69,7 +69,7 @@ def there() -> list[str]:
 def test_in_an_empty_folder_all_is_shown_and_nothing_written(capsys: pytest.CaptureFixture[str]) -> None:
     said = called(capsys)
     assert "+++ b/spyre-ci.yaml" in said
-    assert "8 files to write: --write writes them" in said
+    assert "7 files to write: --write writes them" in said
     assert "no Git repository" in said
     assert "device spyre is assumed" in said
     assert there() == []

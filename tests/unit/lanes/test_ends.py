@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ci.lanes.ends import ended, of_code, of_github, of_jenkins, settled
+from ci.lanes.ends import ended, of_code, settled
 from ci.lanes.order import Standing
 
 
@@ -49,32 +47,9 @@ def test_what_did_not_come_to_its_end_stays_so_whatever_it_reported(standing: St
     assert settled(seen, [0], wants_results=True) == seen
 
 
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_whatever_github_says_is_going_on_or_an_end_with_a_code(status: str, conclusion: str) -> None:
-    seen = of_github(status, conclusion)
-    assert seen.standing.ended == (seen.exit_code is not None)
-    assert seen.exit_code != 0 or seen.standing is Standing.PASSED
-
-
-@given(st.text(min_size=1, max_size=60))
-def test_whatever_jenkins_says_of_a_build_that_ended_is_an_end(result: str) -> None:
-    seen = of_jenkins(result)
-    assert seen.standing.ended
-    assert (seen.exit_code == 0) == (result == "SUCCESS")
-
-
-def test_a_build_without_a_result_runs() -> None:
-    assert of_jenkins("").standing is Standing.RUNNING
-
-
 @pytest.mark.parametrize(
     ("code", "standing"), [(0, "passed"), (1, "failed"), (2, "incomplete"), (9, "incomplete")]
 )
 def test_an_exit_code_is_a_standing(code: int, standing: str) -> None:
     assert of_code(code).standing == standing
     assert of_code(9).exit_code == 3
-
-
-def test_a_conclusion_that_stands_for_the_status_is_one() -> None:
-    assert of_github("stale", "").standing is Standing.INCOMPLETE
-    assert of_github("success", "").standing is Standing.PASSED

@@ -204,10 +204,9 @@ def test_a_folder_has_the_workflows_of_one_repository(tmp_path: Path) -> None:
     "changed",
     [
         SETTINGS.replace("  night:\n", "  night:\n    enabled: false\n"),
-        SETTINGS.replace("begun_by: ci", "begun_by: worker", 1),
         SETTINGS.replace("  night:\n", "  night:\n    in_stages: [4]\n"),
     ],
-    ids=["disabled", "begun by the worker", "of another stage"],
+    ids=["disabled", "of another stage"],
 )
 def test_a_workflow_that_goes_on_beginning_what_is_no_longer_its_own_differs(
     tmp_path: Path, changed: str
@@ -233,7 +232,7 @@ def test_a_repository_that_no_lane_names_is_refused(tmp_path: Path, words: tuple
 
 
 def test_where_no_lane_is_begun_by_a_ci_that_is_said(tmp_path: Path) -> None:
-    ours = SETTINGS.replace("begun_by: ci", "begun_by: worker")
+    ours = SETTINGS.replace("begun_by: ci", "begun_by: ci\n    enabled: false")
     code, out, err = called(tmp_path, "github", settings=ours)
     assert (code, out, err.splitlines()[0]) == (0, "", "no lane is begun by GitHub itself")
     _, out, err = called(tmp_path, "jenkins", settings=ours)

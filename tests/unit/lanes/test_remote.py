@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, SpyreCiError
+from ci.errors import SpyreCiError
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought, Remote
-from ci.lanes.remote_errors import MovedError, NotFindableError, UnsettledError
-from ci.lanes.workflow import check_workflow, names
+from ci.lanes.remote_errors import MovedError, NotSubmittedError, UnsettledError
 from ci.report.history_overview import overview
 from tests.pipeline_runs import T0, report_folder
 
@@ -44,7 +43,7 @@ class Place:
 
     def check(self, order: Order) -> None:
         if self.refused:
-            raise NotFindableError(f"no {order.id}")
+            raise NotSubmittedError(f"no {order.id}")
 
     def find(self, order: Order) -> str | None:
         if self.denied:
@@ -159,7 +158,7 @@ def test_who_may_not_look_for_a_start_that_was_asked_for_does_not_end_it(order: 
 
 def test_what_is_refused_was_not_asked_for(order: Order) -> None:
     place = Place(refused=True)
-    with pytest.raises(NotFindableError):
+    with pytest.raises(NotSubmittedError):
         remote(place, [0.0]).start(order)
     place.refused = False
     assert remote(place, [0.0]).start(order) == order.id
@@ -240,7 +239,7 @@ def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_t
 
         def check(self, order: Order) -> None:
             if self.how == "refused":
-                raise NotFindableError(order.id)
+                raise NotSubmittedError(order.id)
 
         def find(self, order: Order) -> str | None:
             return order.id if any(now[0] - at >= lag for at in taken_at) else None
@@ -260,38 +259,3 @@ def test_whatever_is_lost_and_however_often_it_is_asked_for_nothing_is_started_t
         now[0] += seconds
     assert len(taken_at) <= 1
     assert set(references) <= {order.id}
-
-
-ids = st.builds(
-    lambda lane, due, attempt: f"{lane}-{due}-{attempt}",
-    st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True),
-    st.integers(1, 99),
-    st.integers(1, 30),
-)
-
-
-@given(
-    ids, ids, st.sampled_from(["", "nightly ", "run of ", "("]), st.sampled_from(["", " on main", ")", ": x"])
-)
-def test_a_runs_name_is_of_the_order_in_it_and_of_no_other(
-    one: str, other: str, before: str, after: str
-) -> None:
-    title = f"{before}{one}{after}"
-    assert names(title, one)
-    assert names(title, other) == (one == other)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "on: 7", "a: b: c", "on:\n", "on: {push: }", "x: !!python/object:a.b"]
-)
-def test_a_file_that_starts_nothing_by_hand_is_refused(text: str) -> None:
-    with pytest.raises(BadFileError, match="has no `workflow_dispatch`"):
-        check_workflow(text, "o/r/w.yml")
-
-
-def test_a_workflow_whose_runs_have_the_id_in_their_names_is_taken() -> None:
-    check_workflow(
-        "run-name: a ${{ inputs.idempotency_key || 'night' }}\n"
-        "on: {schedule: [], workflow_dispatch: {inputs: {idempotency_key: {type: string}}}}",
-        "o/r/w.yml",
-    )

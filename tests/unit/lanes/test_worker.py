@@ -117,7 +117,7 @@ def test_an_executor_that_has_no_use_for_a_lane_ends_that_attempt_and_no_other(t
 def test_a_kind_that_nobody_carries_out_here_is_told(tmp_path: Path) -> None:
     world = World(tmp_path, {"far": elsewhere(lane(HOURLY, retries={"most": 0}))})
     world.work(1.5, executors={"local": world.local})
-    assert runs(world)[0][1][0].said == "there is no executor of kind jenkins here"
+    assert runs(world)[0][1][0].said == "there is no executor of kind openshift here"
 
 
 def test_who_is_away_for_a_while_is_asked_again_and_told_of_once(tmp_path: Path) -> None:

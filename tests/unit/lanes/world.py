@@ -128,7 +128,7 @@ class World:
             "store": self.store,
             "folder": self.folder,
             "runs": self.folder / "runs",
-            "executors": {"local": self.local, "jenkins": self.far},
+            "executors": {"local": self.local, "openshift": self.far},
             "wall": lambda: self.now,
             "ticks": lambda: self.mono,
             "sleep": self.sleep,
@@ -159,7 +159,7 @@ class World:
         count = [call]
         mortal = {
             "local": Mortal(self.local, count, after=after),
-            "jenkins": Mortal(self.far, count, after=after),
+            "openshift": Mortal(self.far, count, after=after),
         }
         self.heard, self.until = [], self.mono + 24 * 3600
         try:
@@ -171,7 +171,7 @@ class World:
 
 def elsewhere(lane: Lane) -> Lane:
     """The lane as one of a Jenkins."""
-    where = {"jenkins": {"url": "https://jenkins.example.com", "job": "nightly"}}
+    where = {"openshift": {"spec": "job.yaml"}}
     return Lane.model_validate({**lane.model_dump(exclude_none=True), "where": where})
 
 

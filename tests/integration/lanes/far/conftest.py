@@ -1,25 +1,14 @@
-"""What tests of lanes far away share: an order, runs as archives, and places that stand in."""
+"""What tests of lanes on a cluster share: an order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ci.lanes.order import Order
-from tests.github_api import GitHubApi, Repository
-from tests.jenkins_api import JenkinsApi, Job
 
-NIGHTLY = """\
-name: nightly
-run-name: nightly ${{ inputs.idempotency_key }}
-on:
-  workflow_dispatch:
-    inputs:
-      idempotency_key: {type: string}
-      stage: {type: string}
-"""
 MakeOrder = Callable[..., Order]
 
 
@@ -36,19 +25,3 @@ def make_order(tmp_path: Path) -> MakeOrder:
 @pytest.fixture
 def order(make_order: MakeOrder) -> Order:
     return make_order()
-
-
-@pytest.fixture
-def jenkins() -> Iterator[JenkinsApi]:
-    with JenkinsApi() as server:
-        server.jobs["spyre/nightly"] = Job(parameters=("STAGE", "IDEMPOTENCY_KEY"))
-        yield server
-
-
-@pytest.fixture
-def github() -> Iterator[GitHubApi]:
-    with GitHubApi() as server:
-        server.repositories["o/r"] = Repository(
-            branches={"main": "a" * 40}, workflows={"nightly.yml": NIGHTLY}
-        )
-        yield server
