@@ -3,9 +3,8 @@
 Each step is deterministic. Files are first packed as if tests could be cut at any second (`fluid`), which
 settles which shards touch which file and for how long. Whole tests are then dealt out to those shards,
 longest first, each to where most of the file's time is still owed (`layout`), and the longest shards are
-relieved test by test (`relief`). Up to ten tests are searched for the best split there is (`exact`).
-Where the plan ends above the plain lower bound (`bound`), sharper ones are tried (`sharper`), and other
-ways of packing: files in groups (`regroup`) that are laid along their shards (`laying`).
+relieved test by test (`relief`). Where the plan ends above the lower bound (`bound`), other ways of packing
+are tried: files in groups (`regroup`) that are laid along their shards (`laying`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
 from test_selection.even import even
-from test_selection.exact import improve, is_small
 from test_selection.fluid import Packing, pack, spread
 from test_selection.layout import Layout, deal_greedily, deal_shares
 from test_selection.limits import NO_LIMITS, Limits, check_limits
@@ -27,7 +25,6 @@ from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.regroup import regroup
 from test_selection.relief import MANY_TESTS, relieve
-from test_selection.sharper import sharper_bound
 from test_selection.whole import deal_whole_files
 
 # Within a fifth of a per cent of the bound there is nothing left to win.
@@ -90,26 +87,21 @@ def _make_plan(
     speeds = tuple(sorted(limits.speeds, reverse=True))
     cards = Cards(count=shards, speeds=speeds if any(speed != 1 for speed in speeds) else ())
     _check_room(loads, shards, limits.max_files)
-    bound = plain = lower_bound(loads, shards, cards)
+    bound = lower_bound(loads, shards, cards)
     layout = _first_layout(loads, cards, bound, limits.max_files)
     plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
     good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)
-    if plainly and layout.makespan > bound * good and not is_small(loads):
-        bound = sharper_bound(loads, shards, bound, layout.makespan, near=fair, finely=False)
+    if plainly and layout.makespan > bound * good:
         layout = _better_layout(layout, cards, bound, fair)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
-    if is_small(loads) or makespan <= bound:
-        bound = makespan
-    elif makespan > bound * good and cards.equal and all(load.cards == 1 for load in loads):
-        bound = sharper_bound(loads, shards, bound, makespan, near=fair)
     return Plan(
         fingerprint=fingerprint(made),
         bound_s=min(bound, makespan),
         makespan_s=makespan,
-        binds=_binds(loads, made, plain, limits.max_files, chains),
+        binds=_binds(loads, made, bound, limits.max_files, chains),
         shards=made,
     )
 
@@ -142,7 +134,7 @@ def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_fil
         other = deal_greedily(packing)
         relieve(other, goal=bound * GOOD)
         layout = min(layout, other, key=lambda one: one.makespan)
-    return improve(layout, bound) if is_small(loads) else layout
+    return layout
 
 
 def _better_layout(layout: Layout, cards: Cards, bound: float, fair: float) -> Layout:

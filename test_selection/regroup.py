@@ -19,7 +19,6 @@ from test_selection.bound import ROUNDING
 from test_selection.cards import Cards
 from test_selection.draws import Draws
 from test_selection.fluid import Packing, pack
-from test_selection.groups import mixture
 from test_selection.laying import lay
 from test_selection.loads import FileLoad
 
@@ -232,9 +231,9 @@ def regroup(
 ) -> Packing:
     """A packing on equal cards whose groups are brought within `limit` seconds a shard as far as possible.
 
-    What the linear program of groups takes whole is where it starts, and best fit decreasing for the rest.
+    Best fit decreasing is where it starts.
     """
-    made = Regrouping(loads, limit, seeds(loads, cards, bound, limit), thinly=thinly)
+    made = Regrouping(loads, limit, seeds(loads, cards, bound), thinly=thinly)
     made.run()
     packing = Packing(loads, cards, limit)
     for group in made.groups:
@@ -247,22 +246,10 @@ def regroup(
     return packing
 
 
-def seeds(loads: Sequence[FileLoad], cards: Cards, bound: float, limit: float) -> list[tuple[Files, int]]:
+def seeds(loads: Sequence[FileLoad], cards: Cards, bound: float) -> list[tuple[Files, int]]:
     """Groups of files and their shards, all shards together, to start from."""
-    found = [
-        (files, shards + sum(full_shards(loads[file], limit) for file in files))
-        for shards, files in mixture(loads, cards.count, limit)
-    ]
-    used = {file for files, _ in found for file in files}
-    rest = [number for number in range(len(loads)) if number not in used]
-    left = cards.count - sum(shards for _, shards in found)
-    if left < bool(rest):
-        found, rest, left = [], list(range(len(loads))), cards.count
-    if left:
-        packing = pack([loads[number] for number in rest], Cards(count=left), bound)
-        if packing is not None:
-            found += [(tuple(rest[file] for file in files), shards) for files, shards in components(packing)]
-    return found
+    packing = pack(loads, cards, bound)
+    return components(packing) if packing is not None else []
 
 
 def full_shards(load: FileLoad, limit: float) -> int:

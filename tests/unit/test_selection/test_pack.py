@@ -55,7 +55,7 @@ def test_a_plan_is_written_out_whole() -> None:
     assert [group.file for group in plan.shards[0].groups] == ["a.py", "b.py"]
     assert [group.file for group in plan.shards[1].groups] == ["a.py"]
     assert plan.makespan_s == 8.0
-    assert plan.bound_s == 8.0
+    assert plan.bound_s == pytest.approx(7.0)
     assert plan.binds == "balance"
 
 
@@ -221,8 +221,10 @@ def test_tests_and_files_that_are_all_alike_are_near_the_bound_too(
 ) -> None:
     work = all_alike(seed, size, setups, lengths)
     plan = plan_of(work, shards)
-    assume(longest_test(file_loads(*work)) < plan.bound_s / 5)
-    assert plan.makespan_s <= 1.01 * plan.bound_s
+    longest = longest_test(file_loads(*work))
+    assume(longest < plan.bound_s / 5)
+    # The bound cuts a test at any second. Where all are alike, no shorter one fills the gap of that cut.
+    assert plan.makespan_s <= 1.01 * plan.bound_s + longest
 
 
 def test_a_file_bigger_than_a_shard_is_cut_and_pays_its_set_up_twice() -> None:

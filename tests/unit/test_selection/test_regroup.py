@@ -13,7 +13,6 @@ from test_selection.cards import Cards
 from test_selection.draws import Draws
 from test_selection.even import even
 from test_selection.fluid import Packing, spread
-from test_selection.groups import mixture, needs_more
 from test_selection.laying import lay
 from test_selection.loads import FileLoad
 from test_selection.regroup import Regrouping, components, full_shards, regroup, seeds
@@ -92,14 +91,13 @@ def test_files_that_fill_shards_together_are_brought_together() -> None:
 def test_seconds_that_no_clock_tells_apart_are_grouped_all_the_same(tiny: float) -> None:
     loads = [load(number, tiny, [tiny] * 3) for number in range(4)]
     bound = lower_bound(loads, 2)
-    assert sum(count for _, count in seeds(loads, Cards(count=2), bound, bound * 1.1)) == 2
+    assert sum(count for _, count in seeds(loads, Cards(count=2), bound)) == 2
     assert_whole(regroup(loads, Cards(count=2), bound, bound * 1.1), loads, 2)
 
 
-@given(files, st.integers(1, 12), st.floats(1.0, 1.3))
-def test_seeds_hold_every_file_once_and_every_shard(loads: list[FileLoad], shards: int, above: float) -> None:
-    bound = lower_bound(loads, shards)
-    found = seeds(loads, Cards(count=shards), bound, bound * above)
+@given(files, st.integers(1, 12))
+def test_seeds_hold_every_file_once_and_every_shard(loads: list[FileLoad], shards: int) -> None:
+    found = seeds(loads, Cards(count=shards), lower_bound(loads, shards))
     assert sum(count for _, count in found) == shards
     assert sorted(file for names, _ in found for file in names) == list(range(len(loads)))
 
@@ -129,21 +127,6 @@ def test_groups_are_what_shares_connect() -> None:
 
 def test_a_file_fills_the_shards_that_its_rest_is_beyond() -> None:
     assert [full_shards(load(0, 2.0, [1.0] * 20), limit) for limit in (12.0, 22.0, 8.0, 1.0)] == [1, 0, 3, 0]
-
-
-def test_the_mixture_takes_no_file_twice_and_no_more_than_there_is() -> None:
-    loads = [load(number, 5.0, [1.0] * (10 + number % 7)) for number in range(60)]
-    found = mixture(loads, 40, 30.0)
-    names = [file for _, group in found for file in group]
-    assert len(names) == len(set(names)) > 0
-    assert sum(shards for shards, _ in found) <= 40
-
-
-def test_dear_cuts_of_some_files_count_where_others_are_cheap_to_cut() -> None:
-    # Three files of 40 s on two shards of 60 s are cut once: 120 s and a set-up.
-    loads = [load(number, 8.0, [1.0] * 32) for number in range(60)]
-    assert needs_more(loads, 40, 62.0)
-    assert not needs_more(loads, 40, 64.1)
 
 
 def test_shards_may_be_left_without_a_file() -> None:
