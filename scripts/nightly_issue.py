@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ci.errors import SpyreCiError, UsageError
-from ci.github.access import connect
-from ci.github.client import Client, in_repository
+from ci.core.errors import SpyreCiError, UsageError
+from ci.core.github.access import connect
+from ci.core.github.client import Client, in_repository
 from ci.pipeline.gate import read_needs
 
 TITLE = "The night is red"

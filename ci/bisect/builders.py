@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ci.bisect.kept import Kept, forget
 from ci.bisect.search import UnbuildableError
-from ci.errors import CommandError
-from ci.process import LAST_LINES, Ended, finish_command
+from ci.core.errors import CommandError
+from ci.core.process import LAST_LINES, Ended, finish_command
+from ci.core.shared_folders import Kept, forget
 from test_selection.files import write_text
 
 _SHORT_S = 300.0

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError, MissingInputError, UsageError
-from ci.package.git import git
+from ci.core.errors import CommandError, MissingInputError, UsageError
+from ci.core.git import git
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # Any more, and an end is a mistake: PyTorch has some 20,000 commits a year.

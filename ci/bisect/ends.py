@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ci.bisect.belief import Belief, Tally
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # What a run of another day, on another build, says of an end counts for so many tries at most.

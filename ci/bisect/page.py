@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ci.bisect.record import Record
 from ci.bisect.text import binned, command_of, effort, percent
-from ci.report.escaping import harmless_environment
+from ci.core.templates import harmless_environment
 
 FILE = "report.html"
 WIDTH, HEIGHT, BINS, TRIES = 1000.0, 100.0, 200, 500

@@ -12,7 +12,7 @@ from typing import Any
 
 from ci.bisect.answers import Said
 from ci.bisect.belief import FAIL, PASS, Belief, Tally
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from test_selection.files import read_json, write_json
 
 KIND = "bisect"

@@ -14,7 +14,7 @@ from ci.bisect.answers import Answer, Said
 from ci.bisect.asking import Limits, at_once, ended, next_round
 from ci.bisect.belief import Belief
 from ci.bisect.record import Record, Tried, tally_of
-from ci.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError
 
 # Faults of machines in a row after which a commit is passed over, and builds of one that may fail.
 FAULTS, BUILDS = 4, 2

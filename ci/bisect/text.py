@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ci.bisect.record import Record
+from ci.core.text import clip, counted, one_line, shell_line, span
 from ci.report.summary import code, fence
-from ci.report.text import clip, counted, one_line, shell_line, span
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 WIDTH = 64

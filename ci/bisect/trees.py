@@ -10,10 +10,10 @@ import contextlib
 import shutil
 from pathlib import Path
 
-from ci.addresses import without_credentials
 from ci.bisect.commits import check_repository
-from ci.errors import CommandError, FileSystemError, MissingInputError
-from ci.package.git import git
+from ci.core.addresses import without_credentials
+from ci.core.errors import CommandError, FileSystemError, MissingInputError
+from ci.core.git import git
 
 # Says that a folder is ours to remove, with all that is in it.
 MARK = ".spyre-ci-bisect"

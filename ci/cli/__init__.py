@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from ci import interrupts
 from ci.cli.streams import outlast_readers
-from ci.errors import EXIT_INTERRUPTED
+from ci.core import interrupts
+from ci.core.errors import EXIT_INTERRUPTED
 
 __all__ = ["main"]
 

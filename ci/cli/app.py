@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from ci import interrupts
 from ci.cli.completion import use_bash_script
 from ci.cli.lazily import Root
 from ci.cli.options import Config
 from ci.config import load_settings
-from ci.errors import EXIT_INTERRUPTED, SpyreCiError, UsageError, file_system_error
-from ci.live.github import defused
-from ci.report.text import plain
+from ci.core import interrupts
+from ci.core.errors import EXIT_INTERRUPTED, SpyreCiError, UsageError, file_system_error
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70

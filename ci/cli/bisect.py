@@ -8,7 +8,7 @@ import typer
 
 from ci.bisect.record import KIND, as_json
 from ci.cli import options
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.steps.bisecting import Wanted, bisect_step
 from test_selection.files import document_text
 

@@ -15,8 +15,8 @@ from ci.compare.markdown import render_markdown
 from ci.compare.page import render_page
 from ci.compare.terminal import show
 from ci.compare.times import LEAST_S
-from ci.errors import UsageError
-from ci.live.github import defused
+from ci.core.errors import UsageError
+from ci.core.workflow_commands import defused
 from ci.steps.beside import compare_runs
 from test_selection.files import document_text, write_text
 

@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from ci.cli import options
+from ci.core.progress import bar
 from ci.doctor.finding import Finding, document, exit_code
 from ci.doctor.looks import chosen, examine
 from ci.doctor.text import COLOURS, lines
 from ci.doctor.world import Processes, World
-from ci.progress import bar
 from ci.steps.context import Context
 from test_selection.files import json_text
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.cli import options
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.report.history import DAY_S, export_durations
 from ci.report.history import prune as prune_runs
 from ci.report.history_imports import forget_imports, import_classes, import_durations

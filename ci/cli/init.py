@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from ci.cli import options
-from ci.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
+from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
+from ci.core.text import plain
 from ci.init import shown
 from ci.init.proposal import Proposal, Wanted, carry_out, propose
 from ci.init.toolkit import installed
-from ci.report.text import plain
 from ci.steps.context import Context
 
 

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.jobs.record import FILE as RECORD_FILE
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import read_identity, write_identity

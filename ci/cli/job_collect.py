@@ -10,11 +10,15 @@ from typing import Annotated
 
 import typer
 
-from ci.buckets import SCHEME
 from ci.cli import options
 from ci.cli.job_prepare import run_of
 from ci.cli.job_tracking import tracker_of
-from ci.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
+from ci.core.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
+from ci.core.object_store import SCHEME
+from ci.core.provider import BY_DIGEST
+from ci.core.run_lock import run_lock
+from ci.core.text import counted, plain
+from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext
 from ci.jobs.gather import gather
@@ -24,11 +28,7 @@ from ci.jobs.record import HERE, JobRecord, read_record
 from ci.jobs.room import make_room
 from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.jobs.untold import tell_untold
-from ci.live.github import defused
-from ci.provider import BY_DIGEST
 from ci.report.identity import read_identity
-from ci.report.text import counted, plain
-from ci.runner.run_lock import run_lock
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.reporting import report_step

@@ -12,8 +12,8 @@ from rich import box
 from rich.table import Table
 
 from ci.cli import options
-from ci.errors import UsageError
-from ci.report.text import counted, span
+from ci.core.errors import UsageError
+from ci.core.text import counted, span
 from ci.steps.capacity import Asked, Outlook, draw_outlooks, latest_catalog, op_suite_catalog, outlooks
 from ci.steps.collecting import noted_source
 from ci.steps.context import Context

@@ -14,10 +14,14 @@ from typing import Annotated
 
 import typer
 
-from ci.buckets import SCHEME, Bucket
 from ci.cli import options
-from ci.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
-from ci.interrupts import noted
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
+from ci.core.interrupts import noted
+from ci.core.machine import boot_id, host_name
+from ci.core.object_store import SCHEME, Bucket
+from ci.core.run_lock import run_lock
+from ci.core.supervise import tend_command
+from ci.core.text import counted
 from ci.jobs.closed import close_process
 from ci.jobs.earlier import WHOLE, fetch_earlier, mark_doubts, refuse_another_image
 from ci.jobs.job import IMAGE_VARIABLE, INPUT_VARIABLE, STORE_VARIABLE
@@ -25,14 +29,10 @@ from ci.jobs.kinds import SCRATCH
 from ci.jobs.mirror import LOOK_S, Mirror, Sender, look_s
 from ci.jobs.pod import Place, StoreError, command_of, environment_of, exit_code_of, place_of
 from ci.jobs.slices import Opened, open_slice, slice_name
-from ci.report.text import counted
 from ci.runner.journal import read_journals
 from ci.runner.lost import MOST_LOSSES, write_off
-from ci.runner.machine import boot_id, host_name
-from ci.runner.run_lock import run_lock
 from ci.steps.context import Context
 from ci.steps.elsewhere import only_cards_failed
-from ci.tending import tend_command
 from test_selection.plan import Plan, read_plan
 
 # How long a lock may stand whose holder's node is gone; NFS gives a lease of 90 seconds.

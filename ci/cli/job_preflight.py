@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
+from ci.core.errors import EXIT_INCOMPLETE, UsageError
 from ci.device.environment import device_environment
-from ci.errors import EXIT_INCOMPLETE, UsageError
 from ci.runner.back_end import EMULATED, back_end
 from ci.runner.cards import EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real, present

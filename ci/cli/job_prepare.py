@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ci.cli.job_again import check_run, once_more
 from ci.cli.matrix import Target, legs_of, worded
-from ci.errors import SettingsError, UsageError
+from ci.core.errors import SettingsError, UsageError
 from ci.jobs.job import Job
 from ci.jobs.kinds import check_contract
 from ci.jobs.names import job_name

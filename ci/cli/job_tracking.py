@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
 from ci.jobs.tracking import Tracker
-from ci.live.github import defused
-from ci.report.text import plain
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 

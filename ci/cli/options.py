@@ -14,11 +14,11 @@ from rich.console import Console
 
 from ci.config import completing, flags, load_settings
 from ci.config.context import settings_from_context
-from ci.errors import UsageError
-from ci.live.github import Defused
+from ci.core.errors import UsageError
+from ci.core.provider import detect, in_log
+from ci.core.resources import available_cores
+from ci.core.workflow_commands import Defused
 from ci.live.sink import STDOUT
-from ci.provider import detect, in_log
-from ci.resources import available_cores
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 

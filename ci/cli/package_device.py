@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from ci.cli import options
-from ci.errors import EXIT_OK
+from ci.core.errors import EXIT_OK
 from ci.package.extra import extra
 from ci.package.flags import ProjectFolder, Records
 from test_selection.files import document_text

@@ -12,7 +12,7 @@ from ci.cli import options
 from ci.cli.matrix import Target, legs_of, worded
 from ci.cli.pipeline_plan import context_in_force, outputs_of
 from ci.config.model import SettingsModel
-from ci.errors import EXIT_TEST_FAILED, SpyreCiError
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.pipeline.telling import hand_on, say
 from ci.steps.ci_plan import Planned
 from ci.steps.folder import RunFolder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ci.cli import options
-from ci.errors import MissingInputError, SpyreCiError
+from ci.core.errors import MissingInputError, SpyreCiError
 from ci.pipeline.extra import extra
 from ci.pipeline.payload import event_payload
 from ci.pipeline.telling import hand_on
@@ -72,7 +72,7 @@ def _take(context: Context, folder: RunFolder, payload: Mapping[str, Any], repos
     Raises:
         SpyreCiError: what has to be asked cannot be.
     """
-    from ci.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
+    from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
     from ci.pipeline.reusable import Search, candidates, doubt_of_group, wanted_of  # noqa: PLC0415
     from ci.pipeline.reuse import group_of, workflow_file  # noqa: PLC0415
 

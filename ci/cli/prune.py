@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.steps.pruning import prune_step
 from ci.steps.pruning_rules import KINDS, Wish
 from test_selection.files import json_text

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ci.cli import options
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.image.shell import become
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines

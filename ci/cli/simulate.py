@@ -12,8 +12,8 @@ from rich.table import Table
 
 from ci.cli import options
 from ci.config import completing
-from ci.errors import UsageError
-from ci.report.text import span
+from ci.core.errors import UsageError
+from ci.core.text import span
 from ci.steps.collecting import noted_source
 from ci.steps.folder import RunFolder, find_plan
 from ci.steps.forecasting import (

@@ -9,7 +9,7 @@ import typer
 
 from ci.cli import options
 from ci.config import completing
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.live.sink import open_sink
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.ending import end_run

@@ -11,7 +11,7 @@ from ci.compare.side import Side
 from ci.compare.times import Finding, Times
 from ci.compare.verdicts import Change, Test
 from ci.compare.words import LISTED
-from ci.report.text import one_line
+from ci.core.text import one_line
 from test_selection.files import schema_name
 
 KIND = "compare"

@@ -12,8 +12,8 @@ from ci.compare.outcome import KNOWN
 from ci.compare.side import Side, Unlike, unlike
 from ci.compare.times import LEAST_S, Past, Times, compare_times, with_history
 from ci.compare.verdicts import Change, Changes, Kind, Test, compare
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
-from ci.report.text import counted
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
+from ci.core.text import counted
 from ci.report.verdict import Verdict
 
 # What `--check` stops at.

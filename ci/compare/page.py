@@ -23,7 +23,7 @@ from ci.compare.words import (
     time_lines,
     unlike_lines,
 )
-from ci.report.escaping import harmless_environment
+from ci.core.templates import harmless_environment
 
 MAX_ROWS = 200
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ci.compare.machines import Pair
 from ci.compare.times import Times
-from ci.report.text import span
+from ci.core.text import span
 
 SIZE = 640.0
 MARGIN = 56.0

@@ -25,7 +25,7 @@ from ci.compare.words import (
     time_lines,
     unlike_lines,
 )
-from ci.report.text import one_line
+from ci.core.text import one_line
 
 _RED = {Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.FAILING_UNKNOWN, Kind.FAILING_DIFFERENTLY}
 _YELLOW = {Kind.NEWLY_FLAKY, Kind.FLAKY_UNKNOWN, Kind.NEWLY_SKIPPED, Kind.QUARANTINED}

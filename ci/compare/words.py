@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ci.compare.comparison import Comparison
 from ci.compare.times import Finding, Times
 from ci.compare.verdicts import Change, Kind, Test
-from ci.report.text import counted, span
+from ci.core.text import counted, span
 
 # Kinds that are listed test by test, in this order; the others are only counted.
 LISTED = (

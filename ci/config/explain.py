@@ -10,8 +10,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ci.addresses import without_secrets
-from ci.errors import SettingsError
+from ci.core.addresses import without_secrets
+from ci.core.errors import SettingsError
 from test_selection.yaml_lines import Document
 
 ENV_PREFIX = "SPYRE_CI__"

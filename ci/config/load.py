@@ -11,10 +11,10 @@ from typing import Any, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from ci.addresses import without_secrets
 from ci.config.explain import ENV_PREFIX, explain, remedy_of
 from ci.config.model import Origin, SettingsModel
-from ci.errors import MissingInputError, SettingsError
+from ci.core.addresses import without_secrets
+from ci.core.errors import MissingInputError, SettingsError
 from test_selection.yaml_lines import Document, load_document, parse_document
 
 DEFAULT_FILE = "spyre-ci.yaml"

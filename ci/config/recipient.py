@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ci.addresses import host_of, shown
-from ci.errors import SettingsError
+from ci.core.addresses import host_of, shown
+from ci.core.errors import SettingsError
 
 # A committed file says where tokens go, and whoever may change it could have them sent to himself.
 TRUSTED = "SPYRE_CI_TRUSTED_HOSTS"

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from ci.addresses import is_loopback
 from ci.config.section import REPOSITORY, Seconds, Section
+from ci.core.addresses import is_loopback
 
 # PyTorch's relay may take about 47 s; whoever goes away before has no answer, and his second try is refused.
 RELAY_TIMEOUT_S = 60

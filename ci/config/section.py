@@ -7,7 +7,7 @@ from urllib.parse import SplitResult
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ci.addresses import is_loopback
+from ci.core.addresses import is_loopback
 
 Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 # owner/name, as GitHub spells it.

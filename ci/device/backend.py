@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ci.core.errors import BackEndError, DeviceError, SettingsError
 from ci.device import private
 from ci.device.autocast import autocast_kernels
 from ci.device.environment import DEVICE_SETTINGS, DEVICE_TYPE, EMULATE
@@ -25,7 +26,6 @@ from ci.device.kernels import own_kernels
 from ci.device.module import SpyreModule
 from ci.device.patches import apply_patches
 from ci.device.refusal import Refusal, make_refusal
-from ci.errors import BackEndError, DeviceError, SettingsError
 
 REAL_PACKAGE = "torch_spyre"
 # Time autograd's device thread gets before the interpreter ends: without it, one exit in three aborted

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci.core.errors import SettingsError
 from ci.device.environment import CARD_FAULTS, CARD_STATE, EMULATED_CARD
-from ci.errors import SettingsError
 
 KINDS = ("open", "fail", "mute", "hang", "abort")
 _EVENT = (

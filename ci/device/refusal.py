@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from ci.core.errors import SettingsError
 from ci.device import private
-from ci.errors import SettingsError
 
 
 @dataclass(frozen=True, kw_only=True)

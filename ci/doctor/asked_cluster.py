@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def asked() -> dict[str, Any]:
     """The cluster's version, the namespace, and what may not be done there."""
-    from ci.errors import CommandError, SpyreCiError  # noqa: PLC0415  # quick to begin
+    from ci.core.errors import CommandError, SpyreCiError  # noqa: PLC0415  # quick to begin
 
     try:
         from ci.jobs.cluster import open_cluster  # noqa: PLC0415  # what it imports may be missing

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def asked(repository: str) -> dict[str, Any]:
     """What the engine says of itself, and what the registry answers."""
-    from ci.errors import SpyreCiError  # noqa: PLC0415  # after the process has begun, so that it can be told
+    from ci.core.errors import SpyreCiError  # noqa: PLC0415  # after the process has begun, so that it can be told
 
     try:
         from ci.image.engine import engine, is_podman  # noqa: PLC0415  # wants docker's SDK
@@ -54,7 +54,7 @@ def asked(repository: str) -> dict[str, Any]:
 
 
 def _registry(ask: Any) -> dict[str, str]:
-    from ci.errors import SpyreCiError  # noqa: PLC0415  # as above
+    from ci.core.errors import SpyreCiError  # noqa: PLC0415  # as above
 
     try:
         ask()

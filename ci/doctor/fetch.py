@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import HTTPError
 
-from ci.addresses import is_loopback, without_secrets
+from ci.core.addresses import is_loopback, without_secrets
 from ci.package.causes import cause
 from ci.package.pump import pumped
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ci.addresses import without_credentials, without_secrets
-from ci.errors import EXIT_OK, EXIT_USAGE, SpyreCiError
-from ci.report.text import one_line, plain
+from ci.core.addresses import without_credentials, without_secrets
+from ci.core.errors import EXIT_OK, EXIT_USAGE, SpyreCiError
+from ci.core.text import one_line, plain
 
 SCHEMA = "spyre-ci/doctor/1"
 SAID_LIMIT = 600

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 
+from ci.core.errors import SpyreCiError
 from ci.doctor.finding import Finding, Level, fault, of_error
-from ci.errors import SpyreCiError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import partial
 
+from ci.core.errors import UsageError
 from ci.doctor.finding import Level
 from ci.doctor.look.basics import NOX_LIMIT_S, look_nox, look_python
 from ci.doctor.look.cards import OPENED_S, look_cards, look_device
@@ -22,7 +23,6 @@ from ci.doctor.look.pytorch import look_torch
 from ci.doctor.look.tokens import look_tokens
 from ci.doctor.looking import Account, Look, look_all
 from ci.doctor.world import World
-from ci.errors import UsageError
 
 # In which all is over, whatever hangs: what is left of 45 s is Python's start on a machine that is busy, and
 # ending what still runs.

@@ -9,9 +9,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ci.core.parent_death import die_with_parent
 from ci.runner.preflight import check_card
 from ci.runner.prepare import import_torch, single_thread
-from ci.system.parents import die_with_parent
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ci.core.text import counted
+from ci.core.workflow_commands import defused_old
 from ci.doctor.finding import Finding, Level, counts
-from ci.live.github import defused_old
-from ci.report.text import counted
 
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "bold red"}
 _WIDTH = 7

@@ -12,9 +12,9 @@ from typing import Any
 
 import ci
 from ci.config import Settings
-from ci.errors import CommandError
-from ci.process import Ended, finish_command
-from ci.report.text import last_line
+from ci.core.errors import CommandError
+from ci.core.process import Ended, finish_command
+from ci.core.text import last_line
 
 # The folder our own code is in: a child has it last in its path, so that it hides nothing there.
 CODE = Path(ci.__path__[0]).parent

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from requests.auth import AuthBase
 
-from ci.addresses import without_secrets
-from ci.errors import SettingsError, SpyreCiError
+from ci.core.addresses import without_secrets
+from ci.core.errors import SettingsError, SpyreCiError
 from ci.hud.answers import Answer, Outcome, classify, one_line
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.oidc import TokenUnavailableError

@@ -16,7 +16,7 @@ import typer
 from ci.config import Settings, completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
-from ci.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
 from ci.hud.callback import MAX_WHOLE
 from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
 from ci.hud.flush import Effects

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.config import Settings
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
+from ci.core.provider import write_outputs
 from ci.hud.client import Target, note_dispatch
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE, open_endpoint
@@ -19,7 +20,6 @@ from ci.hud.making import SUMMARY, Ways, begun_of, ended_of, find_dispatch, give
 from ci.hud.outbox import Outbox
 from ci.hud.payload import report_identity
 from ci.hud.row_upload import note_rows, rows_wait, send_rows
-from ci.provider import write_outputs
 from test_selection.files import read_json, write_json
 
 # A run ends with its report, so a relay that is down must not hold it for long; the outbox does the rest.

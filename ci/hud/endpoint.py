@@ -13,7 +13,7 @@ from pathlib import Path
 import requests
 
 from ci.config import Settings
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.hmac_auth import HmacAuth

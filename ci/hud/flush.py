@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.checks import check

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError, SettingsError, UsageError
+from ci.core.errors import BadFileError, SettingsError, UsageError
 from ci.hud.callback import NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, TestResults, Workflow
 from ci.hud.checks import check
 from ci.hud.deliver import Delivery, Reporter, send_waiting, tell

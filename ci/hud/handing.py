@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.config import Settings
-from ci.errors import SettingsError, SpyreCiError, UsageError
+from ci.core.errors import SettingsError, SpyreCiError, UsageError
 from ci.hud.answers import Answer, Outcome, one_line, seconds_of
 from ci.hud.client import Target, no_reply
 from ci.hud.deliver import Delivery, Reporter, delivery_of, tell

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder  # the parser
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.row_files import UNREADABLE, Source
 from ci.hud.row_layout import TestRun
 from ci.hud.rows import Job, case_row

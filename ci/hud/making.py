@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci.errors import BadFileError, SpyreCiError
+from ci.core.errors import BadFileError, SpyreCiError
 from ci.hud import dispatched
 from ci.hud.callback import explain
 from ci.hud.details import details_of, forgiven

@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
+from ci.core.provider import detect
 from ci.hud.answers import one_line
 from ci.hud.callback import explain
 from ci.hud.dispatched import kept, read_event
 from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.making import job_here, job_of, read_identity
 from ci.hud.payload import RunIdentity, delivery_of
-from ci.provider import detect
 
 FIELDS = (
     "run_id",

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from ci.buckets import SCHEME, Bucket
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
+from ci.core.object_store import SCHEME, Bucket
 from test_selection.files import atomic_writer
 
 
@@ -46,7 +46,7 @@ class FolderStore:
 
 
 class BucketStore:
-    """A bucket; see `ci.buckets.Bucket`.
+    """A bucket; see `ci.core.object_store.Bucket`.
 
     Args:
         address: `s3://bucket` or `s3://bucket/prefix`.

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from ci.config.secret import checked_token
-from ci.errors import SettingsError, SpyreCiError
+from ci.core.errors import SettingsError, SpyreCiError
+from ci.core.secrets import checked_token
 from ci.hud.wire import NoReplyError, Reply, exchange, is_private
 
 URL_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_URL"

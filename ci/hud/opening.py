@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci.addresses import shown
 from ci.config import Settings
-from ci.config.secret import checked_token, read_secret
-from ci.errors import MissingInputError
+from ci.core.addresses import shown
+from ci.core.errors import MissingInputError
+from ci.core.secrets import checked_token, read_secret
 from ci.hud.token import check_recipient, embedded_token
 
 # The framework takes a quarter of a second, which every verb would pay; so what serves is imported late.

@@ -20,7 +20,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ci.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.hud.answers import Answer
 from ci.hud.payload import JOB_KEYS
 from test_selection.files import read_json, write_json

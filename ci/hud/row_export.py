@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import RowWriter, unpacked
 from ci.hud.row_layout import KINDS, Kind, TestRun

@@ -15,7 +15,7 @@ from typing import IO, Protocol, TypeVar, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.row_layout import (
     Kind,
     Outcome,

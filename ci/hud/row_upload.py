@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.hud.answers import REMEDIES, Answer, Outcome, one_line
 from ci.hud.client import Target, no_reply, own_route
 from ci.hud.flush import Left

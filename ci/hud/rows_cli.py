@@ -12,7 +12,7 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.hud.callback import MAX_ATTEMPT, MAX_WHOLE
 from ci.hud.identity import job_number
 from ci.hud.object_store import object_store

@@ -12,8 +12,8 @@ from filelock import FileLock
 
 from ci.config import Settings
 from ci.config.explain import variable_of
-from ci.config.secret import checked_token, read_secret
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
+from ci.core.secrets import checked_token, read_secret
 from test_selection.files import write_text
 
 TOKEN_VARIABLE = "SPYRE_CI_HUD_TOKEN"  # noqa: S105  # the variable's name, not a secret

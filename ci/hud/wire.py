@@ -13,7 +13,7 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, NewConnectionError
 
-from ci import addresses
+from ci.core import addresses
 
 CONNECT_TIMEOUT_S = 10
 ANSWER_BYTES = 64 * 1024

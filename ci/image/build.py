@@ -13,14 +13,14 @@ from typing import Any
 
 import docker
 
-from ci.addresses import without_secrets
-from ci.errors import EXIT_TEST_FAILED, CommandError
+from ci.core.addresses import without_secrets
+from ci.core.errors import EXIT_TEST_FAILED, CommandError
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
 from ci.image.context import CONTAINERFILE, write_context, write_folder
 from ci.image.engine import NO_SPACE, engine_error, is_no_space
 from ci.image.pantry import ARGUMENT, pantry
 from ci.image.steps import without_settings
-from ci.live.github import defused
-from ci.report.text import plain
 
 LAST_LINES = 20
 MOST_SHOWN = 200

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from docker.utils import exclude_paths
 
-from ci.errors import CommandError, MissingInputError
-from ci.process import run_command
+from ci.core.errors import CommandError, MissingInputError
+from ci.core.process import run_command
 
 TIMEOUT_S = 60
 IGNORE = ".dockerignore"

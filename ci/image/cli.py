@@ -12,7 +12,7 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.config.flags import Json, renamed
-from ci.errors import SettingsError, UsageError
+from ci.core.errors import SettingsError, UsageError
 from ci.image.override import FORM_HERE
 from test_selection.files import document_text
 
@@ -220,7 +220,7 @@ def verify_image(  # noqa: PLR0917  # typer makes options of them
 
     Example: spyre-ci image verify --sbom sbom.json
     """
-    from ci.findings import refuse_failed  # noqa: PLC0415
+    from ci.core.findings import refuse_failed  # noqa: PLC0415
     from ci.image import wiring  # noqa: PLC0415
     from ci.image.engine import engine, fetch  # noqa: PLC0415
     from ci.image.verify.expected import of_stack  # noqa: PLC0415

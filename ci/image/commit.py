@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import docker
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.image.build import Order, build
 from ci.image.container import Conditions, container, follow
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.image import steps
 from ci.image.params import params_of
 from ci.image.resolved import ResolvedStack

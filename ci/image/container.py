@@ -19,7 +19,7 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 from docker.types import Mount
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 
 LAST_LINES = 20
 # A longer line is handed on in parts.

@@ -12,9 +12,9 @@ from docker.credentials.errors import StoreError
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from urllib3.exceptions import HTTPError
 
-from ci.addresses import without_secrets
-from ci.errors import CommandError, DiskFullError, MissingInputError, SpyreCiError, UsageError
-from ci.system import engines, kinds
+from ci.core import engine_address, operating_system
+from ci.core.addresses import without_secrets
+from ci.core.errors import CommandError, DiskFullError, MissingInputError, SpyreCiError, UsageError
 
 TIMEOUT_S = 3600
 # Engines name theirs as Go does, kernels otherwise.
@@ -29,14 +29,14 @@ def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterato
     """The engine of DOCKER_HOST, or of a usual socket.
 
     Args:
-        environ: what names it; see `ci.system.engines`.
+        environ: what names it; see `ci.core.engine_address`.
         timeout_s: seconds in which it may say nothing, as while a container says nothing.
 
     Raises:
         CommandError: none is there; an error of the engine in the block.
         DiskFullError: its disk is full.
     """
-    address = engines.address(environ, system=kinds.name())
+    address = engine_address.address(environ, system=operating_system.name())
     socket = address.removeprefix("unix://")
     if socket != address and not Path(socket).exists():  # docker's client would say so less plainly
         raise _no_engine(address, "there is no such socket")
@@ -68,7 +68,7 @@ def _no_engine(address: str, why: str) -> CommandError:
     return CommandError(
         f"no container engine answers at {without_secrets(address)}: {why}",
         where="DOCKER_HOST",
-        remedy=engines.remedy(system=kinds.name()),
+        remedy=engine_address.remedy(system=operating_system.name()),
     )
 
 
@@ -99,10 +99,10 @@ def check_platform(client: docker.DockerClient, platform: str) -> None:
         UsageError: it builds for another one, or is not on this machine.
     """
     check_is_here(client)
-    if not kinds.is_linux():
+    if not operating_system.is_linux():
         # What is served to steps is served on this system's loopback, which a virtual machine does not share.
         raise UsageError(
-            f"the runtime image is built on Linux; on {kinds.in_words()} the engine is in a virtual machine",
+            f"the runtime image is built on Linux; on {operating_system.in_words()} the engine is in a virtual machine",
             where="image.platform",
             remedy=f"build on a machine of {platform}, or in CI (`nox -s image`); `spyre-ci image render` "
             "works here",

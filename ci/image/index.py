@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ci.addresses import without_secrets
-from ci.errors import CommandError, MissingInputError, SpyreCiError
+from ci.core.addresses import without_secrets
+from ci.core.errors import CommandError, MissingInputError, SpyreCiError
+from ci.core.process import run_command
 from ci.image.model import Platform
-from ci.process import run_command
 
 # An index that does not describe its wheels apart gives the whole wheel, some 200 MB.
 TIMEOUT_S = 900

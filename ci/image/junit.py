@@ -14,13 +14,13 @@ from pathlib import Path
 
 import junitparser
 
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
+from ci.core.text import clean, one_line, plain
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_layout import Outcomes, TestRun
 from ci.hud.rows import Job, counted_as
 from ci.image.component_tests import ComponentTests
 from ci.image.outcome import Failing, Found, Outcome
-from ci.report.text import clean, one_line, plain
 from test_selection.files import atomic_writer, write_json
 
 KIND = "image-tests"

@@ -12,7 +12,7 @@ from pathlib import Path
 import docker
 from docker.errors import APIError
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.image.build import Order, build
 from ci.image.commit import label_commit
 from ci.image.component_tests import ComponentTests

@@ -17,8 +17,8 @@ from docker import auth
 from docker.credentials.errors import StoreError
 from docker.errors import DockerException
 
-from ci.addresses import is_loopback
-from ci.errors import EXIT_INCOMPLETE, CommandError
+from ci.core.addresses import is_loopback
+from ci.core.errors import EXIT_INCOMPLETE, CommandError
 
 TIMEOUT_S = 30
 DOCKER_HUB = "docker.io"

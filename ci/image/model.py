@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from ci.addresses import without_credentials
 from ci.config.section import GIT_ADDRESS, Section
+from ci.core.addresses import without_credentials
 
 # A name makes part of a stage's name, a label and a path.
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40)]

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.text import counted, one_line, span
 from ci.image.component_tests import EMULATED, NO_DEVICE, ComponentTests
 from ci.image.container import Ended
-from ci.report.text import counted, one_line, span
 
 # pytest's own for: nothing was collected.
 NO_TESTS = 5

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ci.addresses import without_secrets
-from ci.errors import MissingInputError, UsageError
+from ci.core.addresses import without_secrets
+from ci.core.errors import MissingInputError, UsageError
 from ci.image.model import GitUrl, Ref, Stack
 
 FORM = "NAME=git+URL@REF"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ci.errors import CommandError, MissingInputError
+from ci.core.errors import CommandError, MissingInputError
 from ci.image.build import Order
 from ci.image.checkout import leave_out_ignored
 from ci.image.containerfile import own_image

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ci.addresses import without_credentials
+from ci.core.addresses import without_credentials
 
 ARGUMENT = "FTP_PROXY"
 # Declared by what is rendered: what another index gave is not taken from the builder's cache.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ci.addresses import without_credentials
-from ci.errors import SettingsError
+from ci.core.addresses import without_credentials
+from ci.core.errors import SettingsError
 from ci.image.model import Component, Stack
 from test_selection.yaml_lines import Document
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import docker
 
-from ci.errors import EXIT_TEST_FAILED, CommandError, UsageError
+from ci.core.errors import EXIT_TEST_FAILED, CommandError, UsageError
 from ci.image.manifests import WHOLE_DIGEST
 from ci.image.registry import find_digest, registry_error
 

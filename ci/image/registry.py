@@ -5,7 +5,7 @@ from __future__ import annotations
 import docker
 from docker.errors import APIError, NotFound
 
-from ci.errors import CommandError, MissingInputError, SpyreCiError
+from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.image.engine import engine_error, is_podman
 from ci.image.manifests import RefusedError, digest_in_registry
 

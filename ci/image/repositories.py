@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci.errors import CommandError, UsageError
-from ci.process import run_command
+from ci.core.errors import CommandError, UsageError
+from ci.core.process import run_command
 
 TIMEOUT_S = 900
 ASK_TIMEOUT_S = 60

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.image.checkout import put_checkout
 from ci.image.index import Wanted, find_wheel
 from ci.image.model import Component, Platform, Stack

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from ci.addresses import without_secrets
-from ci.errors import CommandError
+from ci.core.addresses import without_secrets
+from ci.core.errors import CommandError
 
 WORKSPACE = "/workspace"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.image.checkout import put_checkout
 from ci.image.repositories import put_files
 from ci.image.resolved import ResolvedComponent

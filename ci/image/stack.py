@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ci.config.explain import explain
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.image.model import PYTORCH, Component, Stack
 from ci.image.order import CycleError, in_order
 from ci.image.params import check_values

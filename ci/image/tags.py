@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.image.manifests import TIMEOUT_S, RefusedError, RegistryAwayError, address_of, asked, split_image
 from ci.image.registry import registry_error
 

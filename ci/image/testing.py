@@ -13,7 +13,8 @@ import docker
 import requests
 from docker.errors import APIError
 
-from ci.errors import EXIT_TEST_FAILED, CommandError
+from ci.core.errors import EXIT_TEST_FAILED, CommandError
+from ci.core.text import plain
 from ci.image import steps
 from ci.image.build import BuildStepError, Order, build
 from ci.image.component_tests import ComponentTests
@@ -21,7 +22,6 @@ from ci.image.container import Conditions, Ended, container, follow, take_out
 from ci.image.engine import engine_error
 from ci.image.junit import put_results, read_results, results_folder
 from ci.image.outcome import Found, Outcome, failure_text, problems_of
-from ci.report.text import plain
 
 
 class FailedTestsError(CommandError):

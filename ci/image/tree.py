@@ -11,7 +11,7 @@ import docker
 from docker.errors import APIError, ImageNotFound, NotFound
 from pydantic import TypeAdapter, ValidationError
 
-from ci.errors import BadFileError, FileSystemError, MissingInputError
+from ci.core.errors import BadFileError, FileSystemError, MissingInputError
 from ci.image.commit import COMMIT, COMMIT_LABEL
 from ci.image.containerfile import URL_LABEL
 from ci.image.engine import engine_error

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import docker
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.image.build import Order, build
 from ci.image.containerfile import render_wheel, wheel_name
 from ci.image.engine import has_image

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.init.checkout import Sources
 from ci.init.metadata import Metadata, read_metadata
 from ci.init.renamed import NAME, names_in_cxx, names_in_python

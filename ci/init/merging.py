@@ -6,9 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError
-from ci.package.git import environment
-from ci.process import finish_command
+from ci.core.errors import CommandError
+from ci.core.git import environment
+from ci.core.process import finish_command
 
 TIMEOUT_S = 60
 # git-merge-file(1): the code is how many conflicts there are, at most 127; above it something went wrong.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from test_selection.files import schema_name
 
 FILE = ".spyre-ci-init.json"

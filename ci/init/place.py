@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError, MissingInputError, UsageError
-from ci.package.git import git
+from ci.core.errors import CommandError, MissingInputError, UsageError
+from ci.core.git import git
 
 # owner/name of an address on GitHub, however it is spelled; what else it holds (a user, a token) stays there.
 _GITHUB = re.compile(r"(?:^|[/@])github\.com[:/](?:/)?([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+?)(?:\.git)?/?$")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.config.load import parse_settings
-from ci.errors import SettingsError, UsageError
+from ci.core.errors import SettingsError, UsageError
 from ci.init import noted, seen
 from ci.init.checkout import read_sources
 from ci.init.decide import Change, Merge, Status, decide

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ci.config.section import REPOSITORY
-from ci.errors import CommandError, UsageError
-from ci.package.git import git
+from ci.core.errors import CommandError, UsageError
+from ci.core.git import git
 
 CODE = Path(__file__).parents[2]
 HOME = "torch-spyre/spyre-ci"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.init.seen import Seen, look
 from test_selection.files import atomic_writer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ci.config.recipient import check_recipient
-from ci.config.secret import secret
+from ci.core.secrets import secret
 from ci.jenkins.calls import Caller
 from ci.jenkins.client import Jenkins
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ci.addresses import without_secrets
-from ci.findings import escaped
+from ci.core.addresses import without_secrets
+from ci.core.findings import escaped
 from ci.jenkins.calls import Answer
 from ci.jenkins.errors import (
     JenkinsAwayError,

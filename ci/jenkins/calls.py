@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import HTTPError
 
-from ci.addresses import is_loopback, without_secrets
+from ci.core.addresses import is_loopback, without_secrets
 from ci.jenkins.errors import JenkinsAwayError
 
 CONNECT_TIMEOUT_S = 10.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ci.addresses import shown
+from ci.core.addresses import shown
 from ci.jenkins.answers import content_of, refusal, rows_of, table_of
 from ci.jenkins.calls import Answer, Caller
 

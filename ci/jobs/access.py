@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ci.addresses import is_loopback, shown, without_secrets
-from ci.extras import wanted
+from ci.core.addresses import is_loopback, shown, without_secrets
+from ci.core.extras import wanted
+from ci.core.text import one_line
 from ci.jobs.errors import CredentialsError
-from ci.report.text import one_line
 
 KUBECONFIG = "KUBECONFIG"
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")

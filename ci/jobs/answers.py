@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from ci.addresses import without_secrets
+from ci.core.addresses import without_secrets
+from ci.core.text import one_line
 from ci.jobs.errors import (
     ClusterAwayError,
     ClusterError,
@@ -22,7 +23,6 @@ from ci.jobs.errors import (
     MissingError,
     RefusedError,
 )
-from ci.report.text import one_line
 
 MAX_SAID = 600
 # The most a Retry-After is taken at its word; a longer one is somebody's mistake.

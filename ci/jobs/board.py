@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.errors import EXIT_TEST_FAILED, EXIT_USAGE
+from ci.core.errors import EXIT_TEST_FAILED, EXIT_USAGE
 from ci.jobs.fate import ENDED_BADLY, Fate, Phase, fate_of, index_of
 from ci.jobs.standing import Standing
 

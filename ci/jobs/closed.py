@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.system.kinds import prctl
+from ci.core.operating_system import prctl
 
 # linux/prctl.h
 _PR_SET_DUMPABLE = 4

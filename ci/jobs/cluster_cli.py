@@ -19,7 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.config.flags import Json
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.text import clean, counted
+from ci.core.workflow_commands import defused
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel as cancel_job
 from ci.jobs.cluster import Cluster, open_cluster
@@ -32,8 +34,6 @@ from ci.jobs.standing import standing_of
 from ci.jobs.watch import Ending, find_job, watch_job
 from ci.jobs.watch_view import view_for
 from ci.jobs.watcher import Watcher
-from ci.live.github import defused
-from ci.report.text import clean, counted
 from test_selection.files import document_text
 
 Name = Annotated[str, typer.Argument(help="Name of the job, as submit and list say it.")]

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from ci.buckets import Bucket
-from ci.errors import MissingInputError, PlanMismatchError
+from ci.core.errors import MissingInputError, PlanMismatchError
+from ci.core.object_store import Bucket
+from ci.core.provider import BY_DIGEST
 from ci.jobs.gather import take
 from ci.jobs.layout import PODS, SETTINGS
 from ci.jobs.pieces import BucketFiles
 from ci.jobs.pod import Place
-from ci.provider import BY_DIGEST
 from ci.runner.journal import JournalWriter, gathered_journals, journal_path, next_attempt
 from ci.runner.journal_line import event_of
 from test_selection.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 
 
 class ClusterError(SpyreCiError):

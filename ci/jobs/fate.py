@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ci.report.text import one_line
+from ci.core.text import one_line
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 MAX_WHY = 240

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ci.buckets import SCHEME, Bucket
+from ci.core.object_store import SCHEME, Bucket
 from ci.jobs.layout import KINDS, MOST_BYTES, PODS, is_file, is_pod, shard_of
 from ci.jobs.pieces import BucketFiles
 from test_selection.files import atomic_writer

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ci.config.explain import variable_of
-from ci.errors import DeviceError, SettingsError, UsageError
+from ci.core.errors import DeviceError, SettingsError, UsageError
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
 from ci.image.container import LABEL, Conditions
 from ci.jobs.job import INDEX_VARIABLE, Fetch, Job, container_of, fetches_of, mounts_of
 from ci.jobs.kinds import SCRATCH
 from ci.jobs.parts import SecretRef
 from ci.jobs.token import without_made_token
-from ci.live.github import defused
-from ci.report.text import plain
 
 JOB_LABEL = f"{LABEL}.job"
 EMULATE = "SPYRE_CI_EMULATE"

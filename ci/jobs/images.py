@@ -13,7 +13,7 @@ from pathlib import Path
 
 import docker
 
-from ci.errors import CommandError, MissingInputError, SpyreCiError
+from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.image.build import Order, build
 from ci.image.checkout import put_folder
 from ci.image.engine import engine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ci.buckets import Bucket
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.object_store import Bucket
 from ci.jobs.job import Job
 from ci.jobs.layout import INPUTS
 from test_selection.files import atomic_writer

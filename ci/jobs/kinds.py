@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.jobs.spec import Kind, Spec
 
 SCRATCH = "/scratch"

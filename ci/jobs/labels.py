@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.jobs.job import Job
 
 MANAGED_BY = "spyre-ci"

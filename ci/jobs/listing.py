@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from ci.core.text import one_line, span
 from ci.jobs.cluster import Cluster
 from ci.jobs.labels import ANNOTATION, COMPONENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from ci.jobs.paths import path_of
 from ci.jobs.standing import standing_of
-from ci.report.text import one_line, span
 
 HEAD = ("name", "kind", "state", "pods", "done", "failed", "age", "run")
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import docker
 from docker.errors import APIError
 
-from ci.errors import EXIT_INCOMPLETE
+from ci.core.errors import EXIT_INCOMPLETE
+from ci.core.text import shell_line
 from ci.image.container import Conditions, Ended, container, follow
 from ci.image.engine import TIMEOUT_S, check_is_here, engine, fetch
 from ci.jobs.endings import Next, decide, exit_code_of
@@ -32,7 +33,6 @@ from ci.jobs.here import (
 )
 from ci.jobs.job import Job, container_of, fetches_of
 from ci.jobs.places import folders_of, pod_disk
-from ci.report.text import shell_line
 
 # A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
 GRACE_S = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ci.errors import EXIT_OK
+from ci.core.errors import EXIT_OK
 from ci.jobs.here import Here
 from ci.jobs.job import Job, mounts_of
 from ci.jobs.local import run_here

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from ci.live.github import defused
-from ci.report.text import plain
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
 
 Unit = Literal["minutes", "hours", "days", "weeks"]
 _SECONDS = {"minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
+from ci.core.text import counted, one_line
 from ci.jobs.away import Away
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError, CutError, MissingError, RefusedError
@@ -18,7 +19,6 @@ from ci.jobs.fate import index_of
 from ci.jobs.labels import selector
 from ci.jobs.log_lines import Unseen, shown_line, split_lines, without_time
 from ci.jobs.paths import path_of
-from ci.report.text import counted, one_line
 from test_selection.ranges import format_ranges
 
 MAIN = "main"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.jobs.layout import JOURNAL, KINDS, PIECE_BYTES, SETTINGS, is_file, piece_name
 
 # A piece that has so much is full, and is not put anew.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 # A ConfigMap holds 1 MiB, https://kubernetes.io/docs/concepts/configuration/configmap/; below it is room for
 # what else the object has.

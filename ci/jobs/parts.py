@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from ci.addresses import without_credentials
 from ci.config.section import GIT_ADDRESS, Section
+from ci.core.addresses import without_credentials
 
 # Kubernetes' rules: RFC 1123 labels and subdomains, label keys and values, and quantities.
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from ci.buckets import Bucket
+from ci.core.object_store import Bucket
 from ci.jobs.layout import Piece, piece_name, piece_of
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.buckets import SCHEME
-from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, SettingsError, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, SettingsError, SpyreCiError
+from ci.core.object_store import SCHEME
 from ci.jobs.job import INDEX_VARIABLE, INPUT_VARIABLE, RUN_VARIABLE, SHARE_VARIABLE, STORE_VARIABLE
 from ci.jobs.slices import Opened
 from test_selection.ranges import format_ranges

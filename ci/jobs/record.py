@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError, MissingInputError, PlanMismatchError
+from ci.core.errors import BadFileError, MissingInputError, PlanMismatchError
+from ci.core.text import counted
 from ci.jobs.job import Job
-from ci.report.text import counted
 from test_selection.files import read_json, write_json
 
 KIND = "job"

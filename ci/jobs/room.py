@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.jobs.record import HERE, JobRecord
 from test_selection.files import read_json, write_json
 

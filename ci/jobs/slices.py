@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from test_selection.durations_file import Durations, read_durations, write_durations
 from test_selection.files import read_json, schema_name, write_json
 from test_selection.legs import Leg

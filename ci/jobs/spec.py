@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator,
 
 from ci.config.explain import explain
 from ci.config.section import Section
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.jobs.parts import (
     NO_NUL,
     Bucket,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.text import one_line
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
-from ci.report.text import one_line
 from test_selection.ranges import parse_ranges
 
 # How many shards each pod serves, by index; what a watch counts by.

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.git import changes, git, hidden_changes, parts
+from ci.core.text import counted, one_line
 from ci.jobs.cluster import Cluster, same_spec
 from ci.jobs.errors import ConflictError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
 from ci.jobs.paths import path_of
 from ci.jobs.policy import check_kept
 from ci.jobs.standing import SHARDS_ANNOTATION, End, standing_of
-from ci.package.git import changes, git, hidden_changes, parts
-from ci.report.text import counted, one_line
 
 Manifest = Mapping[str, Any]
 # What holds an owner until it may begin; a pod waits for what it mounts by itself.

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci.addresses import without_secrets
-from ci.buckets import SCHEME, Bucket
+from ci.core.addresses import without_secrets
+from ci.core.object_store import SCHEME, Bucket
+from ci.core.text import one_line
 from ci.jobs.job import Job
 from ci.jobs.tracking_client import Account, log_begin, log_end, log_files, open_client, run_of
 from ci.jobs.tracking_facts import Status, configs_of, params_of, tags_of
 from ci.jobs.transfer import fetch
-from ci.report.text import one_line
 from test_selection.files import atomic_writer, read_json, write_json
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci.errors import SettingsError
-from ci.extras import wanted
+from ci.core.errors import SettingsError
+from ci.core.extras import wanted
 from ci.jobs.tracking_facts import JOB_TAG
 from ci.jobs.transfer_put import files_of
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
-from ci.errors import EXIT_INTERRUPTED, EXIT_OK
+from ci.core.errors import EXIT_INTERRUPTED, EXIT_OK
 from ci.jobs.job import Job
 from ci.jobs.parts import SecretRef, Source
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ci.buckets import Bucket
-from ci.errors import BadFileError, NotWholeError
+from ci.core.errors import BadFileError, NotWholeError
+from ci.core.object_store import Bucket
 from ci.jobs.transfer_names import (
     LARGEST_MANIFEST,
     MANIFEST,

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ci.buckets import Bucket
 from ci.config.flags import Json
+from ci.core.object_store import Bucket
 from ci.jobs.transfer import fetch
 from ci.jobs.transfer_pool import Moved, amount
 from ci.jobs.transfer_put import put

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ci.buckets import Held
-from ci.errors import BadFileError, NotWholeError
+from ci.core.errors import BadFileError, NotWholeError
+from ci.core.object_store import Held
 from ci.jobs.parts import leads_out
 from test_selection.files import schema_name
 

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from ci.buckets import PART_BYTES, Bucket
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
+from ci.core.object_store import PART_BYTES, Bucket
 from ci.jobs.transfer import check_fetched
 from ci.jobs.transfer_names import MANIFEST, OWN, Manifest, Sum, check_names
 from ci.jobs.transfer_pool import Moved, Tally, each

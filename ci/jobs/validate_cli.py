@@ -14,11 +14,14 @@ from typing import Annotated, TextIO, cast
 import typer
 from rich.console import Console
 
-from ci.addresses import shown
 from ci.config import Settings
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
-from ci.errors import EXIT_OK, UsageError
+from ci.core.addresses import shown
+from ci.core.errors import EXIT_OK, UsageError
+from ci.core.provider import detect, in_log
+from ci.core.text import iso_utc
+from ci.core.workflow_commands import Defused
 from ci.jobs.access import configuration_of
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext, Namespace
@@ -30,9 +33,6 @@ from ci.jobs.validate.facts import Asked, Facts, Node, card_nodes, name_of
 from ci.jobs.validate.fetch import facts_of
 from ci.jobs.validate.probing import try_cards, try_image
 from ci.jobs.validate.report import About, check_out, counts, table, write_report
-from ci.live.github import Defused
-from ci.provider import detect, in_log
-from ci.report.text import iso_utc
 from test_selection.files import document_text
 
 # The stage that holds no tests yet: a cluster is validated in it.

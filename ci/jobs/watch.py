@@ -6,7 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.core.text import one_line, span
 from ci.jobs.board import Board
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, GoneError
@@ -15,7 +16,6 @@ from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
 from ci.jobs.standing import End, standing_of
 from ci.jobs.watcher import Watcher
-from ci.report.text import one_line, span
 from test_selection.ranges import format_ranges
 
 # A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.

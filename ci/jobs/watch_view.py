@@ -9,11 +9,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from ci.core.provider import in_log
+from ci.core.text import counted
+from ci.core.workflow_commands import defused
 from ci.jobs.board import NEXT, Board
 from ci.jobs.fate import Fate, Phase
-from ci.live.github import defused
-from ci.provider import in_log
-from ci.report.text import counted
 
 # In a log: a line where something changed, and one where it did not.
 LINE_EVERY_S = 10.0

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from ci.core.progress import ticking
 from ci.jobs.board import Board
 from ci.jobs.fate import Fate
 from ci.jobs.standing import Standing
-from ci.progress import ticking
 
 TICK_S = 0.5
 

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from ci.addresses import without_secrets
+from ci.core.addresses import without_secrets
+from ci.core.text import one_line
 from ci.jobs.access import heard
 from ci.jobs.answers import Reply
 from ci.jobs.errors import CredentialsError
-from ci.report.text import one_line
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 CONNECT_TIMEOUT_S = 10.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.lanes.remote_errors import MovedError, UnsettledError
 from test_selection.files import read_json, write_json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.lanes.order import Order
 from ci.lanes.variant import SOURCE
 

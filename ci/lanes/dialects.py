@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from cronsim import CronSim
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 # What both read alike: a star with a step, numbers, ranges with a step, and lists of these.
 _PLAIN = re.compile(r"(\*(/\d+)?|\d+(-\d+(/\d+)?)?)(,(\*(/\d+)?|\d+(-\d+(/\d+)?)?))*")

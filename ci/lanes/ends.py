@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from ci.lanes.order import Seen, Standing
 
 _CODES = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ci.config.load import Settings
-from ci.errors import SettingsError, UsageError
+from ci.core.errors import SettingsError, UsageError
 from ci.lanes.order import Executor, Order, Seen
 from ci.lanes.remote import Far, Remote
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ci.config.lanes_model import Lane
-from ci.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
+from ci.core.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.lanes.cadence import crons, said_after_end
 from ci.lanes.dialects import for_github, for_jenkins
 from ci.lanes.turn import off

@@ -14,7 +14,7 @@ import typer
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.config.load import Settings
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.lanes.export import (
     KIND,
     TriggersDifferError,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
+from ci.core.process import run_command, signal_name
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, BY_LIMIT, END, END_KIND, MARK, held, mark_of
-from ci.process import run_command, signal_name
 from ci.runner.strays import end_strays
 from test_selection.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from test_selection.files import read_json

@@ -16,7 +16,7 @@ from rich.text import Text
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.config.load import Settings
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.lanes.run_cli import STATE, lanes_folder
 from ci.lanes.state import read_state
 from ci.lanes.store import known_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ci.config.lanes_model import OpenShiftJob
-from ci.errors import (
+from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
     EXIT_TEST_FAILED,
@@ -21,7 +21,8 @@ from ci.errors import (
     MissingInputError,
     UsageError,
 )
-from ci.findings import escaped
+from ci.core.findings import escaped
+from ci.core.process import Ended, finish_command
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel
 from ci.jobs.cluster import Cluster, open_cluster
@@ -36,7 +37,6 @@ from ci.lanes.ends import ended, of_code
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought
 from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
-from ci.process import Ended, finish_command
 from ci.report.results import SUMMARY_FILE
 
 PATIENCE_S = 20.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ci.config.lanes_model import Lane
-from ci.errors import EXIT_INCOMPLETE
+from ci.core.errors import EXIT_INCOMPLETE
 from ci.lanes.noted import ENDING, LIMIT, Attempt, Outcome
 from ci.lanes.order import Seen, Standing
 from ci.lanes.turn import OpenRun, next_try

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 from ci.lanes.asked import asked_at, check_place, check_settled, note_asked
 from ci.lanes.ends import settled
 from ci.lanes.order import Order, Seen, Standing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 
 
 class UnsettledError(SpyreCiError):

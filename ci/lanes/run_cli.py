@@ -17,9 +17,11 @@ from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
-from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
-from ci.findings import escaped
-from ci.interrupts import noted
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
+from ci.core.findings import escaped
+from ci.core.interrupts import noted
+from ci.core.run_lock import run_lock
+from ci.core.text import iso_utc
 from ci.lanes.command import command
 from ci.lanes.executors import Places
 from ci.lanes.hands import Hands
@@ -31,8 +33,6 @@ from ci.lanes.tending import LOCAL
 from ci.lanes.turn import idle
 from ci.lanes.variant import source_of
 from ci.lanes.worker import Worker
-from ci.report.text import iso_utc
-from ci.runner.run_lock import run_lock
 
 FOLDER, STATE = "lanes", "lanes.sqlite"
 TOOLKIT = Path(__file__).parent.parent.parent / "noxfile.py"

@@ -10,9 +10,9 @@ from pathlib import Path
 from dotenv.parser import parse_stream
 
 from ci.config.lanes_model import Lane
-from ci.config.secret import read_secret
-from ci.errors import SettingsError
-from ci.withheld import without_job_secrets
+from ci.core.errors import SettingsError
+from ci.core.secrets import read_secret
+from ci.core.withheld import without_job_secrets
 
 # Nobody else reads it or writes to it; a group may read it, as where a cluster mounts it.
 _TOO_OPEN = stat.S_IRWXO | stat.S_IWGRP

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from ci.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, SpyreCiError
 
 BUSY_TIMEOUT_S = 30.0
 VERSION = 1

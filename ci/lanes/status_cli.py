@@ -15,11 +15,11 @@ from rich.text import Text
 from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json, renamed
+from ci.core.text import one_line, span
 from ci.lanes.hands import folder_of
 from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.run_cli import STATE, lanes_folder
 from ci.lanes.turn import clock
-from ci.report.text import one_line, span
 from test_selection.files import document_text
 
 HEAD = ("lane", "due", "attempt", "where", "standing", "exit code", "took", "said")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ci.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError, file_system_error
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError, file_system_error
+from ci.core.text import span
 from ci.lanes.hands import Hands, Voice
 from ci.lanes.noted import LIMIT, Attempt
 from ci.lanes.order import Executor, Seen, Standing
 from ci.lanes.outcome import outcome
 from ci.lanes.state import StateAwayError
-from ci.report.text import span
 
 # What runs elsewhere and does not end when it is told to, or cannot be asked, is waited for so much longer.
 PATIENCE_S = 900.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ci.config.lanes_model import Lane
 from ci.config.load import Settings
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 SOURCE = "--pytorch-src"
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
 from ci.lanes.cadence import said
 from ci.lanes.hands import Hands, Voice, folder_of
 from ci.lanes.noted import ENDING, Attempt

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ci.errors import SpyreCiError
-from ci.interrupts import noted
+from ci.core.errors import SpyreCiError
+from ci.core.interrupts import noted
+from ci.core.locks import take
+from ci.core.process import kill_group, start_command
 from ci.lanes.long_output import LongOutput
-from ci.process import kill_group, start_command
 from ci.runner.strays import end_strays
-from ci.system.locks import take
 from test_selection.files import write_json
 
 LOCK, BEGIN, ASKED, END, OUTPUT = "lock", "begin.json", "asked-to-end", "end.json", "output.log"

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ci.core.text import one_line, tail
 from ci.live.news import BAD, MAX_HELD, Ended, News, Tally
 from ci.live.pace import Pace
 from ci.live.planned import PlannedTest
 from ci.live.streams import Stream
-from ci.report.text import one_line, tail
 from ci.report.verdict import Try, Verdict
 from test_selection.plan import Shard
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ci.live import github
+from ci.core import workflow_commands as github
+from ci.core.text import counted, one_line
 from ci.live.news import BAD, MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
 from ci.live.state import State
 from ci.live.words import (
@@ -19,7 +20,6 @@ from ci.live.words import (
     reason_lines,
     trouble_line,
 )
-from ci.report.text import counted, one_line
 from ci.report.verdict import Verdict
 
 # Services end jobs that say nothing for some minutes.

@@ -10,11 +10,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ci.core.text import counted
 from ci.live.left import seconds_left
 from ci.live.news import BAD, CardLost, Ended, FileBroken, News, WorkerLost
 from ci.live.state import State
 from ci.live.words import Again, about, failure_lines, late_line, problems, trouble_line, work_of
-from ci.report.text import counted
 from ci.report.verdict import Verdict
 
 # What scrolls by faster than it is read is no use; the closing table has the others.

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ci.errors import EXIT_INTERRUPTED, UsageError
+from ci.core.errors import EXIT_INTERRUPTED, UsageError
+from ci.core.text import one_line
 from ci.live.stream import VERSION
-from ci.report.text import one_line
 
 STDOUT = "-"
 # What may wait for a slow reader, in characters of JSON (ASCII); later events are counted, not kept.

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ci.core.text import one_line
 from ci.live.ledger import Ledger
 from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
 from ci.live.streams import Stream, Streams, text_of
-from ci.report.text import one_line
 from ci.report.verdict import Verdict
 from test_selection.plan import Shard
 

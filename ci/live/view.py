@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
+from ci.core.progress import ticking
+from ci.core.provider import in_log
+from ci.core.workflow_commands import Defused
 from ci.live import stream
-from ci.live.github import Defused
 from ci.live.lines import Lines
 from ci.live.news import News
 from ci.live.screen import Screen
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.words import Again
-from ci.progress import ticking
-from ci.provider import in_log
 
 TICK_S = 0.5
 

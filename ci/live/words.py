@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from ci.core.text import clean, counted, one_line, span
 from ci.live.left import seconds_left
 from ci.live.news import BAD, CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
 from ci.live.state import State
 from ci.live.streams import Stream
-from ci.report.text import clean, counted, one_line, span
 from ci.report.verdict import Verdict
 
 Again = Callable[[str, int], str]

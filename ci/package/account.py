@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, SettingsError, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
 
 State = Literal["absent", "there", "uploaded"]

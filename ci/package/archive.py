@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 
 # What archives raise that nobody made, or that somebody made for this; RuntimeError: encrypted, or nested
 # without end.

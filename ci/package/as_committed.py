@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
-from ci.package.git import SUBMODULE, Entry, differs, git
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
+from ci.core.git import SUBMODULE, Entry, differs, git
 from ci.package.source import Source
 
 _SHOWN = 3

@@ -17,9 +17,9 @@ from packaging.utils import canonicalize_name
 from pypi_simple import ACCEPT_ANY, ProjectPage, UnsupportedRepoVersionError
 from urllib3.exceptions import HTTPError
 
-from ci.addresses import is_loopback, without_secrets
 from ci.config.package_model import Index
-from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError
+from ci.core.addresses import is_loopback, without_secrets
+from ci.core.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
 from ci.package.causes import cause
 from ci.package.listing import Decision, Listed, OtherBytesError, decide, key_of

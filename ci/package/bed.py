@@ -14,13 +14,13 @@ from pathlib import Path
 
 import ci
 import test_selection
-from ci.errors import EXIT_INCOMPLETE, BadFileError, CommandError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, CommandError, UsageError
+from ci.core.withheld import without_job_secrets
 from ci.package.compiling import constrained
 from ci.package.environment import Environment, in_folder, make
 from ci.package.export import export
 from ci.package.needs import extra_of, group_of
 from ci.package.project import Project
-from ci.withheld import without_job_secrets
 
 _TIMEOUT_S = 120
 _LISTED = (

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from ci.addresses import of_repository
-from ci.errors import CommandError
+from ci.core.addresses import of_repository
+from ci.core.errors import CommandError
 from ci.package.artifacts import Artifact
 
 NAMESPACE = uuid.UUID("0c5f1c9e-0d0b-5a39-8f0c-6c1d5f6b7a21")

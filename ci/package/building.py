@@ -18,7 +18,10 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.version import Version
 
 from ci.config.package_model import Package
-from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError
+from ci.core.operating_system import is_linux
+from ci.core.process import LAST_LINES, stream_command
+from ci.core.resources import compile_jobs
 from ci.package import compiling
 from ci.package.artifacts import Artifact, artifact
 from ci.package.environment import Environment, in_folder, make
@@ -27,9 +30,6 @@ from ci.package.project import Project
 from ci.package.reproducible import pack_again
 from ci.package.text import without_index_secrets
 from ci.package.version_source import put_version
-from ci.process import LAST_LINES, stream_command
-from ci.resources import compile_jobs
-from ci.system.kinds import is_linux
 
 _REPAIR_TIMEOUT_S = 900
 _GIB = 2**30

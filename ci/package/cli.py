@@ -71,7 +71,7 @@ def verify(  # noqa: PLR0917  # typer makes options of them
     Example: spyre-ci package verify . --no-install
     """
     with extra():
-        from ci.findings import refuse_failed  # noqa: PLC0415
+        from ci.core.findings import refuse_failed  # noqa: PLC0415
         from ci.package.verify import checking  # noqa: PLC0415
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 

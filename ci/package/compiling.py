@@ -57,7 +57,7 @@ def jobs_environment(environ: Mapping[str, str], jobs: int) -> dict[str, str]:
 
     Args:
         environ: the user's.
-        jobs: as many as fit (`ci.resources.compile_jobs`).
+        jobs: as many as fit (`ci.core.resources.compile_jobs`).
     """
     names = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
     return {name: environ.get(name) or str(jobs) for name in names}

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from ci.addresses import is_loopback
 from ci.config import Settings
 from ci.config.explain import variable_of
 from ci.config.package_model import PYPI, TESTPYPI, Index
-from ci.config.secret import checked_token, read_secret
-from ci.errors import SettingsError
-from ci.provider import in_log
-from ci.withheld import without_job_secrets
+from ci.core.addresses import is_loopback
+from ci.core.errors import SettingsError
+from ci.core.provider import in_log
+from ci.core.secrets import checked_token, read_secret
+from ci.core.withheld import without_job_secrets
 
 TOKEN_VARIABLE = "SPYRE_CI_INDEX_TOKEN"  # noqa: S105  # the variable's name, not a secret
 # GitHub gives them to a job with `permissions: id-token: write`.

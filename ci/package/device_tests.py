@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from ci.config.package_model import PackageTests
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.package.export import export
 from ci.package.project import Project
 from ci.runner.source import PROJECT_FILE

@@ -16,10 +16,10 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
+from ci.core.process import run_command
+from ci.core.withheld import without_job_secrets
 from ci.package.text import without_index_secrets
-from ci.process import run_command
-from ci.withheld import without_job_secrets
 
 _CREATE_TIMEOUT_S = 300
 INSTALL_TIMEOUT_S = 3600

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ci.addresses import without_credentials
-from ci.errors import BadFileError, MissingInputError
+from ci.core.addresses import without_credentials
+from ci.core.errors import BadFileError, MissingInputError
 from ci.package.gates import MERGE_STEPS, Run
 from ci.package.records import Record, read_record
 from ci.report.ran_in import ran_in_of, rows_of

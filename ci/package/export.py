@@ -9,11 +9,11 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ci.errors import BadFileError, CommandError, MissingInputError
+from ci.core.errors import BadFileError, CommandError, MissingInputError
+from ci.core.git import SUBMODULE, TIMEOUT_S, parts
+from ci.core.process import run_command
 from ci.package.as_committed import MovedError, refuse_other
-from ci.package.git import SUBMODULE, TIMEOUT_S, parts
 from ci.package.project import PYPROJECT, Project
-from ci.process import run_command
 
 # Of a checkout without Git; packages of their own may have the names of those that only the top leaves out.
 _LEFT_OUT = {".git", ".hg", "__pycache__", ".nox", ".venv", ".spyre-ci"}

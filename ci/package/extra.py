@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from ci.extras import wanted
+from ci.core.extras import wanted
 
 
 def extra() -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ci.config.package_model import Index
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.package.artifacts import Artifact
 from ci.package.project import Source
 from ci.package.records import Record

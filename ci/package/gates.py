@@ -11,11 +11,11 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from ci.config.package_model import Gate
-from ci.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
-from ci.findings import Finding, escaped, judged
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
+from ci.core.findings import Finding, escaped, judged
+from ci.core.text import clip
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
 from ci.report.ran_in import RanIn, all_in
-from ci.report.text import clip
 from ci.report.verdict import PROBLEMS, Verdict
 
 MERGE_STEPS = (LINT, UNIT, BUILD, VERIFY)

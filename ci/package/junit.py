@@ -12,8 +12,8 @@ import junitparser
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import parse
 
-from ci.errors import BadFileError
-from ci.report.text import counted, one_line
+from ci.core.errors import BadFileError
+from ci.core.text import counted, one_line
 
 # As many failed tests are named in a record.
 MOST_FAILED = 100

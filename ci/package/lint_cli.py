@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.config.flags import Json
-from ci.errors import EXIT_TEST_FAILED
+from ci.core.errors import EXIT_TEST_FAILED
 from ci.package.extra import extra
 from ci.package.flags import ProjectFolder, Records
 
@@ -34,7 +34,7 @@ def lint(  # noqa: PLR0917  # typer makes options of them
         from ci.package.project import read_source  # noqa: PLC0415
         from ci.package.records import LINT, forget_record  # noqa: PLC0415
         from ci.package.wiring import checkout_of, echo  # noqa: PLC0415
-    from ci.provider import detect  # noqa: PLC0415
+    from ci.core.provider import detect  # noqa: PLC0415
 
     checkout = checkout_of(ctx, folder)
     package = checkout.settings.model.package

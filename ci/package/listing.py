@@ -19,7 +19,7 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from ci.errors import EXIT_TEST_FAILED, SpyreCiError
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.package.artifacts import Artifact
 
 _DIGITS = 16

@@ -12,7 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from packaging.version import Version
 
-from ci.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
+from ci.core.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
 from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
 from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dependency_groups import resolve
 
 from ci.config.package_model import PackageTests
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.package.project import PYPROJECT, Project
 
 TEST = "test"

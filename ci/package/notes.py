@@ -11,11 +11,11 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
+from ci.core.process import run_command
+from ci.core.withheld import without_job_secrets
 from ci.package.project import PYPROJECT, Project
 from ci.package.text import harmless_lines
-from ci.process import run_command
-from ci.withheld import without_job_secrets
 
 _TIMEOUT_S = 120
 _OWN_FILE = "towncrier.toml"

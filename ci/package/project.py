@@ -12,7 +12,7 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.package.source import Source, read_source
 
 __all__ = ["PYPROJECT", "Project", "Source", "project_name", "read_project", "read_source"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.tags import sys_tags
 
-from ci.errors import EXIT_TEST_FAILED, CommandError, SettingsError, SpyreCiError
+from ci.core.errors import EXIT_TEST_FAILED, CommandError, SettingsError, SpyreCiError
 from ci.package.account import UnfinishedError
 from ci.package.artifacts import Artifact, contents_of, sha256_of
 from ci.package.asking import Asker, IndexAwayError, fetch

@@ -13,7 +13,7 @@ import typer
 from ci.config import Settings
 from ci.config.flags import Json
 from ci.config.package_model import Index
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.package.extra import extra
 from ci.package.flags import Dist, IndexName, ProjectFolder, Records
 from test_selection.files import document_text
@@ -70,7 +70,7 @@ def publish(  # noqa: PLR0917  # typer makes options of them
     Example: spyre-ci package publish --index stage --dry-run
     """
     with extra():
-        from ci.findings import refuse_failed  # noqa: PLC0415
+        from ci.core.findings import refuse_failed  # noqa: PLC0415
         from ci.package import fitness  # noqa: PLC0415
         from ci.package.artifacts import artifacts_in  # noqa: PLC0415
         from ci.package.publishing import Release  # noqa: PLC0415

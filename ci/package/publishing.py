@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.config.package_model import Index
-from ci.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, SpyreCiError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.package.account import Account, note
 from ci.package.artifacts import Artifact
 from ci.package.asking import Asker, IndexAwayError

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from test_selection.files import read_json, write_json
 
 Kind = TypeVar("Kind", bound=BaseModel)

@@ -19,7 +19,8 @@ from packaging.utils import canonicalize_name
 
 from ci.config.model import SettingsModel
 from ci.config.package_model import Gate
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
+from ci.core.provider import BY_DIGEST, detect
 from ci.package import gates
 from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.bill import bill_of
@@ -27,7 +28,6 @@ from ci.package.evidence import records_in, run_from_json, run_to_json
 from ci.package.records import BUILD, VERIFY, Record
 from ci.package.statement import envelope_of, statement_of
 from ci.package.wiring import Bench, read_named
-from ci.provider import BY_DIGEST, detect
 from test_selection.files import read_json, write_json, write_text
 
 KIND, FILE = "release", "release.json"

@@ -10,9 +10,9 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from ci.addresses import without_credentials
-from ci.errors import CommandError
-from ci.package.git import Part, changes, git, hidden_changes, parts
+from ci.core.addresses import without_credentials
+from ci.core.errors import CommandError
+from ci.core.git import Part, changes, git, hidden_changes, parts
 
 # As many releases as git weighs against each other; its own 10 may leave out the nearest.
 _CANDIDATES = 25

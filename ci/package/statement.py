@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, Field
 
-from ci.addresses import of_repository
-from ci.errors import EXIT_TEST_FAILED, BadFileError, SettingsError, SpyreCiError
+from ci.core.addresses import of_repository
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, SettingsError, SpyreCiError
 from ci.package.artifacts import Artifact
 from ci.package.records import checked
 from ci.package.text import harmless

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote, unquote
 
-from ci.addresses import without_secrets
-from ci.live.github import defused
-from ci.report.text import clip, one_line, plain
+from ci.core.addresses import without_secrets
+from ci.core.text import clip, one_line, plain
+from ci.core.workflow_commands import defused
 
 _INDEXES = (
     "PIP_INDEX_URL",

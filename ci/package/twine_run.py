@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci.addresses import without_secrets
-from ci.errors import CommandError
+from ci.core.addresses import without_secrets
+from ci.core.errors import CommandError
+from ci.core.process import LAST_LINES, stream_command
 from ci.package.account import Said
 from ci.package.credentials import Credentials, twine_environ
-from ci.process import LAST_LINES, stream_command
 
 _STATUS = re.compile(r"HTTPError: (\d{3})\b")
 _UNTRUSTED = re.compile(r"TrustedPublishingFailure|NonInteractive:|InvalidConfiguration:")

@@ -10,7 +10,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ci.config.run_model import Device
-from ci.errors import (
+from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_OK,
     EXIT_TEST_FAILED,
@@ -19,13 +19,13 @@ from ci.errors import (
     CommandError,
     RunInUseError,
 )
+from ci.core.process import signal_name, stream_command
 from ci.package.bed import Bed, emulate, know_marker, lay, refuse_without_torch, take_sources_away
 from ci.package.junit import Counts, read_counts
 from ci.package.needs import paths_in, unit_arguments
 from ci.package.records import UNIT, Record, forget_record, write_record
 from ci.package.text import harmless, harmless_line
 from ci.package.wiring import Bench
-from ci.process import signal_name, stream_command
 from test_selection.files import write_text
 
 JUNIT_FILE = "unit.xml"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ci.config.flags import Json
-from ci.errors import EXIT_OK
+from ci.core.errors import EXIT_OK
 from ci.package.extra import extra
 from ci.package.flags import Records
 from test_selection.files import document_text

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ci.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
+from ci.core.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.package.account import Account, Said, UnfinishedError, refused
 from ci.package.artifacts import Artifact
 from ci.package.asking import Asker, IndexAwayError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 
 # As scikit-build-core's and hatchling's documentation have them, but for the group's name.
 DEFAULT = r'(?i)^(__version__|VERSION)(?: ?\: ?str)? *= *([\'"])v?(?P<value>.+?)\2'

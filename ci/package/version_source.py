@@ -13,7 +13,7 @@ from typing import Any
 import tomlkit
 from packaging.version import InvalidVersion, Version
 
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.package.project import PYPROJECT, Project
 from ci.package.version_pattern import DEFAULT, Pattern
 

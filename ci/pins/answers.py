@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ci.core.text import counted
 from ci.pins.events import MAX_TEXT, Requested
 from ci.pins.packages import changes
 from ci.pins.protocol import Decision
@@ -16,7 +17,6 @@ from ci.pins.situation import Situation
 from ci.pins.support import Breaks, broken_calls
 from ci.pins.words import day, listed, moment, named
 from ci.report.summary import code
-from ci.report.text import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

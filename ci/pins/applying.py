@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ci.errors import BadFileError, UsageError
-from ci.extras import wanted
+from ci.core.errors import BadFileError, UsageError
+from ci.core.extras import wanted
 from ci.pins.branch import Repository, is_merged, tip_of
 from ci.pins.change import BranchTakenError, Change, Made, make_change, pinned_version, upgrade_at
 from ci.pins.protocol import Decision
@@ -17,7 +17,7 @@ from ci.pins.status_cli import decision_lines
 from test_selection.files import schema_name
 
 if TYPE_CHECKING:
-    from ci.github.client import Client
+    from ci.core.github.client import Client
     from ci.pins.pull import Pull
 
 REPOSITORY_VARIABLE = "GITHUB_REPOSITORY"
@@ -106,7 +106,7 @@ def carry_out(
         now: seconds since the epoch.
 
     Raises:
-        SpyreCiError: see `make_change`, `ci.pins.push` and `ci.github.errors`.
+        SpyreCiError: see `make_change`, `ci.pins.push` and `ci.core.github.errors`.
     """
     if hub is None:
         while is_merged(here, change.branch):
@@ -177,7 +177,7 @@ def hub_of(repository: str, environ: Mapping[str, str]) -> Hub | None:
     if not name:
         return None
     with wanted("a pull request wants", extra="github"):
-        from ci.github.access import TOKEN_VARIABLES, connect, find_token  # noqa: PLC0415  # an extra
+        from ci.core.github.access import TOKEN_VARIABLES, connect, find_token  # noqa: PLC0415  # an extra
     if not repository and not any(environ.get(one, "").strip() for one in TOKEN_VARIABLES):
         return None
     return Hub(name=name, client=connect(environ), token=find_token(environ))

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError, UsageError
-from ci.findings import escaped
-from ci.package.git import git
+from ci.core.errors import CommandError, UsageError
+from ci.core.findings import escaped
+from ci.core.git import git
 
 # Modes of files, as Git writes them.
 PLAIN, _PROGRAM = "100644", "100755"

@@ -9,7 +9,7 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.config.load import Settings
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.pins.diary import add_event, read_events
 from ci.pins.events import MAX_NAME, CampaignEnded, CampaignStarted, Event
 from ci.pins.ledger import track_folder

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config.pins_model import PinPlace
-from ci.errors import EXIT_TEST_FAILED, BadFileError, CommandError, SettingsError, SpyreCiError, UsageError
+from ci.core.errors import (
+    EXIT_TEST_FAILED,
+    BadFileError,
+    CommandError,
+    SettingsError,
+    SpyreCiError,
+    UsageError,
+)
 from ci.pins.branch import PLAIN, Repository, content_at, make_branch, name_in, tip_of
 from ci.pins.diary import FILE
 from ci.pins.diary_lines import parse, with_line

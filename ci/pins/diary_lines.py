@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ci.errors import BadFileError
-from ci.findings import escaped
+from ci.core.errors import BadFileError
+from ci.core.findings import escaped
 from ci.pins.events import EVENT, KINDS, Event, Requested
 
 _SHOWN = 200

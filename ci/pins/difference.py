@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.pins.packages import changes
 from ci.pins.record import Change, Record
 from ci.pins.signatures import Difference, compare, shown

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 
 from packaging.version import Version
 
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
+from ci.core.text import counted
 from ci.package.archive import damage
 from ci.package.artifacts import artifact, contents_of
 from ci.package.asking import Asker, IndexAwayError
@@ -28,7 +29,6 @@ from ci.pins.packages import is_final, parse_metadata
 from ci.pins.releases import parsed
 from ci.pins.signatures import Signature
 from ci.pins.sources import Release, Seen
-from ci.report.text import counted
 
 BESIDE, WHEEL, SDIST = "METADATA beside the wheel", "METADATA", "PKG-INFO"
 NOT_FINAL = "PKG-INFO, which leaves it to a build"

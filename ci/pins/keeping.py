@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ci.config.load import Settings
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.text import counted
 from ci.pins.applying import hub_of
 from ci.pins.branch import PLAIN, content_at, files_in, make_branch, name_in, repository_at, tip_of
 from ci.pins.ledger import track_folder
 from ci.pins.push import Remote
-from ci.report.text import counted
 from test_selection.files import atomic_writer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ci.config.load import Settings
-from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
 from ci.pins.record import KIND, Record, file_name
 from ci.pins.releases import parsed
 from test_selection.files import read_json, write_json

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ci.config.load import Settings
-from ci.errors import SpyreCiError
-from ci.package.git import git
+from ci.core.errors import SpyreCiError
+from ci.core.git import git
 from ci.pins.branch import Repository, repository_at
 from ci.pins.change import upgrades_at
 from ci.pins.ledger import track_folder

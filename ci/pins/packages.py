@@ -11,8 +11,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ci.addresses import without_credentials
-from ci.errors import BadFileError
+from ci.core.addresses import without_credentials
+from ci.core.errors import BadFileError
 from ci.pins.record import Change
 from ci.pins.releases import parsed
 

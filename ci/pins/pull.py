@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ci.github.client import Client, in_repository
-from ci.github.errors import GitHubAwayError, GitHubRefusedError
+from ci.core.github.client import Client, in_repository
+from ci.core.github.errors import GitHubAwayError, GitHubRefusedError
 
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000
@@ -56,7 +56,7 @@ def find_pull(client: Client, repository: str, branch: str) -> Pull | None:
         branch: in it.
 
     Raises:
-        GitHubError: see `ci.github.errors`.
+        GitHubError: see `ci.core.github.errors`.
     """
     owner = repository.partition("/")[0]
     query: dict[str, str | int] = {"head": f"{owner}:{branch}", "state": "all"}
@@ -76,7 +76,7 @@ def open_pull(client: Client, repository: str, change: Proposed, *, base: str) -
         base: the branch it is to go into; empty: the repository's own.
 
     Raises:
-        GitHubError: see `ci.github.errors`.
+        GitHubError: see `ci.core.github.errors`.
     """
     body = {
         "title": change.title[:MAX_TITLE],

@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ci.addresses import without_secrets
-from ci.errors import EXIT_INCOMPLETE, CommandError, UsageError
-from ci.findings import escaped
-from ci.package.git import environment
+from ci.core.addresses import without_secrets
+from ci.core.errors import EXIT_INCOMPLETE, CommandError, UsageError
+from ci.core.findings import escaped
+from ci.core.git import environment
+from ci.core.process import finish_command
 from ci.pins.branch import Repository
-from ci.process import finish_command
 
 TIMEOUT_S = 300
 

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 from pydantic import ValidationError
 
-from ci.addresses import shown
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.config.package_model import Index
 from ci.config.pins_model import Track
-from ci.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError, UsageError
-from ci.extras import wanted
-from ci.live.github import defused
+from ci.core.addresses import shown
+from ci.core.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError, UsageError
+from ci.core.extras import wanted
+from ci.core.text import counted, one_line
+from ci.core.workflow_commands import defused
 from ci.pins.difference import as_json as difference_as_json
 from ci.pins.difference import between, called, change, lines, pair
 from ci.pins.keeping import Keeper, Kept
 from ci.pins.ledger import read_records, track_folder
 from ci.pins.record import Flag
 from ci.pins.recording import Recorded, record_releases
-from ci.report.text import counted, one_line
 from test_selection.files import document_text
 
 if TYPE_CHECKING:

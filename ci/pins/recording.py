@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ci.config.pins_model import Track
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
+from ci.core.text import one_line
 from ci.pins.diary import append_event, read_events
 from ci.pins.events import MAX_TEXT, Flagged, TakenBack
 from ci.pins.ledger import in_order, read_records, write_record
@@ -16,7 +17,6 @@ from ci.pins.packages import changes
 from ci.pins.record import Flag, Record, file_name
 from ci.pins.situation import as_told
 from ci.pins.sources import Release, Seen, Source
-from ci.report.text import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

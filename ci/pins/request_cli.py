@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ci.config.context import settings_from_context
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.pins.diary import add_event
 from ci.pins.diary_lines import next_id
 from ci.pins.events import MAX_TEXT, Event, Reason, Requested, Scheduled, Upgraded, Withdrawn

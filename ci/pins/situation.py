@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.pins.events import (
     CampaignEnded,
     CampaignStarted,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from ci.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 from ci.pins.signatures import Signature
 
 

@@ -11,7 +11,7 @@ import typer
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.config.load import Settings
-from ci.errors import EXIT_TEST_FAILED
+from ci.core.errors import EXIT_TEST_FAILED
 from ci.pins.assumptions import Assumption, assumptions
 from ci.pins.open_branches import unmerged
 from ci.pins.protocol import Decision

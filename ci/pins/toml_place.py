@@ -10,7 +10,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Float, Integer, String
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 _REMEDY = 'give the pin one place of its own: `key = "version"`'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from ci.report.text import one_line
+from ci.core.text import one_line
 
 MAX_NAME = 100
 

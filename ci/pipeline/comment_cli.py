@@ -14,19 +14,19 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.config.load import Settings
-from ci.errors import UsageError
-from ci.live.github import defused
+from ci.core.errors import UsageError
+from ci.core.provider import detect
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
 from ci.pipeline.comment_part import Part
 from ci.pipeline.comment_text import Comment, render
 from ci.pipeline.extra import extra
 from ci.pipeline.payload import event_payload, number_at, text_at
 from ci.pipeline.telling import say
 from ci.pipeline.told import read_told
-from ci.provider import detect
-from ci.report.text import plain
 
 if TYPE_CHECKING:
-    from ci.github.client import Client
+    from ci.core.github.client import Client
     from ci.pipeline.runs import Run
 
 NAME = "spyre-ci"
@@ -59,7 +59,7 @@ def comment(  # noqa: PLR0917  # typer makes options of them
     Example: spyre-ci pipeline comment runs/ci --pull-request 7 --dry-run
     """
     with extra():
-        from ci.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
+        from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
         from ci.pipeline.commenting import keep  # noqa: PLC0415
 
     settings, environ = settings_from_context(ctx), os.environ

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ci.core.text import counted
 from ci.pipeline.comment_part import Part, details_of, headline
 from ci.report.summary import code
-from ci.report.text import counted
 
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES = 65_000

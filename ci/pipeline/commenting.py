@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ci.github.client import Client, in_repository
-from ci.github.errors import GitHubAwayError
+from ci.core.github.client import Client, in_repository
+from ci.core.github.errors import GitHubAwayError
 from ci.pipeline.comment_text import Comment, marked, render
 from ci.pipeline.payload import number_at, text_at
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ci.config.model import SettingsModel
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.pipeline.diff import Touched
 from ci.pipeline.event import Event
 from test_selection.patterns import compile_glob

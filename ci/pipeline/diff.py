@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError
-from ci.package.git import git
+from ci.core.errors import CommandError
+from ci.core.git import git
 from ci.pipeline.event import Event
 
 

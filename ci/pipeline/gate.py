@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ci.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
 
 CHANGES = "changes"
 State = Literal["ok", "left out", "told", "red"]

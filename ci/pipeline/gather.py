@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.errors import SpyreCiError
-from ci.github.client import Client
+from ci.core.errors import SpyreCiError
+from ci.core.github.client import Client
+from ci.core.untrusted_zip import Wanted
 from ci.pipeline.comment_part import Part
 from ci.pipeline.comment_text import Comment
 from ci.pipeline.runs import Artifact, Run, artifacts_of, bad_jobs, fetch, runs_of
 from ci.pipeline.side import CATALOG_FILE, with_catalog
 from ci.pipeline.told import MAX_PACKED, REPORT_FILES, Told, read_told
-from ci.pipeline.unpack import Wanted
 from ci.report.results import SUMMARY_FILE
 
 # Names under which workflows hand on a run's folder.

@@ -12,8 +12,8 @@ from typing import Any
 
 import ci
 from ci.config.model import SettingsModel
-from ci.errors import BadFileError, CommandError
-from ci.package.git import git
+from ci.core.errors import BadFileError, CommandError
+from ci.core.git import git
 from ci.runner.collect_cache import VARIABLE_PREFIXES, VARIABLES, installed_packages
 from test_selection.files import read_json, write_json
 from test_selection.plan import Plan

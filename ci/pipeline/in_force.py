@@ -13,8 +13,8 @@ from typing import Any
 
 from ci.config.load import DEFAULT_FILE, Settings, parse_settings, rows
 from ci.config.model import SettingsModel
-from ci.errors import UsageError
-from ci.package.git import git
+from ci.core.errors import UsageError
+from ci.core.git import git
 from ci.pipeline.diff import base_tip
 from ci.pipeline.event import Event
 

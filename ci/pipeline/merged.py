@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ci.errors import CommandError
-from ci.package.git import git
-from ci.process import finish_command
+from ci.core.errors import CommandError
+from ci.core.git import git
+from ci.core.process import finish_command
 
 FETCH_TIMEOUT_S = 600
 

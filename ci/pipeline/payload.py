@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
 
 # GitHub sends no payload above 25 MB.
 MAX_BYTES = 32 << 20

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ci.errors import EXIT_TEST_FAILED, CommandError, SpyreCiError, UsageError
-from ci.package.git import git
+from ci.core.errors import EXIT_TEST_FAILED, CommandError, SpyreCiError, UsageError
+from ci.core.git import git
 from ci.pipeline.decide import Verdict
 from ci.pipeline.payload import at, text_at
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import MissingInputError, SpyreCiError
-from ci.github.client import Client, in_repository
+from ci.core.errors import MissingInputError, SpyreCiError
+from ci.core.github.client import Client, in_repository
+from ci.core.untrusted_zip import Wanted as WantedFile
 from ci.pipeline.identity import FILE as IDENTITY_FILE
 from ci.pipeline.identity import KIND as IDENTITY_KIND
 from ci.pipeline.merged import bring, merged_tree, tree_of
 from ci.pipeline.payload import text_at
 from ci.pipeline.reuse import Group, Wanted, doubt, doubt_of_parts, own_doubt
 from ci.pipeline.runs import Artifact, Run, artifacts_of, fetch, runs_of
-from ci.pipeline.unpack import Wanted as WantedFile
 from ci.report.reused import Reused
 from test_selection.files import read_json
 

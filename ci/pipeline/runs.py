@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError
-from ci.github.client import Client, in_repository
-from ci.github.errors import GitHubRefusedError
+from ci.core.errors import BadFileError
+from ci.core.github.client import Client, in_repository
+from ci.core.github.errors import GitHubRefusedError
+from ci.core.untrusted_zip import Wanted, unpack
 from ci.pipeline.comment_text import Job
 from ci.pipeline.payload import at, number_at, text_at
-from ci.pipeline.unpack import Wanted, unpack
 
 MAX_RUNS = 300
 # A plan has at most 4,096 legs, which each hand on one artifact an attempt, and are one job.

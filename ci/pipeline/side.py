@@ -12,11 +12,11 @@ import msgspec
 
 from ci.compare.existing import Known
 from ci.compare.side import Side
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
+from ci.core.text import counted
+from ci.core.untrusted_zip import bounded_lines
 from ci.pipeline.surrogates import decode_line
 from ci.pipeline.told import MAX_UNPACKED, Row, Told
-from ci.pipeline.unpack import bounded_lines
-from ci.report.text import counted
 from ci.report.verdict import NO_OUTCOME, Verdict
 from test_selection.catalog import KIND as CATALOG_KIND
 from test_selection.files import schema_name

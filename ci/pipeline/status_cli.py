@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.addresses import says_password, shown
-from ci.errors import UsageError
+from ci.core.addresses import says_password, shown
+from ci.core.errors import UsageError
+from ci.core.text import one_line
 from ci.pipeline.extra import extra
 from ci.pipeline.telling import say
-from ci.report.text import one_line
 
 # As GitHub takes them.
 MAX_DESCRIPTION = 140
@@ -51,8 +51,8 @@ def status(  # noqa: PLR0917  # typer makes options of them
     Example: spyre-ci pipeline status --repository o/r --sha "$GIT_COMMIT" --state pending --url "$BUILD_URL"
     """
     with extra():
-        from ci.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
-        from ci.github.client import in_repository  # noqa: PLC0415
+        from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
+        from ci.core.github.client import in_repository  # noqa: PLC0415
 
     body = status_of(sha, state, context=context, description=description, url=url)
     path = in_repository(repository, "statuses", sha)

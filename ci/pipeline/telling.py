@@ -10,10 +10,10 @@ from typing import Any
 
 import typer
 
-from ci.live.github import defused
-from ci.provider import detect, write_outputs
+from ci.core.provider import detect, write_outputs
+from ci.core.text import one_line
+from ci.core.workflow_commands import defused
 from ci.report.summary import code
-from ci.report.text import one_line
 from ci.report.write import append_once
 from test_selection.files import write_json
 

@@ -12,9 +12,9 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from ci.compare.existing import Known
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
+from ci.core.untrusted_zip import Wanted, bounded_lines
 from ci.pipeline.surrogates import decode_line
-from ci.pipeline.unpack import Wanted, bounded_lines
 from ci.report.again import Origin, ref_of, reproduce_line
 from ci.report.identity import source_in
 from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND

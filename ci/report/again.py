@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ci.report.text import shell_line
+from ci.core.text import shell_line
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # What names a run in a line that people paste; others are not named.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
-from ci.report.text import span
+from ci.core.text import span
 
 WIDTH, HEIGHT, MARGIN = 900.0, 420.0, 70.0
 COLOURS = ("#0f62fe", "#8a3ffc", "#007d79", "#9f1853", "#b28600", "#198038")

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.text import one_line
 from ci.report.reconcile import Account
-from ci.report.text import one_line
 from ci.report.verdict import PROBLEMS, Result, Verdict
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
 
-from ci.report.text import counted, iso_utc, one_line
+from ci.core.text import counted, iso_utc, one_line
 
 DAY_S = 24 * 3600
 # Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.

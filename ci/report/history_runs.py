@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.report.history import DAY_S, record
 from ci.report.identity import RunIdentity
 from ci.report.replay import replay

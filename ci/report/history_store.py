@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from ci.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 
 BUSY_TIMEOUT_S = 30.0
 _RUNS = """

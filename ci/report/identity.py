@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ci.addresses import without_credentials
-from ci.errors import BadFileError
+from ci.core.addresses import without_credentials
+from ci.core.errors import BadFileError
+from ci.core.text import iso_utc
 from ci.report.again import Origin, ref_of, reproduce_line
-from ci.report.text import iso_utc
 from ci.report.verdict import Result
 from test_selection.files import read_json, write_json
 

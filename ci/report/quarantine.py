@@ -23,7 +23,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.report.marks import Quarantined
 from test_selection.ids import parse_id
 from test_selection.matching import read_line

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any, Literal
 
+from ci.core.text import counted, one_line
 from ci.report.quarantine import Entry, Quarantine
-from ci.report.text import counted, one_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict
 
 State = Literal["expired", "unmatched", "passing", "holds", "idle"]

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ci.core.text import one_line
 from ci.report.identity import RunIdentity
-from ci.report.text import one_line
 
 _MOST = 300
 

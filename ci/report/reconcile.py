@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from ci.core.text import counted, one_line
 from ci.report.quarantine_note import QuarantineNote
 from ci.report.ran_in import RanIn
 from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
-from ci.report.text import counted, one_line
 from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
 from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard

@@ -8,13 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
+from ci.core.text import iso_utc
 from ci.report.identity import identity_from_json
 from ci.report.marks import control_from_json, mark_to_json, quarantined_from_json
 from ci.report.quarantine_note import note_from_json as quarantine_from_json
 from ci.report.quarantine_note import note_to_json as quarantine_to_json
 from ci.report.ran_in import ran_in_of, rows_of
-from ci.report.text import iso_utc
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
 from test_selection.bucket_note import bucket_note_from_json, bucket_note_to_json

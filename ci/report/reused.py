@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ci.errors import BadFileError
-from ci.report.text import one_line
+from ci.core.errors import BadFileError
+from ci.core.text import one_line
 from test_selection.files import read_json, write_json
 
 FILE, KIND = "reused.json", "reused"

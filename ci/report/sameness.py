@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from ci.report.text import plain
+from ci.core.text import plain
 from ci.report.verdict import Verdict
 
 LONGEST = 2000

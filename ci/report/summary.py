@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ci.core.text import clip, counted, one_line, plain, span, tail
 from ci.report.digest import (
     failed,
     leaky,
@@ -22,7 +23,6 @@ from ci.report.digest import (
 from ci.report.identity import MAX_COMMAND, command_of
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
-from ci.report.text import clip, counted, one_line, plain, span, tail
 from ci.report.totals import CollectError, Share, Summary
 from ci.report.verdict import Result, Verdict
 from test_selection.bucket_note import bucket_note_lines

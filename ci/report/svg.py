@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.text import counted, span
 from ci.report.digest import FileTotals
 from ci.report.reconcile import Account
 from ci.report.replay import GroupTiming, ShardTimeline
-from ci.report.text import counted, span
 from ci.report.verdict import PROBLEMS, Result, Verdict
 
 WIDTH = 1000.0

@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ci.core.text import clean, counted, one_line, span
 from ci.report.digest import (
     failed,
     leaky,
@@ -22,7 +23,6 @@ from ci.report.digest import (
 from ci.report.identity import command_of
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
-from ci.report.text import clean, counted, one_line, span
 from ci.report.totals import Summary
 from ci.report.verdict import Result, Verdict
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ci.core.text import last_line
 from ci.report.identity import RunIdentity
 from ci.report.quarantine_note import QuarantineNote
 from ci.report.ran_in import RanIn
 from ci.report.reconcile import Account
-from ci.report.text import last_line
 from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
 from test_selection.bucket_note import BucketNote, bucket_note
 from test_selection.ladder_note import LadderNote

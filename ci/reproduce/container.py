@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.provider import BY_DIGEST
 from ci.image.shell import bound
-from ci.provider import BY_DIGEST
 
 # Where the toolkit's code is in the image, and the command that the line of a report begins with.
 TOOLKIT = "/opt/spyre-ci"

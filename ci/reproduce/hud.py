@@ -11,10 +11,10 @@ from typing import Any
 import requests
 from urllib3.exceptions import HTTPError
 
-from ci.errors import BadFileError, CommandError, MissingInputError
+from ci.core.errors import BadFileError, CommandError, MissingInputError
+from ci.core.text import one_line
 from ci.report.again import attempt_of, ref_of
 from ci.report.sameness import Failure, last_failure
-from ci.report.text import one_line
 from ci.report.verdict import Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.naming import find_test

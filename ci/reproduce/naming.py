@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from ci.errors import MissingInputError, UsageError
-from ci.report.text import clip, counted, shell_line
+from ci.core.errors import MissingInputError, UsageError
+from ci.core.text import clip, counted, shell_line
 
 # So many are shown, and so many are compared letter by letter, which takes its time.
 SHOWN = 5

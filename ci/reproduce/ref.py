@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ci.addresses import shown
-from ci.errors import UsageError
+from ci.core.addresses import shown
+from ci.core.errors import UsageError
 
 # As `ci.report.again.ref_of` writes it.
 _PROVIDER = re.compile(r"([a-z][a-z0-9]{0,30})-(\d{1,19})\.(\d{1,9})")

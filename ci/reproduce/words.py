@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ci.errors import EXIT_INTERRUPTED
+from ci.core.errors import EXIT_INTERRUPTED
+from ci.core.text import clean, counted, one_line
 from ci.report.sameness import Failure
-from ci.report.text import clean, counted, one_line
 from ci.report.verdict import NO_OUTCOME
 from ci.reproduce.evidence import Evidence
 from test_selection.files import schema_name

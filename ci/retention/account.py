@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK
-from ci.findings import escaped
-from ci.report.text import counted, iso_utc
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK
+from ci.core.findings import escaped
+from ci.core.text import counted, iso_utc
 from ci.retention.things import GIB, Decision, Foreign, Rule
 from test_selection.files import schema_name
 

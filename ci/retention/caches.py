@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ci.bisect.kept import WHOLE
+from ci.core.shared_folders import WHOLE
 from ci.retention.disk import measure
 from ci.retention.folders import Look
 from ci.retention.things import Foreign, Found, Thing

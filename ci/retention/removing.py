@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ci.bisect.kept import lock_of as lock_of_build
-from ci.errors import RunInUseError
+from ci.core.errors import RunInUseError
+from ci.core.locks import take
+from ci.core.run_lock import FILE as RUN_LOCK
+from ci.core.run_lock import run_lock
+from ci.core.shared_folders import lock_of as lock_of_build
 from ci.retention.caches import build_of, last_used, lock_of, mark_of, tree_last_used
 from ci.retention.folders import Look, look_again
 from ci.retention.things import DAY_S, Thing
 from ci.retention.trash import discard
-from ci.runner.run_lock import FILE as RUN_LOCK
-from ci.runner.run_lock import run_lock
-from ci.system.locks import take
 
 
 class KeptError(Exception):

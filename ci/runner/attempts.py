@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.runner.guard import MOST_GUARDED, put_back
 from ci.runner.journal import UNWRITABLE, JournalWriter
 from ci.runner.link import Attempt, new_attempt

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ci.errors import BackEndError
+from ci.core.errors import BackEndError
 from ci.runner.cards import EMULATE, EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real
 

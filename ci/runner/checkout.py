@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ci.addresses import without_credentials
-from ci.errors import CommandError, UsageError
-from ci.process import run_command
-from ci.system.locks import take
+from ci.core.addresses import without_credentials
+from ci.core.errors import CommandError, UsageError
+from ci.core.locks import take
+from ci.core.process import run_command
 
 GIT_TIMEOUT_S = 900
 # What PyTorch's tests read of their repository besides test/ itself.

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.process import kill_group
+from ci.core.parent_death import die_with_parent
+from ci.core.process import kill_group
 from ci.runner import prepare
 from ci.runner.modules import module_words
-from ci.system.parents import die_with_parent
 
 # A child that fell over outside of any test; sysexits.h calls it an internal software error.
 EXIT_INTERNAL = 70

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.errors import CommandError, MissingInputError, SpyreCiError
-from ci.process import kill_group
+from ci.core.errors import CommandError, MissingInputError, SpyreCiError
+from ci.core.process import kill_group
 from ci.runner.child import last_lines
 from ci.runner.collect_cache import KIND, CollectCache
 from ci.runner.machinery import wants_machinery

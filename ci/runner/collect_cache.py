@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from test_selection.files import read_json, write_json
 
 KIND = "collected-file"

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.process import signal_name
+from ci.core.parent_death import die_with_parent
+from ci.core.process import signal_name
 from ci.runner import afresh, prepare
 from ci.runner.child import Child, start
 from ci.runner.collect_cache import KIND
 from ci.runner.collecting import collect_file
-from ci.system.parents import die_with_parent
 from test_selection.files import read_json
 
 POLL_S = 0.01

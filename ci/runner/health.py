@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ci.errors import BadFileError, SpyreCiError
+from ci.core.errors import BadFileError, SpyreCiError
 from test_selection.files import read_json, write_json
 
 KIND = "card-health"

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import DeviceError
+from ci.core.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

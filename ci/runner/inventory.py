@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ci.errors import DeviceError, UsageError
+from ci.core import operating_system
+from ci.core.errors import DeviceError, UsageError
 from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_DEVICE, EMULATED_VARIABLE, Card
-from ci.system import kinds
 
 # The device plugin's list of PCI addresses; what it calls them has changed once.
 PCI_VARIABLES = ("PCIDEVICE_IBM_COM_SPYRE_PF", "PCIDEVICE_IBM_COM_AIU_PF")
@@ -79,7 +79,7 @@ def is_real(cards: Sequence[Card]) -> bool:
 
 
 def _real(environ: Mapping[str, str], root: Path) -> list[Card]:
-    if not kinds.is_linux():
+    if not operating_system.is_linux():
         _refuse_cards(environ)
         return []
     given = _given(environ)
@@ -101,7 +101,7 @@ def _refuse_cards(environ: Mapping[str, str]) -> None:
     for variable in (CARDS_VARIABLE, *PCI_VARIABLES):
         if words := environ.get(variable, "").strip():
             raise DeviceError(
-                f"cards are named, and {kinds.in_words()} has none: {words[:80]}",
+                f"cards are named, and {operating_system.in_words()} has none: {words[:80]}",
                 where=variable,
                 remedy=f"unset {variable}: without it the emulated device is tested; or give --device cpu",
             )

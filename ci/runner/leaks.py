@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ci.system.kinds import PROC, has_proc
-from ci.system.processes import children
+from ci.core.operating_system import PROC, has_proc
+from ci.core.processes import children
 
 _SHOWN = 3
 _NAME_LIMIT = 60

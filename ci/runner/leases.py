@@ -27,9 +27,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ci.errors import DiskFullError, FileSystemError
+from ci.core.errors import DiskFullError, FileSystemError
+from ci.core.locks import take
 from ci.runner.whereabouts import Whereabouts, noted, whereabouts
-from ci.system.locks import take
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ci.errors import BadFileError, FileSystemError, SpyreCiError
+from ci.core.errors import BadFileError, FileSystemError, SpyreCiError
 from ci.runner.cards import Card
 from ci.runner.health import Health, HealthFiles, Rules, strike, struck
 from ci.runner.leases import Leases

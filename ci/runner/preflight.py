@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.process import signal_name
+from ci.core.process import signal_name
 from ci.runner.child import Child, start
 from ci.runner.patience import gone
 from ci.runner.ras import hardware_event

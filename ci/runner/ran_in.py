@@ -6,8 +6,8 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from ci.errors import DeviceError
-from ci.provider import detect
+from ci.core.errors import DeviceError
+from ci.core.provider import detect
 from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
 from ci.runner.recorded import recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ci.addresses import without_secrets
-from ci.withheld import without_job_secrets
+from ci.core.addresses import without_secrets
+from ci.core.withheld import without_job_secrets
 
 # Of PyTorch, the back end and its cards, libraries that compute, Python and the C library.
 _NAMES = re.compile(

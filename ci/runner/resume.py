@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import DiskFullError, PlanMismatchError, SpyreCiError
+from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
 from ci.runner.journal import Journal
 from ci.runner.strays import Killed, end_strays_of_run, find_strays_of_run
 from test_selection.plan import Group, Plan, Shard

@@ -15,8 +15,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ci.errors import BadFileError, CommandError, MissingInputError
-from ci.process import run_command
+from ci.core.errors import BadFileError, CommandError, MissingInputError
+from ci.core.process import run_command
 from ci.runner.checkout import COMMIT_FILE, checkout
 
 OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.system.kinds import PROC, has_proc
-from ci.system.processes import environments
+from ci.core.operating_system import PROC, has_proc
+from ci.core.processes import environments
 
 VARIABLE = "SPYRE_CI_MARK"
 # What a driver holds does not go at once, and may never.

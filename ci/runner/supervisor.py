@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ci.errors import UsageError
-from ci.interrupts import noted
-from ci.process import signal_name
+from ci.core.errors import UsageError
+from ci.core.interrupts import noted
+from ci.core.process import signal_name
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
 from ci.runner.claims.opening import Meeting

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci.core.locks import take
 from ci.runner.leases import lock_file
-from ci.system.locks import take
 
 SUFFIX = ".ticket"
 # Whoever waits asks about once a second.

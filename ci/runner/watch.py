@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.process import signal_name
+from ci.core.process import signal_name
 from ci.runner.child import Child
 from ci.runner.journal import JournalWriter
 from ci.runner.journal_line import event_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.system.kinds import PROC
+from ci.core.operating_system import PROC
 
 # Of what stands behind the name in /proc/PID/stat, which may hold blanks and brackets (proc(5), field 22).
 _STARTED = 19

@@ -18,17 +18,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ci.core.machine import boot_id, host_name
+from ci.core.parent_death import die_with_parent
 from ci.runner import afresh, ended, prepare
 from ci.runner.hand import Hand
 from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
-from ci.runner.machine import boot_id, host_name
 from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
 from ci.runner.patience import NEVER_ENDS, Patience, gone
 from ci.runner.preflight import Finding, check, until_free
 from ci.runner.ran_in import ran_in_here
 from ci.runner.strays import VARIABLE, end_strays
 from ci.runner.watch import Limits, Watch
-from ci.system.parents import die_with_parent
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ci.core.text import shell_line
 from ci.live.words import Again
 from ci.report.identity import read_identity, reproduce_command
-from ci.report.text import shell_line
 from ci.steps.folder import RunFolder
 
 

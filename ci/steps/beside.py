@@ -13,13 +13,13 @@ from pathlib import Path
 from ci.compare.comparison import Comparison, compare_sides
 from ci.compare.side import Side
 from ci.compare.times import LEAST_S, Past
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
+from ci.core.text import shell_line
+from ci.core.untrusted_zip import Wanted, unpack
 from ci.pipeline.side import side_of, with_catalog
 from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_told
-from ci.pipeline.unpack import Wanted, unpack
 from ci.report.history_spread import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
-from ci.report.text import shell_line
 from ci.runner.event_values import seconds_of, text_of
 from ci.runner.journal_line import event_of
 from ci.steps.context import Context

@@ -18,13 +18,13 @@ from typing import Any
 
 from rich.console import Console
 
-from ci import interrupts
 from ci.bisect.answers import Answer, Said, said_by
 from ci.config import load_settings
-from ci.errors import EXIT_INTERRUPTED, SpyreCiError
+from ci.core import interrupts
+from ci.core.errors import EXIT_INTERRUPTED, SpyreCiError
+from ci.core.resources import available_cores
+from ci.core.text import one_line
 from ci.report.reconcile import reconcile
-from ci.report.text import one_line
-from ci.resources import available_cores
 from ci.runner.journal import read_journals
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source

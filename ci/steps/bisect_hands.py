@@ -16,14 +16,14 @@ from ci.bisect.answers import Answer
 from ci.bisect.builders import Builder, Made
 from ci.bisect.trees import Trees
 from ci.config.model import SettingsModel
-from ci.errors import CommandError, SpyreCiError
-from ci.process import finish_command
-from ci.report.text import last_line
+from ci.core.errors import CommandError, SpyreCiError
+from ci.core.process import finish_command
+from ci.core.text import last_line
+from ci.core.withheld import without_job_secrets
 from ci.runner.strays import end_strays
 from ci.steps.bisect_child import KIND, answers_in
 from ci.steps.bisect_image import conditions_of, try_in_image
 from ci.steps.context import Context
-from ci.withheld import without_job_secrets
 from test_selection.files import write_json
 
 # What collecting, planning and starting may take besides the tries.

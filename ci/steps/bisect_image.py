@@ -13,11 +13,11 @@ from docker.errors import APIError
 from docker.models.containers import Container
 
 import ci
-from ci.errors import CommandError
+from ci.core.errors import CommandError
+from ci.core.withheld import without_job_secrets
 from ci.image.container import Conditions, container, follow
 from ci.image.engine import check_is_here, engine
 from ci.steps.context import Context
-from ci.withheld import without_job_secrets
 
 _POLL_S = 0.5
 

@@ -18,20 +18,20 @@ from ci.bisect.record import FILE, Question, Record, read_record, write_record
 from ci.bisect.search import Search, timed
 from ci.bisect.text import issue_text, result_lines, round_lines
 from ci.bisect.trees import Trees, remove
-from ci.errors import (
+from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_OK,
     EXIT_TEST_FAILED,
     MissingInputError,
     UsageError,
 )
+from ci.core.run_lock import run_lock
+from ci.core.text import counted, one_line
+from ci.core.withheld import without_job_secrets
 from ci.report.history_outcomes import past_outcomes
-from ci.report.text import counted, one_line
-from ci.runner.run_lock import run_lock
 from ci.steps.bisect_hands import MARK, RunnerHands, end_left
 from ci.steps.context import Context
 from ci.steps.folder import find_run
-from ci.withheld import without_job_secrets
 from test_selection.files import write_text
 from test_selection.ids import file_of
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.config.stage_model import Stage
-from ci.errors import NothingToRunError
+from ci.core.errors import NothingToRunError
 from ci.report.charts import Line, line_chart
 from ci.runner.installed import installed_torch
 from ci.runner.source import op_suite

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.pipeline.identity import (
     environment_part,
     planned_part,

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import ci
-from ci.addresses import without_credentials
+from ci.core import operating_system
+from ci.core.addresses import without_credentials
+from ci.core.progress import bar
+from ci.core.start_method import AUTO, start_method
+from ci.core.withheld import without_job_secrets
 from ci.device.environment import TEST_BASE, device_environment
-from ci.progress import bar
 from ci.runner import instantiation
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache, collection_key
@@ -20,9 +23,6 @@ from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
-from ci.system import kinds
-from ci.system.starting import AUTO, start_method
-from ci.withheld import without_job_secrets
 from test_selection.catalog import write_catalog
 from test_selection.ids import file_of
 from test_selection.suite_config import Root, Suite, for_root, load_suite, suite_paths
@@ -108,7 +108,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         SettingsError: processes are to be forked where that is not safe.
     """
     settings = context.settings.model
-    method = start_method(settings.run.start_method, system=kinds.name())
+    method = start_method(settings.run.start_method, system=operating_system.name())
     files = find_files(source.tests, wanted_files(share))
     environ = worker_environment(context, source)
     options = CollectOptions(

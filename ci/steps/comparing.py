@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.steps.collecting import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder

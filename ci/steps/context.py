@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ci.config import Settings
-from ci.provider import Provider, detect
+from ci.core.provider import Provider, detect
 from test_selection.seeds import BITS
 
 

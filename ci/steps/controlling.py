@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ci.errors import SpyreCiError
-from ci.progress import bar
+from ci.core.errors import SpyreCiError
+from ci.core.progress import bar
+from ci.core.text import counted
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
-from ci.report.text import counted
 from ci.runner.guard import guarded
 from ci.runner.inventory import inventory
 from ci.runner.journal import gathered_journals, read_journals

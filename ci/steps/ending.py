@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from ci.errors import EXIT_INTERRUPTED
+from ci.core.errors import EXIT_INTERRUPTED
 from ci.live.sink import Sink
 from ci.live.stream import run_end
 from ci.report.verdict import Verdict

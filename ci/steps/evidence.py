@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import BadFileError, MissingInputError, SpyreCiError
-from ci.pipeline.unpack import Wanted, bounded_lines, unpack
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.core.untrusted_zip import Wanted, bounded_lines, unpack
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import RunIdentity, read_identity
 from ci.report.results import RESULTS_FILE, read_results, read_summary

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.report.identity import FILE as IDENTITY_FILE
 from ci.report.identity import read_identity
 from ci.report.results import RESULTS_FILE

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config.stage_model import Stage
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.report.charts import Line, Stretch, as_page, line_chart, time_bars
 from ci.steps.ladder import InScope, Places
 from test_selection.bound import longest_test, lower_bound

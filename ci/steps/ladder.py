@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.report.history import failure_shares
 from ci.runner.source import OP_SUITE as OP_SUITE_TESTS
 from ci.runner.source import Source

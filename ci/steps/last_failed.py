@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ci.core.text import counted, one_line
 from ci.report.results import read_results, read_summary
 from ci.report.summary import outcome_line
-from ci.report.text import counted, one_line
 from ci.report.totals import Summary
 from ci.report.verdict import Result, Verdict
 from ci.steps.folder import RunFolder

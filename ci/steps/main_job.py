@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.errors import EXIT_OK
+from ci.core.errors import EXIT_OK
 from ci.live.sink import Sink
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE

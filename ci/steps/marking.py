@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ci.errors import SpyreCiError, UsageError
+from ci.core.errors import SpyreCiError, UsageError
 from ci.report.control import DEVICES, controls, mark_controls
 from ci.report.quarantine import FILE, Quarantine, check_entries, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, quarantine_results

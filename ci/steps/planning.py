@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.config.model import SettingsModel
-from ci.errors import PlanMismatchError
+from ci.core.errors import PlanMismatchError
 from test_selection.catalog import Catalog
 from test_selection.durations import (
     Durations,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ci.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
-from ci.findings import escaped
-from ci.progress import bar
+from ci.core.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
+from ci.core.findings import escaped
+from ci.core.progress import bar
 from ci.retention.account import Account, Failed, line
 from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold

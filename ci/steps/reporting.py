@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ci import interrupts
-from ci.errors import SpyreCiError
+from ci.core import interrupts
+from ci.core.errors import SpyreCiError
 from ci.hud.deliver import Reporter, begin, deliver, give_up
 from ci.hud.flush import Effects
 from ci.report.history import export_durations, prune, record

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ci.config.run_model import Run
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.reproduce.evidence import Evidence
 from ci.runner.back_end import back_end_of
 from ci.runner.cards import EMULATED_DEVICE

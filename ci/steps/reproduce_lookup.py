@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried
 from ci.reproduce.hud import TOKEN, ask, from_hud

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import ci
-from ci.errors import CommandError
+from ci.core.errors import CommandError
+from ci.core.process import finish_command
 from ci.image.shell import WORKSPACE, Caller, find_client, shell_command
-from ci.process import finish_command
 from ci.reproduce.container import SHIM, choose_image, confined, mounts
 from ci.reproduce.evidence import Evidence
 from ci.steps.context import Context

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import SpyreCiError, UsageError
+from ci.core.errors import SpyreCiError, UsageError
 from ci.report.identity import read_identity
 from ci.report.ran_in import all_in
 from ci.report.reconcile import Account, reconcile

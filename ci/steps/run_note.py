@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ci.config.run_model import Run
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.runner.back_end import back_end
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder

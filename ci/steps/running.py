@@ -7,7 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import PlanMismatchError, SpyreCiError, UsageError
+from ci.core import operating_system
+from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
+from ci.core.run_lock import run_lock
+from ci.core.start_method import AUTO, start_method
 from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
@@ -24,7 +27,6 @@ from ci.runner.leases import Leases, shared_folder
 from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
-from ci.runner.run_lock import run_lock
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from ci.steps.again import again_of
@@ -35,8 +37,6 @@ from ci.steps.folder import RunFolder, read_device
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of
-from ci.system import kinds
-from ci.system.starting import AUTO, start_method
 from test_selection.durations import Durations, read_durations
 from test_selection.plan import Plan, Shard
 from test_selection.timeouts import test_timeouts
@@ -233,7 +233,7 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         device=context.settings.model.device.name,
         environ=worker_environment(context, part.source),
         threads=max(1, context.cores // max(1, workers)),
-        method=start_method(settings.start_method, system=kinds.name()),
+        method=start_method(settings.start_method, system=operating_system.name()),
         may_change=settings.start_method == AUTO,
         test_timeout_s=settings.test_timeout_s,
         setup_timeout_s=settings.setup_timeout_s,

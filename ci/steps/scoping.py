@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps.context import Context

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import NothingToRunError, UsageError
+from ci.core.errors import NothingToRunError, UsageError
 from ci.runner.source import Source
 from ci.steps.collecting import load_suites
 from ci.steps.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.steps.context import Context
 from ci.steps.scoping import DEFAULT_BUCKET, known_bucket
 from test_selection.places import By

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.addresses import says_password, shown
-from ci.config.secret import read_secret
-from ci.errors import MissingInputError, SettingsError
+from ci.core.addresses import says_password, shown
+from ci.core.errors import MissingInputError, SettingsError
+from ci.core.secrets import read_secret
 from ci.report.identity import FILE, read_identity
 from ci.runner.claims.opening import REDIS, Meeting
 from ci.steps.context import Context

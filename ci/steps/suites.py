@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import BadFileError, CommandError, SettingsError, UsageError
-from ci.process import run_command
+from ci.core.errors import BadFileError, CommandError, SettingsError, UsageError
+from ci.core.process import run_command
 from ci.report.results import read_results
 from ci.report.verdict import Result, Verdict
 from ci.runner.journal import XPASS_STRICT

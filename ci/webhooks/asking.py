@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ci.github.answers import content_of
-from ci.github.client import PER_PAGE, Client, in_repository
-from ci.github.errors import GitHubAwayError
+from ci.core.github.answers import content_of
+from ci.core.github.client import PER_PAGE, Client, in_repository
+from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.heads import BRANCHES, PULL_REQUESTS, Head, branch_of, prefixes, pull_request_of
 from ci.webhooks.model import Branches, Poll, Repository
 from ci.webhooks.poll_state import Page

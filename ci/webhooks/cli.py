@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ci.config.flags import Json
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
 from ci.webhooks.flags import File, Names, Prune, extra
 from ci.webhooks.poll_cli import poll

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ci.addresses import host_of
+from ci.core.addresses import host_of
 from ci.webhooks.model import Hook
 from ci.webhooks.urls import identity, target, without_token
 

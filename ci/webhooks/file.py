@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ci.config.explain import explain
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.webhooks.model import GITHUB, Repository, Webhooks
 from ci.webhooks.urls import target
 from test_selection.yaml_lines import Document, load_document

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ci.extras import wanted
+from ci.core.extras import wanted
 
 File = Annotated[Path, typer.Argument(help="The file of webhooks.")]
 Names = Annotated[

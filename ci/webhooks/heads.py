@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from ci.config.section import Section
-from ci.github.errors import GitHubAwayError
+from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.model import Branches, PullRequests
 
 PULL_REQUESTS, BRANCHES = "pull_requests", "branches"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.github.client import Client, in_repository
-from ci.github.errors import GitHubAwayError, GitHubMissingError
+from ci.core.github.client import Client, in_repository
+from ci.core.github.errors import GitHubAwayError, GitHubMissingError
 from ci.webhooks.difference import Change, Deed, Seen
 from ci.webhooks.model import Hook
 

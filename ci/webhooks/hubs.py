@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ci.config.recipient import check_recipient
-from ci.config.secret import secret
-from ci.errors import SpyreCiError
-from ci.github.client import Client, Effects
-from ci.github.errors import GitHubAwayError, GitHubDeniedError
+from ci.core.errors import SpyreCiError
+from ci.core.github.client import Client, Effects
+from ci.core.github.errors import GitHubAwayError, GitHubDeniedError
+from ci.core.secrets import secret
 from ci.webhooks.model import Host, Repository, Webhooks
 
 

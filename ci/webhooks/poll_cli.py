@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ci.config.context import settings_from_context
-from ci.errors import UsageError
-from ci.findings import escaped
+from ci.core.errors import UsageError
+from ci.core.findings import escaped
 from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
 from ci.webhooks.flags import File, Names, extra
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ci.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
 from ci.webhooks.heads import Head, Note
 from test_selection.files import read_json, write_json
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from ci import interrupts
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_USAGE, SpyreCiError
-from ci.github.errors import GitHubAwayError
+from ci.core import interrupts
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_USAGE, SpyreCiError
+from ci.core.github.errors import GitHubAwayError
 from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError
 from ci.webhooks.asking import heads_of
 from ci.webhooks.heads import BRANCHES, PULL_REQUESTS, Decision, Head, Note, decide, kept

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ci.config.secret import secret
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
+from ci.core.secrets import secret
 
 # GitHub signs with whatever it is given; of this length nobody finds it out by trying.
 LEAST_SECRET = 16

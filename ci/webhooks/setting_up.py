@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SpyreCiError
 from ci.webhooks.difference import Change, Seen, difference
 from ci.webhooks.hub import Delivery, RepositoryHooks
 from ci.webhooks.hubs import Hubs

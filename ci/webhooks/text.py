@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ci.addresses import shown
-from ci.findings import escaped
+from ci.core.addresses import shown
+from ci.core.findings import escaped
 from ci.webhooks.difference import Change, Deed, Seen
 from ci.webhooks.hub import Delivery
 from ci.webhooks.setting_up import Compared

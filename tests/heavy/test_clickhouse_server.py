@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from ci.config import Settings, load_settings
-from ci.errors import CommandError, SettingsError
+from ci.core.errors import CommandError, SettingsError
 from ci.hud.identity import job_number
 from ci.hud.opening import open_kept, open_server
 from ci.hud.server.clickhouse import Clickhouse

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INTERRUPTED
+from ci.core.errors import EXIT_INTERRUPTED
 from ci.report.identity import RunIdentity, write_identity
 from ci.report.results import read_results
 from ci.report.verdict import Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.process import run_command
+from ci.core.process import run_command
 from ci.report.identity import RunIdentity
 from ci.report.reconcile import reconcile
 from ci.report.write import write_report

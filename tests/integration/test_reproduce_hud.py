@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.reproduce import hud
 from ci.reproduce.hud import ask
 from ci.reproduce.ref import HudPage

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.process import run_command
+from ci.core.process import run_command
 from ci.report.results import write_results
 from ci.report.verdict import Result, Verdict
 from ci.steps.folder import RunFolder, write_source

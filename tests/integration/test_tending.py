@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError
-from ci.tending import tend_command
+from ci.core.errors import CommandError
+from ci.core.supervise import tend_command
 
 ROOT = Path(__file__).parent.parent.parent
 TEND = """
 import sys
-from ci.tending import tend_command
+from ci.core.supervise import tend_command
 def output(data):
     sys.stdout.buffer.write(data)
     sys.stdout.flush()

@@ -10,12 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = {
     "test_selection": 0,
-    "ci.addresses": 1, "ci.buckets": 1, "ci.config": 1, "ci.errors": 1, "ci.extras": 1, "ci.findings": 1,
-    "ci.github": 1,
-    "ci.interrupts": 1, "ci.jenkins": 1,
-    "ci.process": 1,
-    "ci.progress": 1, "ci.provider": 1, "ci.resources": 1, "ci.system": 1, "ci.tending": 1,
-    "ci.withheld": 1,
+    "ci.core.addresses": 1, "ci.core.object_store": 1, "ci.config": 1, "ci.core.errors": 1, "ci.core.extras": 1, "ci.core.findings": 1,
+    "ci.core.github": 1,
+    "ci.core.interrupts": 1, "ci.jenkins": 1,
+    "ci.core.process": 1,
+    "ci.core.progress": 1, "ci.core.provider": 1, "ci.core.resources": 1, "ci.system": 1, "ci.core.supervise": 1,
+    "ci.core.withheld": 1,
     "ci.bisect": 2, "ci.compare": 2, "ci.doctor": 2, "ci.init": 2, "ci.reproduce": 2, "ci.retention": 2,
     "ci.device": 2, "ci.hud": 2, "ci.image": 2, "ci.jobs": 2, "ci.lanes": 2, "ci.live": 2, "ci.package": 2,
     "ci.pins": 2, "ci.pipeline": 2,
@@ -30,7 +30,7 @@ ACROSS = {
     ("ci.report", "ci.runner.journal"),
     ("ci.live", "ci.report.replay"),
     ("ci.live", "ci.report.verdict"),
-    ("ci.live", "ci.report.text"),
+    ("ci.live", "ci.core.text"),
     # A job here is a container as an image's tests are; what pods say commands no CI and no terminal.
     ("ci.jobs", "ci.image.container"),
     ("ci.jobs", "ci.image.engine"),
@@ -42,28 +42,28 @@ ACROSS = {
     ("ci.jobs", "ci.image.registry"),
     ("ci.jobs", "ci.image.repositories"),
     ("ci.jobs", "ci.image.shell"),
-    ("ci.jobs", "ci.live.github"),
-    ("ci.jobs", "ci.report.text"),
-    ("ci.jobs", "ci.report.escaping"),
+    ("ci.jobs", "ci.core.workflow_commands"),
+    ("ci.jobs", "ci.core.text"),
+    ("ci.jobs", "ci.core.templates"),
     ("ci.jobs", "ci.report.svg"),
     # Journals are sent as they grow, and what never ran is told in one.
     ("ci.jobs", "ci.runner.journal"),
     ("ci.jobs", "ci.runner.journal_line"),
     # What a checkout is at is asked of Git as packaging asks it.
-    ("ci.jobs", "ci.package.git"),
+    ("ci.jobs", "ci.core.git"),
     # So are commits and what they say; with what tests say it is shown in a report's words.
-    ("ci.bisect", "ci.package.git"),
-    ("ci.bisect", "ci.report.escaping"),
+    ("ci.bisect", "ci.core.git"),
+    ("ci.bisect", "ci.core.templates"),
     ("ci.bisect", "ci.report.summary"),
-    ("ci.bisect", "ci.report.text"),
+    ("ci.bisect", "ci.core.text"),
     # The test tree of an image is what the main job reads of PyTorch's repository.
     ("ci.image", "ci.runner.checkout"),
     # A page shows what tests say, and calls flaky what a report calls flaky.
-    ("ci.hud", "ci.report.text"),
+    ("ci.hud", "ci.core.text"),
     # A test that is brought back is told of in a report's words, by what journals, an artifact or a HUD tell.
     ("ci.reproduce", "ci.report.again"),
     ("ci.reproduce", "ci.report.sameness"),
-    ("ci.reproduce", "ci.report.text"),
+    ("ci.reproduce", "ci.core.text"),
     ("ci.reproduce", "ci.report.verdict"),
     ("ci.reproduce", "ci.runner.journal"),
     # The image of a run is opened as any image of ours.
@@ -72,30 +72,30 @@ ACROSS = {
     ("ci.hud", "ci.report.again"),
     ("ci.pipeline", "ci.report.again"),
     ("ci.pipeline", "ci.report.identity"),
-    ("ci.hud", "ci.report.escaping"),
+    ("ci.hud", "ci.core.templates"),
     ("ci.hud", "ci.report.flakes"),
     # What tests in a container wrote is read as any runner's JUnit is, and shown in a report's words.
     ("ci.image", "ci.hud.junit_rows"),
     ("ci.image", "ci.hud.row_layout"),
     ("ci.image", "ci.hud.rows"),
-    ("ci.image", "ci.report.text"),
+    ("ci.image", "ci.core.text"),
     # What a step says is kept from commanding a CI as what a test says is.
-    ("ci.image", "ci.live.github"),
+    ("ci.image", "ci.core.workflow_commands"),
     # What a linter or a test says of a project's files neither commands a CI nor a terminal.
-    ("ci.package", "ci.live.github"),
-    ("ci.package", "ci.report.text"),
+    ("ci.package", "ci.core.workflow_commands"),
+    ("ci.package", "ci.core.text"),
     # What a gate asks of a run's verdicts is asked in a report's words.
     ("ci.package", "ci.report.verdict"),
     ("ci.package", "ci.report.ran_in"),
     # Where a checkout stands is asked of Git as packaging asks it.
-    ("ci.init", "ci.package.git"),
+    ("ci.init", "ci.core.git"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
     # What two runs are compared by are a report's verdicts, told in its words and drawn as its pages are.
-    ("ci.compare", "ci.report.escaping"),
+    ("ci.compare", "ci.core.templates"),
     ("ci.compare", "ci.report.sameness"),
     ("ci.compare", "ci.report.summary"),
-    ("ci.compare", "ci.report.text"),
+    ("ci.compare", "ci.core.text"),
     ("ci.compare", "ci.report.verdict"),
     # A comment says what `spyre-ci compare` says.
     ("ci.pipeline", "ci.compare.comparison"),
@@ -112,16 +112,16 @@ ACROSS = {
     ("ci.pins", "ci.package.asking"),
     ("ci.pins", "ci.package.listing"),
     # What images and indexes say commands no CI and no terminal.
-    ("ci.pins", "ci.live.github"),
-    ("ci.pins", "ci.report.text"),
+    ("ci.pins", "ci.core.workflow_commands"),
+    ("ci.pins", "ci.core.text"),
     # What a lost run of a lane leaves is found as what a test leaves is, and told in a report's words.
     ("ci.lanes", "ci.runner.strays"),
     # A worker has its state as whoever resumes a run has the run's folder.
-    ("ci.lanes", "ci.runner.run_lock"),
+    ("ci.lanes", "ci.core.run_lock"),
     # What a variant of PyTorch is, stands in the stack of the runtime image.
     ("ci.lanes", "ci.image.stack"),
     ("ci.lanes", "ci.image.tree"),
-    ("ci.lanes", "ci.report.text"),
+    ("ci.lanes", "ci.core.text"),
     # What a run far away came to is put into the history as its report would do here.
     ("ci.lanes", "ci.report.history_runs"),
     ("ci.lanes", "ci.report.identity"),
@@ -131,7 +131,7 @@ ACROSS = {
     ("ci.lanes", "ci.pipeline.payload"),
     ("ci.lanes", "ci.pipeline.runs"),
     ("ci.lanes", "ci.pipeline.told"),
-    ("ci.lanes", "ci.pipeline.unpack"),
+    ("ci.lanes", "ci.core.untrusted_zip"),
     # A lane's job on a cluster is looked at and ended as `spyre-ci job` does.
     ("ci.lanes", "ci.jobs.board"),
     ("ci.lanes", "ci.jobs.cancel"),
@@ -144,20 +144,20 @@ ACROSS = {
     ("ci.lanes", "ci.jobs.standing"),
     ("ci.lanes", "ci.jobs.watch"),
     # What a change touches is asked of Git as packaging asks it.
-    ("ci.pipeline", "ci.package.git"),
+    ("ci.pipeline", "ci.core.git"),
     # What decides which tests there are decides whether two plans are the same.
     ("ci.pipeline", "ci.runner.collect_cache"),
     # Names of files and labels command neither a CI nor a terminal, and are no markup.
-    ("ci.pipeline", "ci.live.github"),
+    ("ci.pipeline", "ci.core.workflow_commands"),
     ("ci.pipeline", "ci.report.summary"),
-    ("ci.pipeline", "ci.report.text"),
+    ("ci.pipeline", "ci.core.text"),
     # A comment tells what a report holds, in its words; results that are reused are noted for a report.
     ("ci.pipeline", "ci.report.results"),
     ("ci.pipeline", "ci.report.reused"),
     ("ci.pipeline", "ci.report.verdict"),
     ("ci.pipeline", "ci.report.write"),
     # A change of a pin is made of what Git has, asked as packaging asks it.
-    ("ci.pins", "ci.package.git"),
+    ("ci.pins", "ci.core.git"),
     # A machine is looked at as whoever uses it would: cards by their leases, engine, cluster and endpoint by
     # the clients that ask them, tokens where they are looked for; what is seen is plain text.
     ("ci.doctor", "ci.device.environment"),
@@ -173,11 +173,11 @@ ACROSS = {
     ("ci.doctor", "ci.jobs.errors"),
     ("ci.doctor", "ci.jobs.paths"),
     ("ci.doctor", "ci.jobs.validate.rights"),
-    ("ci.doctor", "ci.live.github"),
+    ("ci.doctor", "ci.core.workflow_commands"),
     ("ci.doctor", "ci.package.causes"),
     ("ci.doctor", "ci.package.credentials"),
     ("ci.doctor", "ci.package.pump"),
-    ("ci.doctor", "ci.report.text"),
+    ("ci.doctor", "ci.core.text"),
     ("ci.doctor", "ci.runner.back_end"),
     ("ci.doctor", "ci.runner.cards"),
     ("ci.doctor", "ci.runner.health"),
@@ -187,10 +187,10 @@ ACROSS = {
     ("ci.doctor", "ci.runner.prepare"),
     ("ci.doctor", "ci.runner.whereabouts"),
     # A run's folder goes while nobody can begin to work in it; what went is told in a report's words.
-    ("ci.retention", "ci.runner.run_lock"),
-    ("ci.retention", "ci.report.text"),
+    ("ci.retention", "ci.core.run_lock"),
+    ("ci.retention", "ci.core.text"),
     # What a folder is, the file says that whoever made it leaves in it.
-    ("ci.retention", "ci.bisect.kept"),
+    ("ci.retention", "ci.core.shared_folders"),
     ("ci.retention", "ci.bisect.record"),
     ("ci.retention", "ci.reproduce.mark"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
@@ -258,7 +258,7 @@ def test_only_one_module_is_about_running_commands() -> None:
     # The others start Python processes of our own that they talk to while those run.
     # One runs in a container, with nothing of ours.
     allowed = {
-        "ci.image.verify.inside", "ci.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link",
+        "ci.image.verify.inside", "ci.core.process", "ci.runner.child", "ci.runner.collect", "ci.runner.link",
         "ci.runner.supervisor",
     }  # fmt: skip
     users = {name for name, imported_ones in modules() if "subprocess" in imported_ones}

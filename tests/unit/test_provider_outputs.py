@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.provider import output_lines, output_text, write_outputs
+from ci.core.provider import output_lines, output_text, write_outputs
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,12}", fullmatch=True)
 DELIMITER = "4f0c9b1e6a7d5328"

@@ -34,7 +34,7 @@ def touched(files: Sequence[str], rooms: Mapping[str, Sequence[str]] = SMALL) ->
         (["ci/jobs/spec.py", "ci/hud/cli.py"], ["tests/both", "tests/hud"]),
         (["noxfile.py"], ["tests/readme"]),
         # What no room has is what all stand on; a name that only begins alike is no room's.
-        (["ci/errors.py"], EVERYTHING),
+        (["ci/core/errors.py"], EVERYTHING),
         (["ci/hudson/app.py"], EVERYTHING),
         (["tests/conftest.py"], EVERYTHING),
         (["tests/heavy/test_wheel.py", "tests/integration/test_went.py"], ["tests/heavy/test_wheel.py"]),

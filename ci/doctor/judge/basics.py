@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from ci.core.text import counted, shell_line
 from ci.doctor.finding import Finding, fault, ok, warning
-from ci.report.text import counted, shell_line
 
 OLDEST = (3, 11)
 PYTHON, NOX = "python", "nox"

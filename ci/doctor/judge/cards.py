@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ci.core.text import counted, shell_line
 from ci.doctor.finding import Finding, fault, ok, warning
-from ci.report.text import counted, shell_line
 
 DEVICE, CARDS = "device", "cards"
 REAL, PSEUDO, EMULATED = "real", "pseudo", "emulated"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ci.core.text import shell_line
 from ci.doctor.finding import Finding, fault, ok, warning
-from ci.report.text import shell_line
 
 DISK = "disk"
 MIB, GIB = 1 << 20, 1 << 30

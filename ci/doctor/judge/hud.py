@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
+from ci.core.text import span
 from ci.doctor.finding import Finding, Level, fault, ok, warning
-from ci.report.text import span
 
 HUD, CLOCK = "hud", "clock"
 # A second is what the header Date tells; tokens and signatures are good for minutes.

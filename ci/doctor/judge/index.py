@@ -17,8 +17,8 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
+from ci.core.text import shell_line
 from ci.doctor.finding import Finding, Level, ok
-from ci.report.text import shell_line
 
 INDEX = "index"
 # has: the pin for this Python. other: the pin, for others. lacks: torch, not the pin. none: no torch.

@@ -8,8 +8,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from ci.core.text import shell_line
 from ci.doctor.finding import Finding, fault, ok, warning
-from ci.report.text import shell_line
 
 TORCH = "torch"
 PINNED = "pinned"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ci.core.text import iso_utc, shell_line
 from ci.doctor.finding import Finding, Level, ok
-from ci.report.text import iso_utc, shell_line
 
 TOKENS = "tokens"
 State = Literal["there", "missing", "minted", "unusable", "no file"]

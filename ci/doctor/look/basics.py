@@ -13,10 +13,10 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from ci.core.errors import CommandError
 from ci.doctor.finding import Finding
 from ci.doctor.judge.basics import NoxFacts, PythonFacts, judge_nox, judge_python
 from ci.doctor.world import World
-from ci.errors import CommandError
 
 NAME = "spyre-ci"
 NOX_LIMIT_S = 15.0

@@ -10,6 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.config import Settings
+from ci.core import operating_system
+from ci.core.errors import SpyreCiError
+from ci.core.start_method import start_method
+from ci.core.text import one_line
+from ci.core.withheld import without_job_secrets
 from ci.device.environment import device_environment
 from ci.doctor.finding import Finding, Level, of_error
 from ci.doctor.judge.cards import (
@@ -24,17 +29,12 @@ from ci.doctor.judge.cards import (
     judge_device,
 )
 from ci.doctor.world import World, ask_module
-from ci.errors import SpyreCiError
-from ci.report.text import one_line
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import ADDRESS, inventory, is_real, present
 from ci.runner.leases import Holder, Leases, shared_folder
 from ci.runner.whereabouts import Whereabouts, has_open, whereabouts
-from ci.system import kinds
-from ci.system.starting import start_method
-from ci.withheld import without_job_secrets
 
 OPENED_S = 25.0
 _RUN = "spyre-ci-doctor"
@@ -50,7 +50,7 @@ def look_device(world: World, root: Path = Path("/")) -> list[Finding]:
         one.value.partition(":")[0] for one in importlib.metadata.entry_points(group="torch.backends")
     ]
     try:
-        start_method(model.run.start_method, system=kinds.name())
+        start_method(model.run.start_method, system=operating_system.name())
         cards = inventory(world.environ, device=name, wanted=model.run.cards, cores=world.cores, root=root)
         refuse_silent_emulation(cards, world.environ, device=name, found=found)
     except SpyreCiError as error:

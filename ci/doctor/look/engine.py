@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ci.addresses import without_secrets
+from ci.core import engine_address, operating_system
+from ci.core.addresses import without_secrets
 from ci.doctor.finding import Finding
 from ci.doctor.judge.engine import EngineFacts, judge_engine, judge_registry
 from ci.doctor.world import Told, World, ask_module
-from ci.system import engines, kinds
 
 LIMIT_S = 20.0
 _UNIX = "unix://"
@@ -26,10 +26,10 @@ def look_engine(
         system: as `sys.platform` has it; None: this one.
         is_socket: whether a path is one.
     """
-    system = system or kinds.name()
+    system = system or operating_system.name()
     named = world.environ.get("DOCKER_HOST", "")
     repository = world.settings.model.image.repository or ""
-    address = engines.address(world.environ, system=system, is_socket=is_socket)
+    address = engine_address.address(world.environ, system=system, is_socket=is_socket)
     there = is_socket(Path(address.removeprefix(_UNIX)))
     asks = bool(named) or there or bool(repository)
     told = ask_module(world, "ci.doctor.asked_engine", repository, limit_s=LIMIT_S) if asks else Told()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from ci.addresses import shown
+from ci.core.addresses import shown
+from ci.core.errors import SpyreCiError
 from ci.doctor.fetch import FetchError, Way, fetch
 from ci.doctor.finding import Finding
 from ci.doctor.judge.hud import HudFacts, judge_hud, skew_of
 from ci.doctor.world import World
-from ci.errors import SpyreCiError
 from ci.hud.client import callback_url
 from ci.hud.endpoint import EMBEDDED, NONE
 from ci.hud.opening import STORE_FILE

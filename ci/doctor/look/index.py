@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.tags import Tag, sys_tags
 
-from ci.addresses import shown
+from ci.core.addresses import shown
+from ci.core.errors import CommandError
 from ci.doctor.fetch import FetchError, Page, Way, fetch
 from ci.doctor.finding import Finding
 from ci.doctor.judge.index import (
@@ -28,7 +29,6 @@ from ci.doctor.judge.index import (
 from ci.doctor.look.pytorch import pin_of, torch_requirements
 from ci.doctor.pip_settings import PipSettings, of_environ, of_listing
 from ci.doctor.world import World
-from ci.errors import CommandError
 
 PIP_S, PAGE_S = 12.0, 10.0
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"

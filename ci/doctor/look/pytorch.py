@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from ci.core.withheld import without_job_secrets
 from ci.doctor.finding import Finding
 from ci.doctor.judge.pytorch import TorchFacts, judge_torch
 from ci.doctor.look.basics import nox_command
 from ci.doctor.world import ALONE_S, CODE, World, ask
-from ci.withheld import without_job_secrets
 
 LIMIT_S = 26.0
 NAME = "spyre-ci"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.config.secret import checked_token, read_secret
+from ci.core.errors import MissingInputError, SpyreCiError
+from ci.core.secrets import checked_token, read_secret
 from ci.doctor.finding import Finding
 from ci.doctor.judge.tokens import TokenFacts, Wanted, expiry_of, judge_tokens
 from ci.doctor.world import World
-from ci.errors import MissingInputError, SpyreCiError
 from ci.hud.endpoint import EMBEDDED, NONE, SECRET_VARIABLE
 from ci.hud.oidc import offered
 from ci.hud.opening import PASSWORD_VARIABLE

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.config.section import REPOSITORY
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from test_selection.yaml_reader import Reader
 
 LEVELS = ("L1", "L2", "L3", "L4")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.hud.server.realign import mark_restored
 from ci.hud.server.schema import MIGRATIONS
 from ci.hud.server.using import InUse

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from ci.core.progress import ticking
 from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.keep import DAY_S, give_back, prune
 from ci.hud.server.row_store import RowStore
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import sweep
 from ci.hud.server.uploads import Uploads
-from ci.progress import ticking
 
 STOP_S = 30.0
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from ci.addresses import without_secrets
-from ci.errors import CommandError, SettingsError
+from ci.core.addresses import without_secrets
+from ci.core.errors import CommandError, SettingsError
 from ci.hud.rows import Job
 from ci.hud.server.clickhouse_schema import STATEMENTS
 from ci.hud.server.database import Row, StoreUnavailableError, Value

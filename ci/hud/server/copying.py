@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ci.core.progress import ticking
 from ci.hud.server.clickhouse import Clickhouse
 from ci.hud.server.database import SqliteDatabase, StoreUnavailableError
 from ci.hud.server.realign import realign
 from ci.hud.server.store import Store
-from ci.progress import ticking
 
 BATCH = 1000
 EVERY_S = 1.0

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from ci.errors import PortInUseError, SpyreCiError
+from ci.core.errors import PortInUseError, SpyreCiError
 
 START_TIMEOUT_S = 15
 STOP_TIMEOUT_S = 10

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.callback import Callback
 from ci.hud.server.database import Database, SqliteDatabase, connect
 from ci.hud.server.record import Row, detail_of, row_of

@@ -16,7 +16,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.callback import MAX_WHOLE
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import read_rows, unpacked

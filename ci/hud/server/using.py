@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ci.errors import RunInUseError
+from ci.core.errors import RunInUseError
 
 
 class InUse:

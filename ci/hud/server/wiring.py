@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ci.config import Settings
-from ci.config.secret import read_secret
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
+from ci.core.secrets import read_secret
 from ci.hud.server.allow_list import AllowList, OnlyRepository
 from ci.hud.server.gate import Gate, Levels
 from ci.hud.server.issuers import Issuers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import docker
 
-from ci.findings import refuse_failed
+from ci.core.findings import refuse_failed
 from ci.image.resolved import ResolvedStack
 from ci.image.verify.expected import REVISION_LABEL, Expected, of_labels, of_stack
 from ci.image.verify.roles import Patience

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import msgspec
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.image.container import Conditions
 from ci.image.verify.expected import Expected
 from ci.image.verify.subject import Subject, how

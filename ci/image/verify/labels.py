@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.image.verify.expected import Expected
 
 MOST_SHOWN = 5

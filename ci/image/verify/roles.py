@@ -10,7 +10,7 @@ from typing import Any
 
 from docker.errors import APIError
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.image.container import Conditions, container
 from ci.image.engine import engine_error
 from ci.image.roles import MODEL, PORTS

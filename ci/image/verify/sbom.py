@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ci.addresses import without_credentials
-from ci.errors import CommandError
+from ci.core.addresses import without_credentials
+from ci.core.errors import CommandError
 from ci.image.resolved import ResolvedComponent, ResolvedStack, by_digest
 from ci.image.verify.inventory import Inventory
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import docker
 from docker.errors import NotFound
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.image.build import shown_step
 from ci.image.registry import find_digest
 from ci.image.resolved import by_digest

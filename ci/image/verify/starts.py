@@ -6,7 +6,7 @@ from typing import Any
 
 from docker.errors import APIError
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.image.container import Conditions
 from ci.image.verify.expected import COMMIT_LABEL, Expected, is_version
 from ci.image.verify.subject import PLAIN, STRICT, Subject, how, told

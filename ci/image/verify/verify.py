@@ -10,7 +10,7 @@ from typing import Any
 
 import docker
 
-from ci.findings import Finding
+from ci.core.findings import Finding
 from ci.image.roles import NAMES
 from ci.image.verify import inventory as contents
 from ci.image.verify import starts

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
 
 PASSED, FAILED, UNASKED = "passed", "failed", "not asked"
 

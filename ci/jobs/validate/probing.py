@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ci.core.text import one_line
 from ci.jobs.away import Away
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import (
@@ -22,7 +23,6 @@ from ci.jobs.paths import path_of
 from ci.jobs.validate import probe, told
 from ci.jobs.validate.checked import Checked, judged, unasked
 from ci.jobs.validate.facts import Asked, Node, name_of
-from ci.report.text import one_line
 
 POLL_S = 5.0
 # What a preflight says is a line a card; a log beyond this is something else.

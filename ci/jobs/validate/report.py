@@ -12,12 +12,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
+from ci.core.templates import harmless_environment
+from ci.core.text import one_line
+from ci.core.workflow_commands import defused
 from ci.jobs.validate.checked import FAILED, PASSED, UNASKED, Checked, as_json, digest
 from ci.jobs.validate.facts import Node
-from ci.live.github import defused
-from ci.report.escaping import harmless_environment
-from ci.report.text import one_line
 from test_selection.files import write_text
 
 FORMS: Mapping[str, str] = {".html": "report.html.j2", ".md": "report.md.j2"}

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.text import one_line
 from ci.jobs.validate.checked import Checked, judged, unasked
 from ci.jobs.validate.facts import Node, Object, condition, name_of, named
-from ci.report.text import one_line
 
 # Of the kubelet: the image cannot be had. Others are told after it was pulled.
 NOT_PULLED = {

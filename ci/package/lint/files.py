@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ci.errors import MissingInputError
-from ci.process import finish_command
+from ci.core.errors import MissingInputError
+from ci.core.process import finish_command
 
 _GIT_TIMEOUT_S = 300
 HEAD_BYTES = 8192

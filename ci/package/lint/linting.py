@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import SettingsError, UsageError
+from ci.core.errors import SettingsError, UsageError
+from ci.core.text import counted
 from ci.package.as_committed import refuse_moved
 from ci.package.lint.files import File, files_of
 from ci.package.lint.findings import Finding, by_linter
@@ -19,7 +20,6 @@ from ci.package.lint.tools import Tool, linter_environment, tools_for
 from ci.package.project import Source, read_source
 from ci.package.records import LINT, Record, write_record
 from ci.package.text import harmless
-from ci.report.text import counted
 
 # Size, time of change and rights; None: it is gone.
 Seen = tuple[int, int, int] | None

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.package.lint.files import File
 
 DEFAULTS = Path(__file__).parent / "defaults"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.errors import EXIT_INCOMPLETE, CommandError
+from ci.core.errors import EXIT_INCOMPLETE, CommandError
+from ci.core.process import LAST_LINES, finish_command, signal_name
 from ci.package.lint.files import File
 from ci.package.lint.findings import Finding
 from ci.package.lint.linters import Linter, Words
@@ -15,7 +16,6 @@ from ci.package.lint.own_config import OwnConfig
 from ci.package.lint.parsers import UNREADABLE
 from ci.package.lint.tools import Tool
 from ci.package.text import harmless, harmless_line
-from ci.process import LAST_LINES, finish_command, signal_name
 
 # Of one command line; Linux takes 2 MiB, of which the environment is a part.
 _MOST_BYTES = 120_000

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.live.github import MAX_ANNOTATIONS, command
+from ci.core.text import counted, one_line
+from ci.core.workflow_commands import MAX_ANNOTATIONS, command
 from ci.package.lint.findings import Finding, by_linter
 from ci.package.text import harmless
-from ci.report.text import counted, one_line
 from test_selection.files import document_text
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
+from ci.core.process import finish_command
 from ci.package.lint.linters import Linter
-from ci.process import finish_command
 
 _VERSION_TIMEOUT_S = 60
 _VERSION = re.compile(r"\d+(?:\.\d+)+")

@@ -12,8 +12,9 @@ from typing import Any
 from packaging.version import Version
 
 from ci.config.package_model import Index
-from ci.errors import CommandError
-from ci.findings import Finding
+from ci.core.errors import CommandError
+from ci.core.findings import Finding
+from ci.core.operating_system import in_words, is_linux
 from ci.package.artifacts import Artifact, artifacts_in, contents_of
 from ci.package.environment import interpreters
 from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
@@ -21,7 +22,6 @@ from ci.package.verify import contents as inside
 from ci.package.verify import metadata, tags, tools
 from ci.package.verify.installed import Trial, Tried, try_artifact
 from ci.package.wiring import Bench, index_of
-from ci.system.kinds import in_words, is_linux
 
 # Of a project that names no index: what PyPI takes.
 _MAX_MIB = 100.0

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from ci.findings import Finding, escaped, judged
+from ci.core.findings import Finding, escaped, judged
 from ci.package.archive import Member
 from ci.package.artifacts import Artifact, Contents, digests_of, read_member
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config.package_model import Package
-from ci.errors import CommandError, MissingInputError
-from ci.findings import Finding
+from ci.core.errors import CommandError, MissingInputError
+from ci.core.findings import Finding
+from ci.core.resources import compile_jobs
 from ci.package import compiling
 from ci.package.artifacts import Artifact
 from ci.package.environment import Environment, passing
 from ci.package.project import Project
-from ci.resources import compile_jobs
 
 _GIB = 2**30
 _TRY_TIMEOUT_S = 900

@@ -9,7 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.package.artifacts import Artifact, Contents
 
 # Metadata 2.4 names licence files relative to this folder of a wheel, and to the top of an sdist (PEP 639).

@@ -11,7 +11,7 @@ from typing import Any
 
 from packaging.tags import Tag, parse_tag
 
-from ci.findings import Finding, judged
+from ci.core.findings import Finding, judged
 from ci.package.artifacts import Artifact, Contents
 
 _BINARY = re.compile(r"\.(so(\.[0-9.]+)?|pyd|dylib|dll)$")

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci.errors import CommandError
-from ci.findings import Finding
+from ci.core.errors import CommandError
+from ci.core.findings import Finding
+from ci.core.process import run_command
 from ci.package.archive import walk
 from ci.package.artifacts import Artifact
 from ci.package.project import PYPROJECT, Project
-from ci.process import run_command
 
 _TIMEOUT_S = 300
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from ci.errors import FileSystemError
+from ci.core.errors import FileSystemError
 
 FILE = "share-names.jsonl"
 

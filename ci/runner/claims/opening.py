@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.addresses import shown
-from ci.errors import CommandError, FileSystemError, PlanMismatchError, SettingsError
+from ci.core.addresses import shown
+from ci.core.errors import CommandError, FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.folder import FolderStore
 from ci.runner.claims.names import note_name, read_names
 from ci.runner.claims.share import Share

@@ -16,7 +16,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ci.addresses import without_secrets
+from ci.core.addresses import without_secrets
 from ci.runner.claims.store import StoreLostError
 
 TIMEOUT_S = 3.0

@@ -10,7 +10,7 @@ import pytest
 import ci.bisect.trees
 from ci.bisect.commits import about, check_repository, line_between, resolve
 from ci.bisect.trees import MARK, Trees, remove
-from ci.errors import FileSystemError, MissingInputError, UsageError
+from ci.core.errors import FileSystemError, MissingInputError, UsageError
 
 from .conftest import Maker
 

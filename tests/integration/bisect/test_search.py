@@ -18,7 +18,7 @@ from ci.bisect.commits import line_between
 from ci.bisect.record import Record
 from ci.bisect.search import Search
 from ci.bisect.trees import Trees
-from ci.process import finish_command
+from ci.core.process import finish_command
 from tests.unit.bisect.hands import QUESTION
 
 from .conftest import Maker, Project

@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ci.process import run_command
+from ci.core.process import run_command
 
 pytestmark = pytest.mark.nightly
 

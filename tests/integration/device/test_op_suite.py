@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ci.core.process import run_command
 from ci.device.environment import OP_SUITE, device_environment
-from ci.process import run_command
 
 ROOT = Path(__file__).parents[3]
 # Some of each kind: views, in-place, random, matrix products, convolutions, reductions, decompositions,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.errors import CommandError
 from ci.device.environment import device_environment
-from ci.errors import CommandError
 
 ROOT = Path(__file__).parents[3]
 HEAD = "import os, torch\nfrom ci.device import backend\nbackend.register_from(os.environ)\n"

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ci.github.client import Client, Effects, in_repository
-from ci.github.errors import GitHubAwayError, GitHubMissingError
+from ci.core.github.client import Client, Effects, in_repository
+from ci.core.github.errors import GitHubAwayError, GitHubMissingError
 from tests.github_api import GitHubApi, pull
 
 PULLS = in_repository("o/r", "pulls")

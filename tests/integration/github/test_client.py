@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_USAGE, SettingsError, UsageError
-from ci.github.access import connect, find_token
-from ci.github.client import Client, Effects, in_repository
-from ci.github.errors import (
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, SettingsError, UsageError
+from ci.core.github.access import connect, find_token
+from ci.core.github.client import Client, Effects, in_repository
+from ci.core.github.errors import (
     GitHubAwayError,
     GitHubDeniedError,
     GitHubError,

@@ -20,7 +20,7 @@ import requests
 from typer.testing import CliRunner
 
 from ci.config import Settings
-from ci.errors import MissingInputError, PortInUseError
+from ci.core.errors import MissingInputError, PortInUseError
 from ci.hud.cli import app
 from ci.hud.making import Ways, ended_of
 from ci.hud.outbox import Outbox

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from ci.config import Settings
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.hud.identity import job_number
 from ci.hud.opening import open_kept, open_server
 from ci.hud.server.clickhouse import RETRY_S, Clickhouse

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ci.core.process import run_command
 from ci.hud.answers import Answer, Outcome
 from ci.hud.client import Target, post
-from ci.process import run_command
 
 TOKEN = "s3cret-token"
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ci.config import Settings
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud.opening import open_server
 from ci.hud.outbox import Outbox
 from ci.hud.server.queries.jobs import count_jobs, list_jobs

@@ -17,7 +17,7 @@ import requests
 from typer.testing import CliRunner, Result
 
 from ci.config import Settings
-from ci.errors import MissingInputError, RunInUseError
+from ci.core.errors import MissingInputError, RunInUseError
 from ci.hud.callback import Callback
 from ci.hud.cli import app
 from ci.hud.server.queries.jobs import count_jobs, list_jobs

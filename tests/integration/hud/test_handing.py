@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ci.config import Settings, load_settings
-from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
 from ci.hud.handed import forward

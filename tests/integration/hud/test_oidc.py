@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ci.config import Settings
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud.oidc import ATTEMPTS, TokenUnavailableError, mint
 
 ASKING = "asking-token"

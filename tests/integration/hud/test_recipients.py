@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.config import Settings, load_settings
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud.opening import open_kept
 from ci.hud.row_upload import rows_wait
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ci.config import load_settings
-from ci.errors import BadFileError, CommandError, MissingInputError, SettingsError, UsageError
+from ci.core.errors import BadFileError, CommandError, MissingInputError, SettingsError, UsageError
 from ci.hud.cli import app
 from tests.s3_server import s3_server
 

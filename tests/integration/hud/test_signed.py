@@ -13,7 +13,7 @@ import requests
 from typer.testing import CliRunner, Result
 
 from ci.config import Settings
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud.cli import app
 from ci.hud.hmac_auth import WINDOW_S, HmacAuth
 from ci.hud.identity import job_number

@@ -24,7 +24,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ci.config import Settings
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server
 from ci.hud.server.queries.jobs import count_jobs, list_jobs

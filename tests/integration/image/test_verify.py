@@ -16,7 +16,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from ci.findings import Finding
+from ci.core.findings import Finding
 from ci.image.registry import find_digest
 from ci.image.shell import Caller, find_client, shell_command
 from ci.image.verify import inventory, starts

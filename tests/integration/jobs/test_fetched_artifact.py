@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.process import run_command
 from ci.jobs.job import Fetch
 from ci.jobs.parts import Source
-from ci.process import run_command
 
 LOG = """
 import sys, mlflow

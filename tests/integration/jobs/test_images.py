@@ -15,7 +15,7 @@ import docker
 import pytest
 from docker.errors import APIError
 
-from ci.errors import CommandError, MissingInputError, UsageError
+from ci.core.errors import CommandError, MissingInputError, UsageError
 from ci.image.build import BuildStepError
 from ci.jobs.images import COMMIT_LABEL, Builder
 from ci.jobs.parts import Image

@@ -14,8 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ci import buckets
-from ci.errors import (
+from ci.core import object_store as buckets
+from ci.core.errors import (
     BadFileError,
     BucketAwayError,
     CommandError,

@@ -24,7 +24,7 @@ import os, sys
 from pathlib import Path
 import typer
 from ci.config import load_settings
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.lanes.run_cli import run
 from ci.lanes.status_cli import status
 lanes = typer.Typer()

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
+from ci.core.process import finish_command
 from ci.lanes.local import Launch, LocalExecutor
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.wrapper import BEGIN, MARK, OUTPUT, mark_of
-from ci.process import finish_command
 from ci.runner.strays import end_strays
 from test_selection.files import read_json
 from tests.integration.lanes.desk import until

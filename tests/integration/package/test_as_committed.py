@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.config import load_settings
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.package import making
 from ci.package.as_committed import MovedError, with_settings
 from ci.package.bed import lay

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from ci.core.process import Ended, finish_command, run_command
 from ci.package.lint.linters import LINTERS
 from ci.package.lint.tools import find_tool
-from ci.process import Ended, finish_command, run_command
 from tests.integration.conftest import need
 
 WORKFLOW = """\

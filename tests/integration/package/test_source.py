@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.package.export import export
 from ci.package.project import Project, Source, read_project, read_source
 from tests.integration.package.conftest import Checkout, git

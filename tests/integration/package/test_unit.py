@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.process import run_command
+from ci.core.process import run_command
 
 PYPROJECT = """\
 [build-system]

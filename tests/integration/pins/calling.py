@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from ci.config.load import load_settings
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.pins.ledger import read_records
 from ci.pins.record import Record
 from ci.pins.record_cli import diff, record

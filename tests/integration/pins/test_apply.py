@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import SettingsError, UsageError
+from ci.core.errors import SettingsError, UsageError
 from ci.pins.change import BranchTakenError
 from ci.pins.diary import FILE, read_events
 from ci.pins.diary_lines import parse

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.config.pins_model import PinPlace
-from ci.errors import CommandError, UsageError
+from ci.core.errors import CommandError, UsageError
 from ci.pins import branch, change
 from ci.pins.branch import Repository, repository_at
 from ci.pins.change import BranchTakenError, Change, Made, make_change, pinned_version

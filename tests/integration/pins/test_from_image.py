@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.pins.from_image import ImageSource
 from tests.integration.pins.calling import Ledger
 from tests.integration.pins.images import TELL, Repository

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from ci.config.load import load_settings
-from ci.errors import SpyreCiError, UsageError
+from ci.core.errors import SpyreCiError, UsageError
 from ci.pins import record_cli
 from ci.pins.ledger import read_records
 from ci.pins.sources import Release, Seen

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from ci.errors import UsageError
-from ci.github.client import Client
-from ci.github.errors import GitHubAwayError, GitHubRefusedError
+from ci.core.errors import UsageError
+from ci.core.github.client import Client
+from ci.core.github.errors import GitHubAwayError, GitHubRefusedError
 from ci.pins.branch import repository_at
 from ci.pins.change import Change, make_change
 from ci.pins.pull import MAX_BYTES, Pull, clipped, find_pull, open_pull

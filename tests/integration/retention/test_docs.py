@@ -15,7 +15,7 @@ import yaml
 from ci.cli.app import run
 from ci.config.model import SettingsModel
 from ci.config.retention_model import Retention
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.steps.pruning_rules import KINDS
 from tests.retention_world import make_run
 

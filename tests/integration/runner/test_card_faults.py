@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE
+from ci.core.errors import EXIT_INCOMPLETE
 from ci.report.reconcile import Account, reconcile
 from ci.report.verdict import Verdict, judge
 from ci.runner.cards import EMULATED_VARIABLE, Card

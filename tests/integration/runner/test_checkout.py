@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.runner import checkout as checkout_module
 from ci.runner.checkout import checkout
 from ci.runner.source import fetch

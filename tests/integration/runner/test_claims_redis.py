@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.runner.claims.folder import FolderStore
 from ci.runner.claims.opening import Meeting
 from ci.runner.claims.redis import RedisStore

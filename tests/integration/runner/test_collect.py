@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import ci
+from ci.core.errors import CommandError, MissingInputError
 from ci.device.environment import device_environment
-from ci.errors import CommandError, MissingInputError
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache
 from ci.runner.machinery import wants_machinery

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import CommandError, UsageError
+from ci.core.errors import CommandError, UsageError
 from ci.runner import run_options
 from ci.runner.journal import read_journals
 from ci.runner.post import Post

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, FileSystemError
+from ci.core.errors import EXIT_INCOMPLETE, FileSystemError
 from ci.report.reconcile import reconcile
 from ci.runner.cards import Card
 from ci.runner.journal import read_journals

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci.github.client.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("ci.core.github.client.FIRST_WAIT_S", 0.01)
     monkeypatch.setattr("ci.webhooks.setting_up.PING_PAUSE_S", 0.01)
 
 

@@ -25,7 +25,7 @@ A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci.github.client.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("ci.core.github.client.FIRST_WAIT_S", 0.01)
 
 
 @pytest.fixture

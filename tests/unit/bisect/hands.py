@@ -10,7 +10,7 @@ from ci.bisect.answers import Answer, Said
 from ci.bisect.asking import Limits
 from ci.bisect.record import Question, Record
 from ci.bisect.search import Search, UnbuildableError
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 
 QUESTION = Question(
     test="test_a.py::TestA::test_b", device="cpu", builder="checkout", repository="/r", good="", bad=""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ci.bisect.belief import Tally
 from ci.bisect.ends import COUNTS, Ends, choose_ends, counted_outcome, require
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.report.history import record
 from ci.report.history_outcomes import past_outcomes
 from ci.report.identity import RunIdentity

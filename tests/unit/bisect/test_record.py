@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ci.bisect.answers import Said
 from ci.bisect.belief import Tally
 from ci.bisect.record import FILE, Record, Tried, as_json, read_record, write_record
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from tests.unit.bisect.hands import QUESTION, record_of, shas
 
 positions = st.integers(0, 4)

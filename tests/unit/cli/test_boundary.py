@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from ci.cli.app import EXIT_BUG, run
-from ci.errors import EXIT_INTERRUPTED, EXIT_USAGE, UsageError
+from ci.core.errors import EXIT_INTERRUPTED, EXIT_USAGE, UsageError
 
 Verb = Callable[[Callable[[], None]], None]
 

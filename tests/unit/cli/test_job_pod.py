@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ci.cli.job_pod import LOCK_S, wait_for_lock
-from ci.errors import EXIT_INCOMPLETE
+from ci.core.errors import EXIT_INCOMPLETE
+from ci.core.run_lock import run_lock
 from ci.jobs.pod import StoreError
-from ci.runner.run_lock import run_lock
 
 
 class Clock:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ci.cli.options import make_console, split_files, to_stdout
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 
 
 def test_files_are_split_at_commas_and_may_be_given_again() -> None:

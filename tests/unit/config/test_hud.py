@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ci.config import load_settings
 from ci.config.hud_model import Issuer
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 GOOD = """
 hud:

@@ -8,7 +8,7 @@ import pytest
 
 from ci.config import load_settings
 from ci.config.lanes_model import JenkinsJob, LaneWorker
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 LANE = "lanes:\n  a:\n    run: {session: {name: tests}}\n    cadence: "
 

@@ -7,7 +7,7 @@ import pytest
 
 from ci.config import load_settings
 from ci.config.load import Settings, rows
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 
 
 def load(tmp_path: Path, text: str = "", *, environ: dict[str, str] | None = None, **flags: Any) -> Settings:

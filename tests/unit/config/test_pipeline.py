@@ -8,7 +8,7 @@ import pytest
 
 from ci.config import load_settings
 from ci.config.pipeline_model import Pipeline
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 
 def load(tmp_path: Path, text: str) -> Pipeline:

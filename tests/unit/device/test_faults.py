@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.errors import SettingsError
 from ci.device.environment import CARD_FAULTS, CARD_STATE, EMULATED_CARD
 from ci.device.faults import Fault, event, fault_of
-from ci.errors import SettingsError
 from ci.runner.ras import hardware_event
 
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ci.core.errors import SettingsError
 from ci.device.backend import read_settings
 from ci.device.environment import DEVICE_SETTINGS, device_environment
 from ci.device.refusal import make_refusal
-from ci.errors import SettingsError
 
 
 def test_an_operator_stands_for_its_in_place_form_too() -> None:

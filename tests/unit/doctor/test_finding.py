@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.core.errors import SettingsError
+from ci.core.text import shell_line
 from ci.doctor.finding import Finding, Level, counts, document, exit_code, fault, of_error, ok, warning
-from ci.errors import SettingsError
-from ci.report.text import shell_line
 
 SCHEMA = json.loads(
     (Path(__file__).parents[3] / "docs" / "schemas" / "doctor.json").read_text(encoding="utf-8")

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
+from ci.core.errors import CommandError, SettingsError, UsageError
+from ci.core.process import Ended
 from ci.doctor.finding import Finding, Level, fault, ok
 from ci.doctor.looking import Look, look_all
 from ci.doctor.looks import END_S, NAMES, TOTAL_S, chosen
 from ci.doctor.text import lines
 from ci.doctor.world import Processes
-from ci.errors import CommandError, SettingsError, UsageError
-from ci.process import Ended
 
 
 def look(name: str, *, limit_s: float = 30, late: Level = Level.FAULT) -> Look:

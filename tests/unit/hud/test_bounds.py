@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud import junit_rows as limits
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import read_rows

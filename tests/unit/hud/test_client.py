@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud.answers import Outcome
 from ci.hud.client import Target, callback_url, post, sends_token_in_clear
 from ci.hud.wire import is_loopback

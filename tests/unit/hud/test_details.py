@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.checks import check
 from ci.hud.making import Ways, ended_of
 from ci.hud.payload import RunIdentity

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.hud.checks import check
 from ci.hud.dispatched import MAX_EVENT_BYTES, Dispatch, dispatch_of, keep, kept, read_event
 from ci.hud.making import Ways, begun_of, ended_of, find_dispatch, given_up_of

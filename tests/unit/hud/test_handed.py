@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.hud.handed import parse
 from ci.hud.handing import MAX_INPUT_CHARACTERS
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ci.config import Settings, load_settings
-from ci.errors import MissingInputError, SettingsError, UsageError
+from ci.core.errors import MissingInputError, SettingsError, UsageError
 from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
 from ci.hud.identity import job_number, key_of_test, shard_key

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.hud.oidc import mint, offered
 
 GOOD = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.answers import Answer, Outcome
 from ci.hud.outbox import KEPT_ATTEMPTS, Outbox, OutboxBusyError
 from test_selection.files import read_json

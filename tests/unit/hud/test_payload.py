@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
 from ci.hud.checks import check
 from ci.hud.making import Ways, ended_of

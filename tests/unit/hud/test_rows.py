@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import RowWriter, object_name, read_rows, unpacked
 from ci.hud.row_layout import TestRun, TestRunSummary

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.hud.token import embedded_token, find_token
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import CommandError, DiskFullError, UsageError
+from ci.core.errors import CommandError, DiskFullError, UsageError
 from ci.image import steps
 from ci.image.build import BuildStepError, _followed, harmless, shown_step
 from ci.image.containerfile import run

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import CommandError, MissingInputError
+from ci.core.errors import CommandError, MissingInputError
 from ci.image.checkout import put_checkout, put_folder, tree_of
 
 NAMES = st.text("abc", min_size=1, max_size=3)

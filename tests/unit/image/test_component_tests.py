@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.core.errors import SettingsError, UsageError
 from ci.device import environment
-from ci.errors import SettingsError, UsageError
 from ci.image.component_tests import EMULATE, JUNIT_DIR, ComponentTests, Device, chosen_tests, planned_tests
 from ci.image.containerfile import render
 from ci.image.identity import identity_of

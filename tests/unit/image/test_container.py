@@ -15,7 +15,7 @@ from docker.models.containers import Container
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.image import container
 from ci.image.container import Ended, _lines, follow, take_out
 from ci.image.testing import FreshSteps

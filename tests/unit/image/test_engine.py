@@ -9,7 +9,7 @@ from typing import Any, cast
 import docker
 import pytest
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.image.engine import check_platform
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.image.component_tests import ComponentTests
 from ci.image.junit import put_results, read_results, results_folder
 from ci.image.outcome import Failing, Found, Outcome

@@ -9,7 +9,7 @@ import pytest
 import requests
 from docker import auth
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.image.manifests import RefusedError, digest_in_registry, split_image
 
 DIGEST = "sha256:" + "a" * 64

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.image.model import Stack
 from ci.image.override import Override, overridden, overrides_in, parse_override, parse_with, read_text
 from ci.image.stack import read_stack

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError, MissingInputError
+from ci.core.errors import CommandError, MissingInputError
 from ci.image.model import Component, Stack
 from ci.image.own_image import own_order
 from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, CommandError, FileSystemError, MissingInputError, SettingsError
+from ci.core.errors import BadFileError, CommandError, FileSystemError, MissingInputError, SettingsError
 from ci.image.commit import COMMIT_LABEL, told_commit
 from ci.image.containerfile import URL_LABEL, render, render_wheel, wheel_name
 from ci.image.identity import identity_of

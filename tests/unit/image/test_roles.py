@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.image.model import Role, Stack
 from ci.image.roles import ENTRY, FOLDER, PORTS, labels_of, make_entry, packages_of, roles_in
 from ci.image.stack import read_stack

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.image.shell import Caller, find_client, shell_command
 
 

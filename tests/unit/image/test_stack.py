@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.image.order import CycleError, in_order
 from ci.image.params import environment_of, params_of
 from ci.image.stack import read_stack

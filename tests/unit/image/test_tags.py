@@ -10,7 +10,7 @@ import pytest
 import requests
 from docker import auth
 
-from ci.errors import CommandError, MissingInputError
+from ci.core.errors import CommandError, MissingInputError
 from ci.image.manifests import RegistryAwayError
 from ci.image.tags import tags_of
 

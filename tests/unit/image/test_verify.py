@@ -15,8 +15,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import CommandError
-from ci.findings import Finding, VerificationError, judged, refuse_failed
+from ci.core.errors import CommandError
+from ci.core.findings import Finding, VerificationError, judged, refuse_failed
 from ci.image.container import Ended
 from ci.image.model import Stack
 from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.init.checkout import MOST_BYTES, Sources
 from ci.init.detect import detect
 from ci.init.metadata import read_metadata

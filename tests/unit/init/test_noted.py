@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.init.noted import MOST_BYTES, Notes, parse, to_text
 
 WHERE = Path("notes.json")

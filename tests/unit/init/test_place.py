@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError, UsageError
+from ci.core.errors import CommandError, UsageError
 from ci.init.place import look
 from ci.init.seen import of_bytes
 

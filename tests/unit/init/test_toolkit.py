@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.init.place import github_name
 from ci.init.toolkit import choose, installed
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import EXIT_USAGE, DeviceError, UsageError
+from ci.core.errors import EXIT_USAGE, DeviceError, UsageError
 from ci.jobs.endings import Next, decide, exit_code_of
 from ci.jobs.here import (
     ARBITRARY_USER,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import EXIT_USAGE, SettingsError
+from ci.core.errors import EXIT_USAGE, SettingsError
 from ci.jobs.kinds import CONTRACTS, check_contract
 from ci.jobs.spec import KINDS, Spec
 from tests.job_specs import ARTIFACT, BUCKET, IMAGE, spec_of

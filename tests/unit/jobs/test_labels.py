@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.jobs.labels import annotations_of, found_by, label_value, labels_of, origin_of, selector
 from tests.job_specs import COMMIT, RUN, job_of, spec_of
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.jobs import mirror
 from ci.jobs.layout import PIECE_BYTES
 from ci.jobs.mirror import Mirror, Sender, piece_length

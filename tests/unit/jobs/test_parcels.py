@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.jobs.parcels import BOUND, MAX_CONFIG_MAPS, parcels, too_large
 
 NAMES = st.one_of(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.jobs.pod import command_of, environment_of, exit_code_of, place_of
 from ci.jobs.slices import Opened
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_USAGE, PlanMismatchError
+from ci.core.errors import EXIT_USAGE, PlanMismatchError
 from ci.jobs.record import FILE, HERE, JobRecord, refuse_another_deal, write_record
 
 RECORD = JobRecord(

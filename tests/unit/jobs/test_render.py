@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.jobs.fill import fill, quoted, to_yaml
 from ci.jobs.parcels import BOUND
 from ci.jobs.render import render

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.jobs.slices import Opened, make_slices, open_slice, slice_name
 from test_selection.durations_file import Durations, read_durations, write_durations
 from test_selection.files import read_json, write_json

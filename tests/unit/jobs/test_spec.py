@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ci.errors import EXIT_USAGE, MissingInputError, SettingsError
+from ci.core.errors import EXIT_USAGE, MissingInputError, SettingsError
 from ci.jobs.spec import Spec, read_spec
 
 NAMED = {"name": "registry.example.com/spyre/runtime:1"}

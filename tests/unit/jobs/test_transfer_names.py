@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.buckets import Held
-from ci.errors import BadFileError, NotWholeError
+from ci.core.errors import BadFileError, NotWholeError
+from ci.core.object_store import Held
 from ci.jobs.transfer_names import MANIFEST, Manifest, Sum, check_names, read_manifest, wanted
 from ci.jobs.transfer_pool import amount
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import PlanMismatchError
+from ci.core.errors import PlanMismatchError
 from ci.jobs.earlier import CUT_OFF, mark_doubts, refuse_another_image
 from ci.jobs.untold import NO_POD, tell_untold
 from ci.report.reconcile import Account, reconcile

@@ -10,7 +10,7 @@ import pytest
 from ci.config import load_settings
 from ci.config.lanes_model import Lane
 from ci.config.load import Settings
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.lanes.command import Command, command
 from ci.lanes.order import Order
 from ci.lanes.variant import source_of

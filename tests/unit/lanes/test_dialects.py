@@ -10,7 +10,7 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.lanes.dialects import for_github, for_jenkins
 
 WHERE = "lanes.a.cadence"

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ci.config import load_settings
 from ci.config.lanes_model import Lane
-from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.lanes.cadence import crons
 from ci.lanes.export import Schedule, TriggersDifferError, as_yaml, schedules_of, triggers, workflows
 from ci.lanes.export_cli import export

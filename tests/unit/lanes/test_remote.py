@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SpyreCiError
+from ci.core.errors import SpyreCiError
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought, Remote
 from ci.lanes.remote_errors import MovedError, NotSubmittedError, UnsettledError

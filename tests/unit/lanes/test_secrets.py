@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.lanes.secrets import Secrets
 from tests.lane_settings import lane
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.lanes.noted import history
 from ci.lanes.state import State, StateAwayError, read_state
 from ci.lanes.store import Store

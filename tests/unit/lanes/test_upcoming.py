@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ci.config.lanes_model import Lane
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.lanes import state
 from ci.lanes.next_cli import next_
 from ci.lanes.store import Store

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import CommandError, SpyreCiError
+from ci.core.errors import CommandError, SpyreCiError
 from ci.lanes import state
 from ci.lanes.backoff import waits
 from ci.lanes.noted import Attempt, Slot, history

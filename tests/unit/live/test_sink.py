@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import DeviceError, UsageError
+from ci.core.errors import DeviceError, UsageError
 from ci.live import sink as sinks
 from ci.live.sink import Sink, open_descriptor, open_sink
 

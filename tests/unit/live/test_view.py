@@ -7,7 +7,7 @@ from typing import TextIO, cast
 import pytest
 from rich.console import Console
 
-from ci.live.github import Defused
+from ci.core.workflow_commands import Defused
 from ci.live.lines import Lines
 from ci.live.screen import Screen
 from ci.live.view import Watcher, view_for, watching

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.package.account import Account, Said, UnfinishedError, UploadRefusedError, note, refused
 from ci.package.artifacts import Artifact
 

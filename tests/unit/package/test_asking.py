@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from ci.config.package_model import Index
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.package.asking import Asker, IndexAwayError, fetch
 from ci.package.listing import Listed, OtherBytesError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ci.config.package_model import Package
-from ci.errors import BadFileError, CommandError
+from ci.core.errors import BadFileError, CommandError
 from ci.package import environment
 from ci.package.artifacts import artifact
 from ci.package.building import _refuse_clutter

@@ -8,7 +8,7 @@ import pytest
 
 from ci.config import Settings, load_settings
 from ci.config.package_model import PYPI, TESTPYPI, Index
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.package.credentials import (
     ASKING,
     Credentials,

@@ -8,7 +8,7 @@ import pytest
 
 from ci.config import load_settings
 from ci.config.package_model import PackageTests
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.package.device_tests import Choice, choose, installed_version, rules_text
 from ci.package.project import Project, Source
 from test_selection.rules import load_rules

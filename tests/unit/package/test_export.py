@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError, CommandError
+from ci.core.errors import BadFileError, CommandError
 from ci.package import export as exporting
 from ci.package.export import empty, export
 from ci.package.project import Project, Source

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.package_model import Gate
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.package.evidence import run_from_json, run_to_json
 from ci.package.gates import MERGE_STEPS, GateError, Override, Run, Wanted, judge, refuse_shut
 from ci.package.records import Record

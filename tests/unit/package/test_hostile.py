@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from ci.errors import BadFileError
-from ci.findings import Finding, VerificationError, escaped, refuse_failed
+from ci.core.errors import BadFileError
+from ci.core.findings import Finding, VerificationError, escaped, refuse_failed
 from ci.package import archive
 from ci.package.archive import Member
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member

@@ -8,7 +8,7 @@ import pytest
 
 from ci.config import load_settings
 from ci.config.package_model import Package
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 
 INDEX = {"upload": "https://index/", "simple": "https://index/simple/"}
 

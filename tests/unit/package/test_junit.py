@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.package.junit import read_counts
 
 GOOD = """<?xml version="1.0" encoding="utf-8"?>

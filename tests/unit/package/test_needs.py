@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci.config.package_model import PackageTests
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.package.needs import extra_of, group_of, paths_in, unit_arguments
 from ci.package.project import Project, Source
 from ci.package.unit_cli import split

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.package.notes import refuse_outside
 
 

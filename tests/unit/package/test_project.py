@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.package.project import check_kinds, project_name
 
 PATH = Path("/p/pyproject.toml")

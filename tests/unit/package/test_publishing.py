@@ -11,7 +11,7 @@ from packaging.tags import sys_tags
 from packaging.version import Version
 
 from ci.config.package_model import Index
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.package import proving
 from ci.package.account import UnfinishedError
 from ci.package.artifacts import Artifact

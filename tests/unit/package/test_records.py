@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from ci.config import load_settings
 from ci.config.package_model import Gate
-from ci.errors import BadFileError, MissingInputError, SettingsError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.package import gates, release
 from ci.package.artifacts import artifact, artifacts_in
 from ci.package.bill import bill_of, pinned_of

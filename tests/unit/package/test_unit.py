@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from ci.package.junit import Counts
 from ci.package.unit import Outcome, problem_of
 

@@ -10,7 +10,7 @@ import pytest
 from packaging.version import Version
 
 from ci.config.package_model import Index
-from ci.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED
 from ci.package import uploading
 from ci.package.account import Account, Said, UnfinishedError
 from ci.package.artifacts import Artifact

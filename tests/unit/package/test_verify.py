@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from ci.errors import BadFileError, MissingInputError
-from ci.findings import Finding
+from ci.core.errors import BadFileError, MissingInputError
+from ci.core.findings import Finding
 from ci.package.artifacts import Artifact, artifact, artifacts_in, contents_of
 from ci.package.verify import contents, metadata, tags
 from tests.packages import make_sdist, make_wheel

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.pins import diary
 from ci.pins.diary import CUT, FILE, DiaryBusyError, add_event, append_event, read_events
 from ci.pins.diary_lines import cut_end, line_of, next_id, parse, with_line

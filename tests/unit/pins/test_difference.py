@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.pins.difference import as_json, between, lines, pair
 from ci.pins.record import Parameter, Record
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.load import Settings, load_settings
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.pins.ledger import RecordedOtherwiseError, in_order, read_records, track_folder, write_record
 from ci.pins.record import Parameter, Record, file_name
 

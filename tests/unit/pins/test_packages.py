@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.pins.packages import UNKNOWN, changes, is_final, parse_freeze, parse_metadata
 from ci.pins.record import Change
 

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import CommandError, SettingsError
+from ci.core.errors import CommandError, SettingsError
 from ci.pins.place import VERSION, read_version, with_version
 
 YAML, TOML = Path("stack.yaml"), Path("pyproject.toml")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.pins.events import Event
 from ci.pins.protocol import Policy, as_event, decide
 from ci.pins.record import Record

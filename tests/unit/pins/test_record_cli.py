@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ci.config.load import Settings, load_settings
-from ci.errors import SettingsError, SpyreCiError
+from ci.core.errors import SettingsError, SpyreCiError
 from ci.pins.ledger import write_record
 from ci.pins.record_cli import diff, record
 from tests.unit.pins.test_ledger import record as made

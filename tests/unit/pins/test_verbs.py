@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import CommandError, MissingInputError, SettingsError, UsageError
+from ci.core.errors import CommandError, MissingInputError, SettingsError, UsageError
 from ci.pins.applying import hub_of
 from ci.pins.events import CampaignEnded, CampaignStarted, Requested, Scheduled, Upgraded, Withdrawn
 from tests.pins_desk import NOW, PIN, SETTINGS, Desk, new_desk
@@ -391,7 +391,7 @@ def test_a_pull_request_without_its_library_names_the_extra(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "github", None)
-    for name in [name for name in sys.modules if name.startswith("ci.github.")]:
+    for name in [name for name in sys.modules if name.startswith("ci.core.github.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
     with pytest.raises(CommandError, match="a pull request wants a library") as caught:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.model import SettingsModel
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.pipeline.decide import CODE_JOBS, JOBS, PROGRAMS, Decision, decide, outputs_of
 from ci.pipeline.diff import Touched
 from ci.pipeline.event import Event

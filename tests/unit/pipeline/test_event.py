@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.pipeline import payload as module
 from ci.pipeline.event import Event, event_of, read_event
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.pipeline.extra import extra
 
 

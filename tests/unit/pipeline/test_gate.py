@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, UsageError
+from ci.core.errors import BadFileError, UsageError
 from ci.pipeline.gate import GateClosedError, Job, judge, read_needs, refuse_red
 
 NAMES = ("lint", "unit", "pytorch")

@@ -11,7 +11,7 @@ from ci.cli.app import run
 from ci.cli.matrix import Target
 from ci.cli.pipeline_legs import TooMuchError, legs_within
 from ci.config.model import SettingsModel
-from ci.errors import NothingToRunError, UsageError
+from ci.core.errors import NothingToRunError, UsageError
 from test_selection.files import read_json
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 

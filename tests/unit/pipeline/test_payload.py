@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.pipeline import payload as module
 from ci.pipeline.payload import at, event_payload, number_at, read_payload, text_at
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.pipeline.side import read_known, side_of, with_catalog
 from ci.pipeline.told import RanWith, Row, Told, Uncollected, Who
 from ci.report.verdict import Verdict

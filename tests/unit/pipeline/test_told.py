@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.pipeline import told as module
 from ci.pipeline.told import Who, command_for, read_told
 from ci.report.verdict import Verdict

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.report.flakes import Flakes, FlakyTest, Outcome, blame, flaky_test, propose, rank, wilson_low
 from ci.report.flakes_query import find_flakes
 from ci.report.history import record

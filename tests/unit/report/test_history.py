@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, failure_shares, prune, record
 from ci.report.history_imports import forget_imports

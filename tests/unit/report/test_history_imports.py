@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, prune, record
 from ci.report.history_imports import forget_imports, import_classes, import_durations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.report.history import export_durations, record
 from ci.report.history_keep import forget_runs, stored_runs
 from ci.report.identity import RunIdentity

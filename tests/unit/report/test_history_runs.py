@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.report.history import export_durations, record
 from ci.report.history_runs import import_run
 from ci.report.results import read_results, read_summary

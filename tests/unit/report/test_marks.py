@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.report.digest import failed, problem_groups
 from ci.report.html import render_html
 from ci.report.junit import ShardCases, junit_suite

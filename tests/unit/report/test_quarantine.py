@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.report.quarantine import MAX_DAYS, Quarantine, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, note_from_json, note_to_json, quarantine_results
 from ci.report.verdict import Result, Verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.report.html import render_html
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary

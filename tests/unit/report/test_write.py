@@ -8,13 +8,13 @@ from xml.etree import ElementTree as ET
 
 from hypothesis import given
 
+from ci.core.text import iso_utc
 from ci.report.html import render_html
 from ci.report.junit import junit_suite, shard_cases
 from ci.report.reconcile import Account, reconcile
 from ci.report.results import read_results, read_summary
 from ci.report.summary import render_markdown
 from ci.report.terminal import ending_lines
-from ci.report.text import iso_utc
 from ci.report.totals import Summary, summarize
 from ci.report.write import append_once, write_report
 from ci.runner.excerpts import Excerpts

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.reproduce.container import Chosen, choose_image, confined, mounts
 
 DIGEST = f"sha256:{'1' * 64}"

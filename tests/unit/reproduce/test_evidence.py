@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from ci.cli.app import run
-from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, BadFileError, MissingInputError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, BadFileError, MissingInputError
 from ci.report.identity import read_identity, write_identity
 from ci.report.sameness import Failure, compare
 from ci.report.verdict import Verdict

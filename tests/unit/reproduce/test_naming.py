@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.reproduce.naming import COMPARED, find_test, near_names
 
 NODES = {

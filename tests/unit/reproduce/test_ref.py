@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import UsageError
+from ci.core.errors import UsageError
 from ci.report.again import Origin, at_commit, ref_of, reproduce_line
 from ci.reproduce.ref import CiRun, HudPage, ci_run, hud_page
 

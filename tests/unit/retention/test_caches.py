@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.bisect.kept import WHOLE, Kept
+from ci.core.shared_folders import WHOLE, Kept
 from ci.retention.caches import find_caches, find_worktrees, is_record
 from ci.retention.folders import Look
 from ci.retention.released import Released

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import CommandError, DiskFullError
+from ci.core.errors import CommandError, DiskFullError
 from ci.runner import attempts as module
 from ci.runner.attempts import Attempts, explained
 from ci.runner.journal import attempts_before, read_journals, run_attempt_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_USAGE, BackEndError
+from ci.core.errors import EXIT_USAGE, BackEndError
 from ci.runner.back_end import EMULATED, back_end, head, refuse_silent_emulation
 from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.runner.health import Health, HealthFiles, Rules, Strike, current, strike, struck
 
 RULES = Rules(strikes=3, bench_s=100)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import DeviceError, UsageError
+from ci.core.errors import DeviceError, UsageError
 from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE
 from ci.runner.inventory import inventory, present
 

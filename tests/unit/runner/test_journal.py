@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.runner.journal import (
     JournalWriter,
     bring_to_disk,

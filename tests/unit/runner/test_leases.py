@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, DiskFullError, FileSystemError
+from ci.core.errors import EXIT_INCOMPLETE, DiskFullError, FileSystemError
 from ci.runner.leases import SETTLE_S, Leases, shared_folder
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import FileSystemError
+from ci.core.errors import FileSystemError
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.leases import SETTLE_S, Leases

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import EXIT_INCOMPLETE, DiskFullError, PlanMismatchError
+from ci.core.errors import EXIT_INCOMPLETE, DiskFullError, PlanMismatchError
 from ci.runner.journal import Journal
 from ci.runner.resume import cannot_go_on, doubts, refuse_other_plans, what_is_left
 from ci.runner.strays import find_strays_of_run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.runner import source
 from ci.runner.source import fetch
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.operating_system import has_proc
 from ci.runner.whereabouts import Whereabouts, has_open, noted, whereabouts
-from ci.system.kinds import has_proc
 
 
 def proc(folder: Path, stat: str) -> Path:

@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
+from ci.core.withheld import without_job_secrets
 from ci.runner.collect import find_files
 from ci.runner.source import op_suite
 from ci.steps import collecting
 from ci.steps.collecting import huge_pages, wanted_files, worker_environment
 from ci.steps.context import Context
 from ci.steps.share import Share
-from ci.withheld import without_job_secrets
 from test_selection.ids import canonical_id
 
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
-from ci.errors import CommandError
+from ci.core.errors import CommandError
 from ci.runner.journal import journal_path
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source

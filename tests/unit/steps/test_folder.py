@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.steps.folder import find_run, new_run_folder, read_source, write_source
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError
+from ci.core.errors import MissingInputError
 from ci.report.identity import RunIdentity
 from ci.report.results import write_results, write_summary
 from ci.report.totals import CollectError, Summary

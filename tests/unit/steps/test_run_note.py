@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.run_note import FILE, as_noted, read_note, write_note

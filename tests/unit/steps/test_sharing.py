@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.report.identity import RunIdentity, write_identity
 from ci.steps.context import Context
 from ci.steps.sharing import meeting_of

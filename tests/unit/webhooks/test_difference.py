@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.addresses import host_of
-from ci.github.errors import GitHubAwayError
+from ci.core.addresses import host_of
+from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.difference import Change, Deed, Seen, difference
 from ci.webhooks.hub import body_of, seen_of
 from ci.webhooks.model import Hook

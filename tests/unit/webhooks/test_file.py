@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.webhooks.file import chosen, read_webhooks
 from ci.webhooks.model import GITHUB_API, Hook, Host
 

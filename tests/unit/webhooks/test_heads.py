@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.github.errors import GitHubAwayError
+from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.heads import (
     KEEP_S,
     Head,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.webhooks.heads import Head, Note
 from ci.webhooks.poll_state import Page, PollerBusyError, StateFile, working_alone
 

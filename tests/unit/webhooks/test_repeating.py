@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import SettingsError, SpyreCiError
-from ci.github.errors import GitHubAwayError
+from ci.core.errors import SettingsError, SpyreCiError
+from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.polling import Passed
 from ci.webhooks.repeating import LONGEST_S, pause_s, repeat
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ci.config.recipient import check_recipient
-from ci.config.secret import secret
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
+from ci.core.secrets import secret
+from ci.core.withheld import without_job_secrets
 from ci.webhooks.secrets import hook_secret
-from ci.withheld import without_job_secrets
 
 NAME = "SPYRE_CI_WEBHOOK_SECRET"
 LONG = "correct-horse-battery"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.webhooks.difference import Change, Deed, Field, Seen
 from ci.webhooks.hub import Delivery
 from ci.webhooks.model import Repository

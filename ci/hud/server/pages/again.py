@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ci.core.text import clip
 from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
 from ci.report.again import Origin, ref_of, reproduce_line
-from ci.report.text import clip
 from test_selection.seeds import MOST
 
 _SHA = re.compile(r"[0-9a-f]{40}")

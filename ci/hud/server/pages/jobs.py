@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci.addresses import without_credentials
+from ci.core.addresses import without_credentials
 from ci.hud.callback import RunDetails, is_web_url
 from ci.hud.payload import COUNT_OF_VERDICT
 from ci.hud.server.pages.words import SHA_CHARACTERS, conclusion_mark, duration, time_text

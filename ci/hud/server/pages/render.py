@@ -12,9 +12,9 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment
 
+from ci.core.templates import harmless_environment
 from ci.hud.server.http import html_answer
 from ci.hud.server.pages import words
-from ci.report.escaping import harmless_environment
 
 NAVIGATION = (
     ("/", "Summary"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.text import one_line
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.window import names_of
 from ci.hud.server.schema import PROBLEM
-from ci.report.text import one_line
 
 # What somebody must look at, in the order of a page; flaky and unexpected passes are told after them.
 PROBLEMS = ("failed", "hardware", "infrastructure", "not_run", "flaky", "xpassed")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ci.errors import EXIT_USAGE, CommandError
+from ci.core.errors import EXIT_USAGE, CommandError
 from ci.jobs.access import configuration_of
 from ci.jobs.cluster import open_cluster
 from ci.jobs.errors import CredentialsError, ForbiddenError

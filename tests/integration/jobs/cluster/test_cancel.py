@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE
+from ci.core.errors import EXIT_INCOMPLETE
 from ci.jobs.cancel import cancel, left_of
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, NotInTimeError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_USAGE
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE
 from ci.jobs.cluster import Cluster, Effects
 from ci.jobs.errors import (
     ClusterAwayError,

@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.cluster_cli import cancel, list_jobs, logs, watch
 from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError
 from ci.jobs.log_files import into_file, into_folder, into_one

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_USAGE, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError, ConflictError, ForbiddenError, MissingError, RefusedError
 from ci.jobs.paths import path_of

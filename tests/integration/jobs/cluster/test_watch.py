@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
 from ci.jobs.board import NEXT, Board
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ci.config.load import Settings, load_settings
-from ci.errors import SpyreCiError, UsageError
+from ci.core.errors import SpyreCiError, UsageError
 from ci.lanes.executors import Places
 from ci.lanes.order import Order
 

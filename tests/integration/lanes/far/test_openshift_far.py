@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from ci.config.lanes_model import OpenShiftJob
-from ci.errors import MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
+from ci.core.process import Ended, finish_command
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError
 from ci.jobs.submit import submit
@@ -25,7 +26,6 @@ from ci.lanes.openshift import OpenShiftFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
 from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
-from ci.process import Ended, finish_command
 from ci.report.history import export_durations
 from ci.report.identity import RunIdentity, write_identity
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ci.config import load_settings
+from ci.core.errors import CommandError
+from ci.core.process import Ended
 from ci.doctor.world import Processes, World
-from ci.errors import CommandError
-from ci.process import Ended
 
 NOW = 1_785_000_000.0
 MakeWorld = Callable[..., World]

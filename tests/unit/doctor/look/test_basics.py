@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.errors import CommandError
 from ci.doctor.finding import Level
 from ci.doctor.look.basics import look_nox, look_python, unmet
 from ci.doctor.look.pytorch import look_torch, pin_of, torch_requirements
-from ci.errors import CommandError
 
 from .conftest import MakeWorld
 

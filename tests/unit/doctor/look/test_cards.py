@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.core import operating_system
+from ci.core.errors import CommandError
 from ci.doctor.finding import Level
 from ci.doctor.look.cards import (
     facts_of,
@@ -19,13 +21,11 @@ from ci.doctor.look.cards import (
     look_device,
     shut_node,
 )
-from ci.errors import CommandError
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles
 from ci.runner.inventory import present
 from ci.runner.leases import Holder, Leases
 from ci.runner.whereabouts import Whereabouts, whereabouts
-from ci.system import kinds
 
 from .conftest import NOW, MakeWorld
 
@@ -35,14 +35,14 @@ ADDRESS = "0000:1a:00.0"
 
 
 # Nobody has cards elsewhere, or says as much of processes.
-only_linux = pytest.mark.skipif(not kinds.is_linux(), reason="it is not Linux")
+only_linux = pytest.mark.skipif(not operating_system.is_linux(), reason="it is not Linux")
 # Where a process is that Linux tells of.
 THERE = Whereabouts(host="here", namespace="pid:[9]", started="77")
 
 
 @pytest.fixture
 def on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "name", lambda: "linux")
+    monkeypatch.setattr(operating_system, "name", lambda: "linux")
 
 
 def leases(folder: Path, run: str = "nightly") -> Leases:
@@ -248,9 +248,9 @@ def test_a_way_to_begin_processes_that_a_run_refuses_is_told(
     make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_world({}, run__start_method="fork")
-    monkeypatch.setattr(kinds, "name", lambda: "linux")
+    monkeypatch.setattr(operating_system, "name", lambda: "linux")
     assert look_device(world, root=tmp_path)[0].level is Level.OK
-    monkeypatch.setattr(kinds, "name", lambda: "darwin")
+    monkeypatch.setattr(operating_system, "name", lambda: "darwin")
     (found,) = look_device(world, root=tmp_path)
     assert (found.level, found.said.partition(":")[0]) == (Level.FAULT, "run.start_method")
     assert found.remedy.startswith("give spawn")

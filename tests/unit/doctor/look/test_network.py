@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from packaging.tags import Tag
 
+from ci.core.errors import CommandError
+from ci.core.process import Ended
 from ci.doctor.finding import Level
 from ci.doctor.judge.index import State
 from ci.doctor.look.cluster import look_cluster
@@ -17,8 +19,6 @@ from ci.doctor.look.hud import look_hud
 from ci.doctor.look.index import Asker, at_once, installs, look_index, pip_settings
 from ci.doctor.pip_settings import PipSettings
 from ci.doctor.world import Processes
-from ci.errors import CommandError
-from ci.process import Ended
 
 from .conftest import NOW, MakeWorld
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import MissingInputError, SettingsError
+from ci.core.errors import MissingInputError, SettingsError
 from ci.hud.server.allow_list import AllowList, OnlyRepository, read_allow_list
 
 LISTED = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError, MissingInputError, RunInUseError, UsageError
+from ci.core.errors import BadFileError, MissingInputError, RunInUseError, UsageError
 from ci.hud.callback import Callback
 from ci.hud.server.backup import back_up, restore
 from ci.hud.server.queries.jobs import count_jobs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci.errors import BadFileError
+from ci.core.errors import BadFileError
 from ci.hud.callback import Callback
 from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
 from ci.hud.server.store import CallbackRefusedError, Store

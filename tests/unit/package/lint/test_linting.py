@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_USAGE, SettingsError, UsageError
+from ci.core.errors import EXIT_USAGE, SettingsError, UsageError
+from ci.core.process import Ended
 from ci.package.as_committed import MovedError
 from ci.package.lint import linting, tools
 from ci.package.lint.findings import Finding
@@ -16,7 +17,6 @@ from ci.package.lint.show import Looked
 from ci.package.lint.tools import MissingToolError, find_tool, linter_environment, tools_for
 from ci.package.project import Source
 from ci.package.records import LINT, forget_record, read_record
-from ci.process import Ended
 
 
 def wanted(folder: Path, *, only: tuple[str, ...] = ()) -> Wanted:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import SettingsError
+from ci.core.errors import SettingsError
 from ci.package.lint.files import File
 from ci.package.lint.linters import LINTERS
 from ci.package.lint.own_config import CODESPELL, RUFF, OwnConfig, own_config, read_below, spelling_of

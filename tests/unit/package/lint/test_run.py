@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import EXIT_INCOMPLETE, CommandError
+from ci.core.errors import EXIT_INCOMPLETE, CommandError
+from ci.core.process import Ended
 from ci.package.lint import run
 from ci.package.lint.files import File
 from ci.package.lint.findings import Finding
@@ -14,7 +15,6 @@ from ci.package.lint.linters import LINTERS, Linter
 from ci.package.lint.own_config import OwnConfig
 from ci.package.lint.run import LinterError, Runner, parts_of
 from ci.package.lint.tools import Tool
-from ci.process import Ended
 
 RUFF = next(one for one in LINTERS if one.name == "ruff")
 SPELLING = next(one for one in LINTERS if one.name == "codespell")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ci.live.github import MAX_ANNOTATIONS
+from ci.core.workflow_commands import MAX_ANNOTATIONS
 from ci.package.lint.findings import Finding
 from ci.package.lint.show import Looked, document, github_commands, lines, looked_lines, summary
 

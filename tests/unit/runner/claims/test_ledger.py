@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import FileSystemError
+from ci.core.errors import FileSystemError
 from ci.runner.claims.ledger import Ledger
 from ci.runner.claims.names import note_name, read_names
 from ci.runner.journal import JournalWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.errors import FileSystemError, PlanMismatchError, SettingsError
+from ci.core.errors import FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.opening import Meeting, cut_digest
 from ci.runner.claims.share import Share
 from test_selection.steal import Piece

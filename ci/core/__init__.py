@@ -1,0 +1,1 @@
+"""What every room uses and none owns: text, files, processes, locks, Git, GitHub, addresses, errors."""

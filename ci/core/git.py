@@ -1,0 +1,186 @@
+"""Git, asked about a checkout; names of files come as bytes, since they need not be text."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.core.errors import CommandError
+from ci.core.process import LAST_LINES, finish_command
+
+TIMEOUT_S = 600
+# What a hook of another repository hands on, by which every folder would seem to be that repository's.
+_OF_A_HOOK = {
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE", "GIT_INTERNAL_SUPER_PREFIX",
+}  # fmt: skip
+_LINK, _PROGRAM, SUBMODULE = "120000", "100755", "160000"
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file as the index of a repository has it.
+
+    Attributes:
+        name: its path; bytes that are no UTF-8 are kept as surrogates (`os.fsdecode`).
+        mode: as Git writes it, such as 100644.
+        object: the hash of its content.
+        hidden: whether Git was told not to look whether the file differs (skip-worktree, assume-unchanged).
+    """
+
+    name: str
+    mode: str
+    object: str
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A repository of a checkout: its own, or that of a submodule.
+
+    Attributes:
+        below: where it is in the checkout; empty, or with a slash at its end.
+        folder: of it.
+        entries: of its index.
+    """
+
+    below: str
+    folder: Path
+    entries: Sequence[Entry]
+
+
+def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
+    """What git says of a folder.
+
+    Args:
+        folder: in the checkout.
+        words: what it is asked.
+        variables: of its environment besides this process's, such as an index of its own.
+
+    Raises:
+        CommandError: it cannot be started, or ended with another code than 0.
+    """
+    env = environment(variables)
+    # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
+    argv = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
+    ended = finish_command(argv, timeout_s=TIMEOUT_S, env=env)
+    if ended.code:
+        lines = (ended.stderr or ended.stdout).decode(errors="replace").splitlines()[-LAST_LINES:]
+        tail = "".join(f"\n  | {line}" for line in lines)
+        raise CommandError(
+            f"ended with code {ended.code}: {shlex.join(argv)}{tail}",
+            remedy="check that git can read the checkout",
+        )
+    return os.fsdecode(ended.stdout)
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's, as far as it does not say which repository a folder is.
+
+    Args:
+        variables: that are put into it.
+    """
+    env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
+    # `git status` would write the index anew, and looking at a checkout changes nothing there.
+    env["GIT_OPTIONAL_LOCKS"] = "0"
+    # `git replace` has another object stand in for one, under the hash of the first.
+    env["GIT_NO_REPLACE_OBJECTS"] = "1"
+    return env | dict(variables or {})
+
+
+def parts(folder: Path, below: str = "") -> Iterator[Part]:
+    """The repository a folder is in, as far as it is in the folder, and every submodule that was fetched.
+
+    Raises:
+        CommandError: git did not answer.
+    """
+    entries = index_entries(git(folder, "ls-files", "-v", "-s", "-z", "--cached", "--", "."))
+    yield Part(below=below, folder=folder, entries=entries)
+    for name in dict.fromkeys(one.name for one in entries if one.mode == SUBMODULE):
+        if os.path.lexists(folder / name / ".git"):
+            yield from parts(folder / name, f"{below}{name}/")
+
+
+def index_entries(listed: str) -> list[Entry]:
+    """What `git ls-files -v -s -z` lists: tag, mode, hash, stage, name (git-ls-files(1)); pure."""
+    found = []
+    for line in filter(None, listed.split("\0")):
+        told, _, name = line.partition("\t")
+        tag, mode, content, _stage = told.split(" ")
+        found.append(Entry(name=name, mode=mode, object=content, hidden=tag == "S" or tag.islower()))
+    return found
+
+
+def changes(status: str) -> tuple[list[str], list[str]]:
+    """Changed and untracked files of `git status --porcelain=v2 -z --no-renames` (git-status(1)); pure."""
+    fields = {"1": 8, "u": 10, "?": 1}
+    changed: list[str] = []
+    untracked: list[str] = []
+    for line in filter(None, status.split("\0")):
+        kind = line[0]
+        if kind not in fields:
+            continue
+        *told, path = line.split(" ", fields[kind])
+        # In a submodule, files nobody added are no more a change than in the project itself.
+        only_new = kind == "1" and told[1] == ".M" and told[2] == "S..U"
+        (untracked if kind == "?" or only_new else changed).append(path)
+    return changed, untracked
+
+
+def hidden_changes(part: Part) -> list[str]:
+    """Files, relative to the part's folder, that differ from its index although Git was told not to look.
+
+    Raises:
+        CommandError: git did not answer.
+    """
+    hidden = [one for one in part.entries if one.hidden]
+    changed = [one.name for one in hidden if _differs(part.folder / one.name, one)]
+    known = set(changed)
+    plain = [one for one in hidden if one.name not in known and one.mode != _LINK]
+    for start in range(0, len(plain), _AT_ONCE):
+        some = plain[start : start + _AT_ONCE]
+        # By way of Git, which knows what is done to a file's lines on their way in.
+        said = git(part.folder, "hash-object", "--", *(one.name for one in some)).split()
+        changed += [one.name for one, seen in zip(some, said, strict=True) if seen != one.object]
+    return changed
+
+
+def _differs(path: Path, entry: Entry) -> bool:
+    """Whether a file can be told from the index's without reading it; whether a link's target is another."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return True
+    if entry.mode == _LINK:
+        return not stat.S_ISLNK(mode) or _hash(os.fsencode(path.readlink()), entry.object) != entry.object
+    # A submodule that is not looked at can hold anything.
+    return not stat.S_ISREG(mode) or bool(mode & 0o100) != (entry.mode == _PROGRAM)
+
+
+def differs(path: Path, entry: Entry, *, lines: bool = False) -> bool:
+    """Whether a file's kind, right to run or bytes are not those that Git has of it; nothing is converted.
+
+    Args:
+        path: of the file.
+        entry: what Git has.
+        lines: whether ends of lines of two characters count as one.
+    """
+    if _differs(path, entry):
+        return True
+    if entry.mode in {_LINK, SUBMODULE}:
+        return False
+    content = path.read_bytes()
+    return _hash(content.replace(b"\r\n", b"\n") if lines else content, entry.object) != entry.object
+
+
+def _hash(content: bytes, like: str) -> str:
+    """A content's hash as Git makes it, by the kind another one is of."""
+    kind = hashlib.sha256 if len(like) == hashlib.sha256().digest_size * 2 else hashlib.sha1
+    return kind(b"blob %d\0" % len(content) + content).hexdigest()

@@ -1,0 +1,149 @@
+"""Reading GitHub's answers: what is an error, what is worth another try, and after how long. Pure.
+
+How limits are told: docs.github.com, "Rate limits for the REST API" and "Best practices for using the REST
+API".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ci.core.addresses import without_secrets
+from ci.core.github.errors import (
+    GitHubAwayError,
+    GitHubDeniedError,
+    GitHubError,
+    GitHubMissingError,
+    GitHubRefusedError,
+)
+
+# GitHub asks whoever hit a secondary limit, and was told no time, to wait at least a minute.
+SECONDARY_WAIT_S = 60.0
+MAX_SAID = 300
+_LIMIT = re.compile(r"rate limit|please wait a few minutes|retry your request again later", re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\ud7ff]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was done; a redirect that nobody followed was not."""
+        return 200 <= self.status < 300  # noqa: PLR2004  # HTTP's own numbers
+
+    @property
+    def has_next(self) -> bool:
+        """Whether a list goes on, on another page."""
+        return 'rel="next"' in self.headers.get("link", "")
+
+
+def is_limited(reply: Reply) -> bool:
+    """Whether a limit was hit, so that nothing was done and waiting helps."""
+    if reply.status == 429:  # noqa: PLR2004  # HTTP's own number
+        return True
+    told = "retry-after" in reply.headers or reply.headers.get("x-ratelimit-remaining") == "0"
+    return reply.status == 403 and (told or _LIMIT.search(said_by(reply)) is not None)  # noqa: PLR2004  # the same
+
+
+def limit_wait_s(reply: Reply, *, now_s: float) -> float:
+    """Seconds until a limit is over, as GitHub tells it.
+
+    Args:
+        reply: a limited one.
+        now_s: seconds since the epoch.
+    """
+    after = _number(reply.headers.get("retry-after"))
+    if after is not None:
+        return after
+    reset = _number(reply.headers.get("x-ratelimit-reset"))
+    if reset is not None and reply.headers.get("x-ratelimit-remaining") == "0":
+        # It is not told when within that second.
+        return max(reset - now_s, 0.0) + 1
+    return SECONDARY_WAIT_S
+
+
+def said_by(reply: Reply) -> str:
+    """GitHub's own words for an error, with each thing it found, on one line."""
+    try:
+        content = json.loads(reply.text)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        return _shown(reply.text)
+    errors = content.get("errors")
+    parts = [
+        content.get("message"),
+        *(_one_error(one) for one in (errors if isinstance(errors, list) else [])),
+    ]
+    return _shown(": ".join(str(one) for one in parts if one))
+
+
+def error_of(reply: Reply, *, what: str) -> GitHubError:
+    """The error an answer is.
+
+    Args:
+        reply: one that is not ok.
+        what: the method and path that were asked for.
+    """
+    status, said = reply.status, said_by(reply)
+    text = f"GitHub answers {what} with {status}" + (f": {said}" if said else "")
+    if status == 401:  # noqa: PLR2004  # HTTP's own numbers
+        return GitHubDeniedError(
+            text, remedy="give a token that is valid, in SPYRE_CI_GITHUB_TOKEN or GITHUB_TOKEN"
+        )
+    if status == 403:  # noqa: PLR2004  # the same
+        return GitHubDeniedError(
+            text, remedy="give the token the right to do this; in a workflow, grant it under `permissions`"
+        )
+    if status in {404, 410}:
+        return GitHubMissingError(text, remedy="check the name, and that the token may see it")
+    if status >= 500:  # noqa: PLR2004  # the same
+        return GitHubAwayError(text, remedy="do it again when GitHub is well; see www.githubstatus.com")
+    if 300 <= status < 400:  # noqa: PLR2004  # the same
+        return GitHubRefusedError(text, remedy="it has moved: give its new name or address")
+    return GitHubRefusedError(text, remedy="check what was asked for")
+
+
+def content_of(reply: Reply, *, what: str) -> Any:
+    """What an answer holds; None where it is empty.
+
+    Raises:
+        GitHubAwayError: it is no JSON.
+    """
+    if not reply.text:
+        return None
+    try:
+        return json.loads(reply.text)
+    except (ValueError, RecursionError) as error:
+        raise GitHubAwayError(
+            f"the answer to {what} is no JSON: {_shown(reply.text)[:80]!r}",
+            remedy="check the API's address (GITHUB_API_URL): for GitHub Enterprise it ends in /api/v3",
+        ) from error
+
+
+def _one_error(one: Any) -> str:
+    """One entry of `errors`: a text, or what is wrong with which field."""
+    if not isinstance(one, dict):
+        return str(one)
+    told = one.get("message") or one.get("code") or ""
+    return f"{one['field']} {told}" if one.get("field") else str(told)
+
+
+def _shown(text: str) -> str:
+    """A stranger's text on one short line, without what may be secret or steer a terminal."""
+    line = _UNPRINTABLE.sub(" ", without_secrets(text[: 10 * MAX_SAID]))
+    return " ".join(line.split())[:MAX_SAID]
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text is not None and re.fullmatch(r"\d{1,12}(\.\d+)?", text.strip()) else None

@@ -1,0 +1,265 @@
+"""The one place that starts commands: an argv list, no shell, a time-out, the whole group ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ci.core.errors import CommandError
+
+LAST_LINES = 20
+# How often somebody who may say that it is enough is asked, and how long a command has to end then.
+SLICE_S = 0.5
+STOP_S = 5.0
+
+
+def run_command(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    remedy: str | None = None,
+) -> str:
+    """Run a command to its end and return its standard output.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        timeout_s: seconds after which the whole process group is killed.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        remedy: what the user does when it fails.
+
+    Raises:
+        CommandError: it is not installed, ended with another code than 0, or took too long; with its
+            quoted command line and the last lines it printed.
+    """
+    words = [str(word) for word in argv]
+    quoted = shlex.join(words)
+    process = start_command(words, cwd=cwd, env=env, remedy=remedy)
+    try:
+        ended = _finish(process, timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"took longer than {timeout_s:g} s: {quoted}", remedy=remedy) from error
+    if ended.code != 0:
+        said = _text(ended.stderr) or _text(ended.stdout)
+        tail = "\n".join(f"  | {line}" for line in said.splitlines()[-LAST_LINES:])
+        raise CommandError(f"ended with code {ended.code}: {quoted}\n{tail}".rstrip(), remedy=remedy)
+    return _text(ended.stdout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A command that came to its end.
+
+    Attributes:
+        code: its exit code; below 0 a signal's number.
+        stdout: what it printed, as bytes: names of files need not be text.
+        stderr: what else it said.
+    """
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+def finish_command(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Ended:
+    """Run a command to its end, whatever code it ends with: for those whose codes say what they found.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        timeout_s: seconds after which the whole process group is killed.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        stop: says that it is enough; the command is then told to end, and soon killed.
+
+    Raises:
+        CommandError: it is not installed, cannot be started, or took too long.
+    """
+    words = [str(word) for word in argv]
+    process = start_command(words, cwd=cwd, env=env)
+    try:
+        return _finish(process, timeout_s, stop)
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"took longer than {timeout_s:g} s: {words[0]}") from error
+
+
+def stream_command(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    line: Callable[[str], object],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Run a command, hand on each line it prints while it runs, and return its exit code.
+
+    A code below 0 is a signal's number. Both its outputs are one, in the order it wrote them.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        timeout_s: seconds after which the whole process group is killed.
+        line: takes each line, without its end.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        clock: seconds, monotonic.
+
+    Raises:
+        CommandError: it is not installed, or took too long.
+    """
+    words = [str(word) for word in argv]
+    end = clock() + timeout_s
+    process = start_command(words, cwd=cwd, env=env, joined=True)
+    assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+    os.set_blocking(process.stdout.fileno(), False)
+    try:
+        with selectors.DefaultSelector() as selector, process.stdout as stream:
+            selector.register(stream, selectors.EVENT_READ)
+            _read_lines(stream, selector, end, line, clock)
+        return process.wait(max(end - clock(), 0))
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise CommandError(f"took longer than {timeout_s:g} s: {shlex.join(words)}") from error
+    finally:
+        kill_group(process.pid)
+        process.wait()
+
+
+def start_command(
+    words: Sequence[str],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    joined: bool = False,
+    output: int | None = None,
+    remedy: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a command as the leader of a process group of its own, with nothing to read.
+
+    Args:
+        words: program and arguments.
+        cwd: working folder.
+        env: the whole environment; None hands on this process's.
+        joined: both its outputs are one.
+        output: descriptor of the file that both its outputs go to; None: pipes.
+        remedy: what the user does when it cannot be started.
+
+    Raises:
+        CommandError: it is not installed, or cannot be started.
+    """
+    try:
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if output is None else output,
+            stderr=subprocess.STDOUT if joined or output is not None else subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        # The working folder may be what is not there, and the program what the error is thought to be of.
+        if cwd is not None and not cwd.is_dir():
+            raise CommandError(
+                "there is no such folder to run in", where=cwd, remedy="check the path"
+            ) from error
+        why = (
+            "is not installed"
+            if isinstance(error, FileNotFoundError)
+            else f"cannot be started: {error.strerror}"
+        )
+        raise CommandError(f"{words[0]!r} {why}", remedy=remedy or f"install {words[0]}") from error
+
+
+def _finish(
+    process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool] | None = None
+) -> Ended:
+    """Wait for a command's end; whatever becomes of it, nothing of its group is left."""
+    with process:  # closes its pipes, also those of one that was ended
+        try:
+            if stop is None:
+                stdout, stderr = process.communicate(timeout=timeout_s)
+            else:
+                stdout, stderr = _until(process, timeout_s, stop)
+        finally:
+            kill_group(process.pid)
+    return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
+
+
+def _until(
+    process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool]
+) -> tuple[bytes, bytes]:
+    """What a command printed, by itself or told to end."""
+    end = time.monotonic() + timeout_s
+    while not stop():
+        left = end - time.monotonic()
+        try:
+            return process.communicate(timeout=max(min(left, SLICE_S), 0))
+        except subprocess.TimeoutExpired:
+            if left <= SLICE_S:
+                raise
+    kill_group(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.communicate(timeout=STOP_S)
+    kill_group(process.pid)
+    return process.communicate(timeout=STOP_S)
+
+
+def _text(data: bytes) -> str:
+    """What a command printed, with every end of line as one character."""
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_lines(
+    stream: IO[bytes],
+    selector: selectors.BaseSelector,
+    end: float,
+    line: Callable[[str], object],
+    clock: Callable[[], float],
+) -> None:
+    """Hand on lines until the stream ends; TimeoutError when `end` comes first."""
+    pending = b""
+    while True:
+        left = end - clock()
+        if left <= 0:
+            raise TimeoutError
+        if not selector.select(min(left, 1.0)):
+            continue
+        read = os.read(stream.fileno(), 1 << 16)
+        *whole, pending = (pending + read).split(b"\n")
+        if not read and pending:
+            whole.append(pending)
+        for one in whole:
+            line(one.decode(errors="replace").rstrip("\r"))
+        if not read:
+            return
+
+
+def signal_name(number: int) -> str:
+    """Such as SIGSEGV; a real-time signal, which has no name, is shown by its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def kill_group(pid: int, signum: int = signal.SIGKILL) -> None:
+    """Send `signum` to the process group led by `pid`; a group that is gone is no error."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signum)

@@ -1,0 +1,89 @@
+"""Who works in a run folder: a lock the kernel lets go of when its process ends, however that ends.
+
+Several processes may run shards of one folder at once, each with the lock in common; whoever resumes a run
+has it alone. The file says who they are, for people.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from ci.core.errors import RunInUseError
+from ci.core.machine import host_name
+
+FILE = "run.lock"
+_SHOWN = 100
+# What a file system says that has no locks; nobody is refused there.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
+
+
+@contextlib.contextmanager
+def run_lock(run_dir: Path, *, alone: bool) -> Iterator[bool]:
+    """Work in a run folder, with others or alone.
+
+    Yields:
+        Whether the lock is held; it is not where the file system has no locks.
+
+    Raises:
+        RunInUseError: others work in it and one of us must be alone; with their process ids and hosts.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with (run_dir / FILE).open("a+b", buffering=0) as stream:
+        held = _take(stream, run_dir, alone=alone)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, its file only says whose it is
+            if alone:
+                stream.truncate(0)  # they have all ended
+            stream.write(json.dumps({"pid": os.getpid(), "host": host_name()}).encode() + b"\n")
+        yield held
+
+
+def _take(stream: IO[bytes], run_dir: Path, *, alone: bool) -> bool:
+    try:
+        fcntl.flock(stream, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return False
+        if not isinstance(error, BlockingIOError):
+            raise
+        time.sleep(0.05)  # the holder writes who it is just after it has the lock
+        raise RunInUseError(
+            f"is being run right now by {_holders(stream)}",
+            where=run_dir,
+            remedy="wait until that ends, or end it",
+        ) from error
+    return True
+
+
+def _holders(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    named = []
+    for line in stream.read(1 << 16).splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            row = json.loads(line)
+            pid, host = int(row["pid"]), str(row["host"])
+            if host != host_name() or _alive(pid):
+                named.append(f"process {pid} on {_shown(host)}")
+    return ", ".join(dict.fromkeys(named)) or "another process"
+
+
+def _shown(host: str) -> str:
+    """A name that others wrote, on one line and without what moves a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in host[:_SHOWN])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""The main job: every step in order, the report, and resuming a run that was cut off."""

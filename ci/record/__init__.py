@@ -1,0 +1,1 @@
+"""The words of a run: its identity, its journals, what they come to, and verdicts."""

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from ci.core import interrupts
+
+
+@pytest.mark.parametrize("number", interrupts.INTERRUPTS)
+def test_within_noted_no_interrupt_is_raised(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with interrupts.noted() as heard:
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+    assert heard == [number, number]
+    assert signal.getsignal(number) is before
+
+
+def interrupt_twice(number: signal.Signals) -> None:
+    with interrupts.raised():
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(number)
+
+
+@pytest.mark.parametrize("number", interrupts.INTERRUPTS)
+def test_the_first_interrupt_is_raised_and_the_second_does_not_disturb_the_ending(
+    number: signal.Signals,
+) -> None:
+    before = {one: signal.getsignal(one) for one in interrupts.INTERRUPTS}
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_twice(number)
+        signal.raise_signal(signal.SIGINT)  # while the process ends
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def test_what_is_ignored_from_outside_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.raised():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

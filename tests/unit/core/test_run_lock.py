@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ci.core.errors import RunInUseError
+from ci.core.machine import host_name
+from ci.core.run_lock import run_lock
+
+
+def test_many_may_run_in_a_folder_and_one_may_resume_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with (
+        run_lock(folder, alone=False),
+        run_lock(folder, alone=False),
+        pytest.raises(RunInUseError) as caught,
+        run_lock(folder, alone=True),
+    ):
+        pass
+    said = f"{folder}: is being run right now by process {os.getpid()} on {host_name()}"
+    assert str(caught.value) == f"{said}\n  remedy: wait until that ends, or end it"
+    with run_lock(folder, alone=True):
+        for alone in (True, False):
+            with pytest.raises(RunInUseError), run_lock(folder, alone=alone):
+                pass
+    with run_lock(folder, alone=False):
+        pass
+
+
+def test_those_who_have_ended_are_not_named(tmp_path: Path) -> None:
+    rows = [{"pid": 2**22 + 1, "host": host_name()}, {"pid": 7, "host": "elsewhere"}, {"pid": "x"}, []]
+    (tmp_path / "run.lock").write_text("\n".join(map(json.dumps, rows)) + "\n{cut", encoding="ascii")
+    with run_lock(tmp_path, alone=False):
+        (tmp_path / "run.lock").open("a", encoding="ascii").close()
+        with pytest.raises(RunInUseError, match="process 7 on elsewhere") as caught:
+            run_lock(tmp_path, alone=True).__enter__()
+    assert str(2**22 + 1) not in str(caught.value)
+
+
+def test_a_hosts_name_moves_no_terminal(tmp_path: Path) -> None:
+    row = json.dumps({"pid": 7, "host": "a\x1b[31m\n::error::b" + "c" * 300})
+    (tmp_path / "run.lock").write_text(row + "\n", encoding="ascii")
+    with run_lock(tmp_path, alone=False), pytest.raises(RunInUseError) as caught:
+        run_lock(tmp_path, alone=True).__enter__()
+    assert "process 7 on a?[31m?::error::bc" in str(caught.value)
+    assert "c" * 100 not in str(caught.value)
+
+
+def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with run_lock(tmp_path, alone=True) as first, run_lock(tmp_path, alone=True) as second:
+        assert not first
+        assert not second
