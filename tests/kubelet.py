@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci.jobs.slices import Opened, open_slice, slice_name
-from ci.runner.journal import JournalWriter, journal_path, next_attempt
+from ci.record.journal import JournalWriter, journal_path, next_attempt
 from test_selection.plan import Plan, read_plan
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_pods import Pod
@@ -71,7 +71,7 @@ class Host:
                 journal.write("shard_end", status="done")
 
     def _done(self, index: int) -> set[str]:
-        from ci.runner.journal import read_journals  # noqa: PLC0415  # only where an earlier pod was
+        from ci.record.journal import read_journals  # noqa: PLC0415  # only where an earlier pod was
 
         if not (self._folder / "journal").is_dir():
             return set()

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.report.identity import RunIdentity, write_identity
-from ci.runner.journal_line import Event, line_of
+from ci.record.identity import RunIdentity, write_identity
+from ci.record.journal_line import Event, line_of
 from test_selection.durations_file import Durations, write_durations
 from test_selection.ids import canonical_id
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
+from ci.record.journal import JournalWriter, journal_path, read_journals
 from ci.report.reconcile import reconcile
 from ci.report.write import write_report
-from ci.runner.journal import JournalWriter, journal_path, read_journals
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 

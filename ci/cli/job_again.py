@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ci.core.errors import UsageError
 from ci.jobs.record import FILE as RECORD_FILE
-from ci.report.identity import FILE as IDENTITY_FILE
-from ci.report.identity import read_identity, write_identity
+from ci.record.identity import FILE as IDENTITY_FILE
+from ci.record.identity import read_identity, write_identity
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.report.write import MARKDOWN_FILE, PAGE_FILE
 from ci.steps.context import Context

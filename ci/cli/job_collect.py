@@ -28,7 +28,7 @@ from ci.jobs.record import HERE, JobRecord, read_record
 from ci.jobs.room import make_room
 from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.jobs.untold import tell_untold
-from ci.report.identity import read_identity
+from ci.record.identity import read_identity
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.reporting import report_step

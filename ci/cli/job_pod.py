@@ -29,7 +29,7 @@ from ci.jobs.kinds import SCRATCH
 from ci.jobs.mirror import LOOK_S, Mirror, Sender, look_s
 from ci.jobs.pod import Place, StoreError, command_of, environment_of, exit_code_of, place_of
 from ci.jobs.slices import Opened, open_slice, slice_name
-from ci.runner.journal import read_journals
+from ci.record.journal import read_journals
 from ci.runner.lost import MOST_LOSSES, write_off
 from ci.steps.context import Context
 from ci.steps.elsewhere import only_cards_failed

@@ -23,7 +23,7 @@ from ci.jobs.parts import SecretRef
 from ci.jobs.slices import make_slices
 from ci.jobs.spec import Kind, Spec, Tests, read_spec
 from ci.jobs.token import with_token
-from ci.report.identity import RunIdentity, read_identity
+from ci.record.identity import RunIdentity, read_identity
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_plan
 from test_selection.files import write_text

@@ -14,7 +14,7 @@ from ci.compare.times import LEAST_S, Past, Times, compare_times, with_history
 from ci.compare.verdicts import Change, Changes, Kind, Test, compare
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
 from ci.core.text import counted
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 # What `--check` stops at.
 STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 # Verdicts that say how a test does; the others say that nobody knows.
 KNOWN = frozenset({

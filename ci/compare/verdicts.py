@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from ci.compare.outcome import GOOD, KNOWN, Outcome
-from ci.report.sameness import differs
-from ci.report.verdict import Verdict
+from ci.record.failure_signature import differs
+from ci.record.verdict import Verdict
 
 Test = TypeVar("Test", bound=Outcome)
 

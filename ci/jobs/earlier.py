@@ -13,8 +13,8 @@ from ci.jobs.gather import take
 from ci.jobs.layout import PODS, SETTINGS
 from ci.jobs.pieces import BucketFiles
 from ci.jobs.pod import Place
-from ci.runner.journal import JournalWriter, gathered_journals, journal_path, next_attempt
-from ci.runner.journal_line import event_of
+from ci.record.journal import JournalWriter, gathered_journals, journal_path, next_attempt
+from ci.record.journal_line import event_of
 from test_selection.plan import Plan
 
 # Objects of a pod: that it has begun, and that its every line is in the bucket, as of one that was evicted.

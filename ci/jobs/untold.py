@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci.runner.journal import JournalWriter, journal_path, read_journal
+from ci.record.journal import JournalWriter, journal_path, read_journal
 from test_selection.plan import Plan, Shard
 
 ATTEMPT = 0

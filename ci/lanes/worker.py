@@ -16,7 +16,7 @@ from ci.lanes.order import Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.tending import LOCAL, Tender
 from ci.lanes.turn import Begin, Known, Look, Turn, clock, take_turn
-from ci.report.identity import read_identity
+from ci.record.identity import read_identity
 
 DAY_S = 24 * 3600.0
 # Nothing is slept through for longer: a signal may come.

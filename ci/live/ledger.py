@@ -11,7 +11,7 @@ from ci.live.news import BAD, MAX_HELD, Ended, News, Tally
 from ci.live.pace import Pace
 from ci.live.planned import PlannedTest
 from ci.live.streams import Stream
-from ci.report.verdict import Try, Verdict
+from ci.record.verdict import Try, Verdict
 from test_selection.plan import Shard
 
 DETAIL_CHARS = 3000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ci.core import workflow_commands as github
+from ci.core import workflow_commands
 from ci.core.text import counted, one_line
 from ci.live.news import BAD, MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
 from ci.live.state import State
@@ -20,7 +20,7 @@ from ci.live.words import (
     reason_lines,
     trouble_line,
 )
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 # Services end jobs that say nothing for some minutes.
 SILENCE_S = 60.0
@@ -78,18 +78,18 @@ class Lines:
         if self.command is None:
             return
         bad = [one for name, one in self._annotated.items() if state.verdict(name) in BAD]
-        for one in bad[: github.MAX_ANNOTATIONS]:
+        for one in bad[: workflow_commands.MAX_ANNOTATIONS]:
             self.command(annotation(one))
         total = sum(state.counts[verdict] for verdict in BAD)
-        if (more := total - min(len(bad), github.MAX_ANNOTATIONS)) > 0:
-            shown = f"GitHub shows {github.MAX_ANNOTATIONS} a step"
+        if (more := total - min(len(bad), workflow_commands.MAX_ANNOTATIONS)) > 0:
+            shown = f"GitHub shows {workflow_commands.MAX_ANNOTATIONS} a step"
             self.say(f"{counted(more, 'more failure')} without an annotation: {shown}")
 
     def _ended(self, told: Ended) -> None:
         # Only what failed once can be marked at the end; some may pass when they are run again.
         if self.command is None or told.outcome not in BAD:
             return
-        if len(self._annotated) < github.MAX_ANNOTATIONS * 20:
+        if len(self._annotated) < workflow_commands.MAX_ANNOTATIONS * 20:
             self._annotated[told.id] = told
 
     def _file(self, told: FileEnded, state: State, now: float) -> None:
@@ -98,9 +98,9 @@ class Lines:
         if self.command is None:
             self._all([head, *(reasons if tally.counts[Verdict.NOT_RUN] else ())])
         elif reasons and not tally.failures and not tally.counts[Verdict.NOT_RUN]:
-            self.command(github.command("group", head))
+            self.command(workflow_commands.command("group", head))
             self._all(reasons)
-            self.command(github.command("endgroup"))
+            self.command(workflow_commands.command("endgroup"))
         else:
             self._all([head, *reasons])
         for one in told.failures:
@@ -112,9 +112,9 @@ class Lines:
         self._all(failure_lines(told, self.again, verdict=state.verdict(told.id)))
         if self.command is None or not told.detail.strip():
             return
-        self.command(github.command("group", f"    what it said: {one_line(told.id)}"))
+        self.command(workflow_commands.command("group", f"    what it said: {one_line(told.id)}"))
         self._all(f"    {line}" for line in detail_lines(told.detail, MAX_DETAIL_LINES))
-        self.command(github.command("endgroup"))
+        self.command(workflow_commands.command("endgroup"))
 
     def _aside(self, line: str) -> None:
         self._asides += 1
@@ -129,7 +129,7 @@ class Lines:
 def annotation(told: Ended) -> str:
     """A failure as GitHub marks it beside a file."""
     where = f" on card {one_line(told.card)}" if told.card else ""
-    return github.command(
+    return workflow_commands.command(
         "error",
         f"{one_line(told.message) or told.outcome.words}{where}",
         file=one_line(told.file),

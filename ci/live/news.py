@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 # Verdicts a reader must look at while a run goes on.
 BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE})

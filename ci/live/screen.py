@@ -15,7 +15,7 @@ from ci.live.left import seconds_left
 from ci.live.news import BAD, CardLost, Ended, FileBroken, News, WorkerLost
 from ci.live.state import State
 from ci.live.words import Again, about, failure_lines, late_line, problems, trouble_line, work_of
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 # What scrolls by faster than it is read is no use; the closing table has the others.
 MAX_SHOWN = 100

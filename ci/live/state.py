@@ -1,7 +1,7 @@
 """The state of a run, folded from the events of its journals as they are written. Pure.
 
 It says of every test what the report would say of the same journals, since both read them by
-`ci.report.replay` and `ci.report.verdict`; of tests that ended it keeps a number or two and no text.
+`ci.record.run_state` and `ci.record.verdict`; of tests that ended it keeps a number or two and no text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ci.core.text import one_line
 from ci.live.ledger import Ledger
 from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
 from ci.live.streams import Stream, Streams, text_of
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from test_selection.plan import Shard
 
 NOT_STARTED = "interrupted before it was started"
@@ -124,7 +124,7 @@ class State:
 
         Args:
             shard: the shard's index.
-            event: as `ci.runner.journal` has it; what this version does not know is passed over.
+            event: as `ci.record.journal` has it; what this version does not know is passed over.
             now: monotonic seconds.
         """
         kind = event.get("e")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ci.live.news import CardLost, Ended, FileBroken, FileEnded, News, Retried, WorkerLost
 from ci.live.state import State
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 VERSION = 1
 Row = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.report.replay import Replay
+from ci.record.run_state import Replay
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from ci.live.left import seconds_left
 from ci.live.news import BAD, CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
 from ci.live.state import State
 from ci.live.streams import Stream
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 Again = Callable[[str, int], str]
 # What the overall figures always name, and what only where there is some.

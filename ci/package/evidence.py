@@ -11,7 +11,7 @@ from ci.core.addresses import without_credentials
 from ci.core.errors import BadFileError, MissingInputError
 from ci.package.gates import MERGE_STEPS, Run
 from ci.package.records import Record, read_record
-from ci.report.ran_in import ran_in_of, rows_of
+from ci.record.environment import ran_in_of, rows_of
 from test_selection.files import read_json
 
 SUMMARY_FILE = "summary.json"

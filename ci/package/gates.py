@@ -15,8 +15,8 @@ from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
 from ci.core.findings import Finding, escaped, judged
 from ci.core.text import clip
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
-from ci.report.ran_in import RanIn, all_in
-from ci.report.verdict import PROBLEMS, Verdict
+from ci.record.environment import RanIn, all_in
+from ci.record.verdict import PROBLEMS, Verdict
 
 MERGE_STEPS = (LINT, UNIT, BUILD, VERIFY)
 _SHA = re.compile(r"\b(?:at |\+g)([0-9a-f]{7,40})\b")

@@ -12,8 +12,8 @@ from ci.compare.comparison import compare_sides
 from ci.compare.markdown import sections
 from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
+from ci.record.verdict import Verdict
 from ci.report.summary import code, fence
-from ci.report.verdict import Verdict
 
 MAX_ROWS = 20
 MAX_COMMANDS = 10

@@ -17,7 +17,7 @@ from ci.core.text import counted
 from ci.core.untrusted_zip import bounded_lines
 from ci.pipeline.surrogates import decode_line
 from ci.pipeline.told import MAX_UNPACKED, Row, Told
-from ci.report.verdict import NO_OUTCOME, Verdict
+from ci.record.verdict import NO_OUTCOME, Verdict
 from test_selection.catalog import KIND as CATALOG_KIND
 from test_selection.files import schema_name
 from test_selection.ids import encode_file

@@ -15,10 +15,10 @@ from ci.compare.existing import Known
 from ci.core.errors import BadFileError, MissingInputError
 from ci.core.untrusted_zip import Wanted, bounded_lines
 from ci.pipeline.surrogates import decode_line
-from ci.report.again import Origin, ref_of, reproduce_line
-from ci.report.identity import source_in
+from ci.record.identity import source_in
+from ci.record.reproduce_line import Origin, ref_of, reproduce_line
+from ci.record.verdict import Verdict
 from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND
-from ci.report.verdict import Verdict
 from test_selection.files import schema_name
 from test_selection.seeds import MOST as MOST_SEED
 

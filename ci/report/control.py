@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ci.report.marks import Control
-from ci.report.verdict import NO_OUTCOME, Result, Verdict
-from ci.runner.journal import TOOK_ALL, XPASS_STRICT
+from ci.record.journal import TOOK_ALL, XPASS_STRICT
+from ci.record.marks import Control
+from ci.record.verdict import NO_OUTCOME, Result, Verdict
 from test_selection.plan import Group, Plan, Shard
 
 DEVICES = ("cpu",)

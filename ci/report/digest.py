@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import one_line
+from ci.record.verdict import PROBLEMS, Result, Verdict
 from ci.report.reconcile import Account
-from ci.report.verdict import PROBLEMS, Result, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

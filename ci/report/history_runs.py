@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError
+from ci.record.identity import RunIdentity
+from ci.record.journal import gathered_journals
+from ci.record.run_state import replay
+from ci.record.verdict import Result
 from ci.report.history import DAY_S, record
-from ci.report.identity import RunIdentity
-from ci.report.replay import replay
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE, read_results, read_summary
-from ci.report.verdict import Result
-from ci.runner.journal import gathered_journals
 from test_selection.durations_file import MAX_S
 
 # SQLite's whole numbers end here.

@@ -13,6 +13,8 @@ from jinja2 import Environment
 
 from ci.core.templates import harmless_environment
 from ci.core.text import clip, iso_utc, plain, span, tail
+from ci.record.identity import MAX_COMMAND, command_of
+from ci.record.verdict import Result, Verdict
 from ci.report.digest import (
     ProblemGroup,
     failed,
@@ -24,12 +26,10 @@ from ci.report.digest import (
     totals_by_file,
     with_verdict,
 )
-from ci.report.identity import MAX_COMMAND, command_of
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
 from ci.report.totals import Summary
-from ci.report.verdict import Result, Verdict
 
 MAX_GROUPS = 100
 MAX_TESTS = 500

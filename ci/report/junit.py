@@ -17,9 +17,9 @@ from junitparser.junitparser import Attr, Element, Properties, Property
 from junitparser.junitparser import Result as Outcome
 
 from ci.core.text import clean, clip, iso_utc, one_line, plain, tail
-from ci.report.identity import MAX_COMMAND, RunIdentity, command_of
+from ci.record.identity import MAX_COMMAND, RunIdentity, command_of
+from ci.record.verdict import Result, Verdict
 from ci.report.reconcile import Account
-from ci.report.verdict import Result, Verdict
 from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 

@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ci.core.errors import UsageError
-from ci.report.marks import Quarantined
+from ci.record.marks import Quarantined
 from test_selection.ids import parse_id
 from test_selection.matching import read_line
 from test_selection.patterns import Pattern, compile_pattern

@@ -8,8 +8,8 @@ from datetime import date
 from typing import Any, Literal
 
 from ci.core.text import counted, one_line
+from ci.record.verdict import NO_OUTCOME, Result, Verdict
 from ci.report.quarantine import Entry, Quarantine
-from ci.report.verdict import NO_OUTCOME, Result, Verdict
 
 State = Literal["expired", "unmatched", "passing", "holds", "idle"]
 # What an entry's state asks of people; an idle one asks nothing.

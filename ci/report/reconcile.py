@@ -12,11 +12,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from ci.core.text import counted, one_line
+from ci.record.environment import RanIn
+from ci.record.journal import Journal
+from ci.record.run_state import INTERRUPTED, FileError, Replay, ShardTimeline, replay
+from ci.record.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
 from ci.report.quarantine_note import QuarantineNote
-from ci.report.ran_in import RanIn
-from ci.report.replay import INTERRUPTED, FileError, Replay, ShardTimeline, replay
-from ci.report.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
-from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"

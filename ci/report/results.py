@@ -10,13 +10,13 @@ from typing import Any
 
 from ci.core.errors import BadFileError
 from ci.core.text import iso_utc
-from ci.report.identity import identity_from_json
-from ci.report.marks import control_from_json, mark_to_json, quarantined_from_json
+from ci.record.environment import ran_in_of, rows_of
+from ci.record.identity import identity_from_json
+from ci.record.marks import control_from_json, mark_to_json, quarantined_from_json
+from ci.record.verdict import Result, Verdict
 from ci.report.quarantine_note import note_from_json as quarantine_from_json
 from ci.report.quarantine_note import note_to_json as quarantine_to_json
-from ci.report.ran_in import ran_in_of, rows_of
 from ci.report.totals import CollectError, Share, Summary
-from ci.report.verdict import Result, Verdict
 from test_selection.bucket_note import bucket_note_from_json, bucket_note_to_json
 from test_selection.files import read_json, read_lines, write_json, write_lines
 from test_selection.ladder_note import note_from_json, note_to_json

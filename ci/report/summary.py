@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ci.core.text import clip, counted, one_line, plain, span, tail
+from ci.record.identity import MAX_COMMAND, command_of
+from ci.record.verdict import Result, Verdict
 from ci.report.digest import (
     failed,
     leaky,
@@ -20,11 +22,9 @@ from ci.report.digest import (
     totals_by_file,
     with_verdict,
 )
-from ci.report.identity import MAX_COMMAND, command_of
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
 from ci.report.totals import CollectError, Share, Summary
-from ci.report.verdict import Result, Verdict
 from test_selection.bucket_note import bucket_note_lines
 from test_selection.ladder_note import note_lines
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import counted, span
+from ci.record.run_state import GroupTiming, ShardTimeline
+from ci.record.verdict import PROBLEMS, Result, Verdict
 from ci.report.digest import FileTotals
 from ci.report.reconcile import Account
-from ci.report.replay import GroupTiming, ShardTimeline
-from ci.report.verdict import PROBLEMS, Result, Verdict
 
 WIDTH = 1000.0
 # A single failure among thousands must be seen.

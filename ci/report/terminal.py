@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.core.text import clean, counted, one_line, span
+from ci.record.identity import command_of
+from ci.record.verdict import Result, Verdict
 from ci.report.digest import (
     failed,
     leaky,
@@ -20,11 +22,9 @@ from ci.report.digest import (
     totals_by_file,
     with_verdict,
 )
-from ci.report.identity import command_of
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
 from ci.report.totals import Summary
-from ci.report.verdict import Result, Verdict
 
 MAX_PROBLEMS = 20
 SLOWEST = 5

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ci.core.text import last_line
-from ci.report.identity import RunIdentity
+from ci.record.environment import RanIn
+from ci.record.identity import RunIdentity
+from ci.record.verdict import NO_OUTCOME, Result, Verdict, judge
 from ci.report.quarantine_note import QuarantineNote
-from ci.report.ran_in import RanIn
 from ci.report.reconcile import Account
-from ci.report.verdict import NO_OUTCOME, Result, Verdict, judge
 from test_selection.bucket_note import BucketNote, bucket_note
 from test_selection.ladder_note import LadderNote
 from test_selection.selection import Selection

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ci.report.again import Origin, reproduce_line
-from ci.report.sameness import Failure
+from ci.record.failure_signature import Failure
+from ci.record.reproduce_line import Origin, reproduce_line
 from ci.reproduce.history import Tried
 from test_selection.plan import Group
 from test_selection.seeds import seed_of_test

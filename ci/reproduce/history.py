@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ci.report.sameness import Failure
-from ci.report.verdict import NO_OUTCOME, Verdict
-from ci.runner.journal import OUTCOMES, Journal, count_of, seed_of, text_of
+from ci.record.failure_signature import Failure
+from ci.record.journal import OUTCOMES, Journal, count_of, seed_of, text_of
+from ci.record.verdict import NO_OUTCOME, Verdict
 
 MOST_NAMES = 200
 _OUTCOMES = {name: Verdict(name) for name in (*OUTCOMES, "hardware")}

@@ -13,9 +13,9 @@ from urllib3.exceptions import HTTPError
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.core.text import one_line
-from ci.report.again import attempt_of, ref_of
-from ci.report.sameness import Failure, last_failure
-from ci.report.verdict import Verdict
+from ci.record.failure_signature import Failure, last_failure
+from ci.record.reproduce_line import attempt_of, ref_of
+from ci.record.verdict import Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import HudPage

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from ci.core.addresses import shown
 from ci.core.errors import UsageError
 
-# As `ci.report.again.ref_of` writes it.
+# As `ci.record.reproduce_line.ref_of` writes it.
 _PROVIDER = re.compile(r"([a-z][a-z0-9]{0,30})-(\d{1,19})\.(\d{1,9})")
 _PAGE = re.compile(r"(.*?)/(?:api/)?runs/(\d{1,19})(?:/.*)?")
 

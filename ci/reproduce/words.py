@@ -8,8 +8,8 @@ from typing import Any
 
 from ci.core.errors import EXIT_INTERRUPTED
 from ci.core.text import clean, counted, one_line
-from ci.report.sameness import Failure
-from ci.report.verdict import NO_OUTCOME
+from ci.record.failure_signature import Failure
+from ci.record.verdict import NO_OUTCOME
 from ci.reproduce.evidence import Evidence
 from test_selection.files import schema_name
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from ci.bisect.record import FILE as BISECT_FILE
 from ci.bisect.record import KIND as BISECT_KIND
-from ci.reproduce.mark import FILE as REPRODUCTION_FILE
-from ci.reproduce.mark import KIND as REPRODUCTION_KIND
-from ci.reproduce.mark import has_ended
+from ci.record.reproduction import FILE as REPRODUCTION_FILE
+from ci.record.reproduction import KIND as REPRODUCTION_KIND
+from ci.record.reproduction import has_ended
 from ci.retention.disk import measure
 from ci.retention.reading import calls_of, epoch_of, read_any, schema_of, table_of, with_names
 from ci.retention.released import Released

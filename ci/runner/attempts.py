@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import CommandError
+from ci.record.journal import UNWRITABLE, JournalWriter
 from ci.runner.guard import MOST_GUARDED, put_back
-from ci.runner.journal import UNWRITABLE, JournalWriter
 from ci.runner.link import Attempt, new_attempt
 from ci.runner.resume import cannot_go_on
 from ci.runner.watch import read_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ci.runner.journal import JournalWriter
+from ci.record.journal import JournalWriter
 from ci.runner.preflight import Finding
 from ci.runner.ras import hardware_event
 from ci.runner.watch import Watch

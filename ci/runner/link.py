@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.process import kill_group
-from ci.runner.journal import Event, bring_to_disk, journal_path, next_attempt
+from ci.record.journal import Event, bring_to_disk, journal_path, next_attempt
 from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
 from ci.runner.modules import module_words
 from ci.runner.patience import KILL_S

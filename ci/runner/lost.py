@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from ci.runner.journal import TOOK_ALL, Event, Journal, JournalWriter, journal_path, next_attempt
+from ci.record.journal import TOOK_ALL, Event, Journal, JournalWriter, journal_path, next_attempt
 from test_selection.plan import Plan
 
 # A test that was lost so often with its pod is not run again: others could not, else.

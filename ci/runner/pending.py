@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci.runner.journal import XPASS_STRICT, Event, Journal, count_of, seconds_of, text_of
+from ci.record.journal import XPASS_STRICT, Event, Journal, count_of, seconds_of, text_of
 from ci.runner.retries import NO_OTHER_CARD
 
 _BAD = frozenset({"failed", "hardware"})

@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.subtests import SubtestReport
 
+from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
-from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
 from ci.runner.leaks import Leaks
 from ci.runner.logs import print_logs
 from ci.runner.messages import DONE, UNWRITTEN

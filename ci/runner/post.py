@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ci.record.journal import Event
 from ci.runner.cards import Card, together
 from ci.runner.dispatch import Job
-from ci.runner.journal import Event
 from ci.runner.link import Attempt, Link
 from ci.runner.messages import Order
 from ci.runner.patience import NEVER_ENDS

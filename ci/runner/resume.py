@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
-from ci.runner.journal import Journal
+from ci.record.journal import Journal
 from ci.runner.strays import Killed, end_strays_of_run, find_strays_of_run
 from test_selection.plan import Group, Plan, Shard
 

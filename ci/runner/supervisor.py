@@ -16,13 +16,13 @@ from typing import Any
 from ci.core.errors import UsageError
 from ci.core.interrupts import noted
 from ci.core.process import signal_name
+from ci.record.journal import EXIT_UNWRITABLE
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
 from ci.runner.claims.opening import Meeting
 from ci.runner.claims.share import Share
 from ci.runner.desk import Desk
 from ci.runner.dispatch import Dispatcher, Job
-from ci.runner.journal import EXIT_UNWRITABLE
 from ci.runner.link import Link
 from ci.runner.messages import Answer
 from ci.runner.neighbours import Neighbours

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from ci.record.journal import XPASS_STRICT, Event
 from ci.runner.attempts import Attempts
-from ci.runner.journal import XPASS_STRICT, Event
 from ci.runner.post import Post
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Again, Retries
 from ci.runner.work import Work

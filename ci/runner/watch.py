@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.process import signal_name
+from ci.record.journal import JournalWriter
+from ci.record.journal_line import event_of
 from ci.runner.child import Child
-from ci.runner.journal import JournalWriter
-from ci.runner.journal_line import event_of
 from ci.runner.oom import oom_kills
 
 SETUP = ""  # no test has this id

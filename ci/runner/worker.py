@@ -20,9 +20,9 @@ from typing import Any
 
 from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import die_with_parent
+from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner import afresh, ended, prepare
 from ci.runner.hand import Hand
-from ci.runner.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
 from ci.runner.patience import NEVER_ENDS, Patience, gone
 from ci.runner.preflight import Finding, check, until_free

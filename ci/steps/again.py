@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ci.core.text import shell_line
 from ci.live.words import Again
-from ci.report.identity import read_identity, reproduce_command
+from ci.record.identity import read_identity, reproduce_command
 from ci.steps.folder import RunFolder
 
 

@@ -18,10 +18,10 @@ from ci.core.text import shell_line
 from ci.core.untrusted_zip import Wanted, unpack
 from ci.pipeline.side import side_of, with_catalog
 from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_told
+from ci.record.event_values import seconds_of, text_of
+from ci.record.journal_line import event_of
 from ci.report.history_spread import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
-from ci.runner.event_values import seconds_of, text_of
-from ci.runner.journal_line import event_of
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run
 from test_selection.durations import SPREAD_AT, quantile

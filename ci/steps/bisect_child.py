@@ -24,8 +24,8 @@ from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, SpyreCiError
 from ci.core.resources import available_cores
 from ci.core.text import one_line
+from ci.record.journal import read_journals
 from ci.report.reconcile import reconcile
-from ci.runner.journal import read_journals
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context

@@ -17,7 +17,7 @@ from ci.pipeline.identity import (
     tree_of,
     write_plan_identity,
 )
-from ci.report.identity import read_identity
+from ci.record.identity import read_identity
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder

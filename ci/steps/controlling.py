@@ -8,11 +8,11 @@ from dataclasses import replace
 from ci.core.errors import SpyreCiError
 from ci.core.progress import bar
 from ci.core.text import counted
+from ci.record.journal import gathered_journals, read_journals
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.runner.guard import guarded
 from ci.runner.inventory import inventory
-from ci.runner.journal import gathered_journals, read_journals
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan

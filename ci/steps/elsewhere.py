@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ci.record.journal import Journal
+from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import reconcile
-from ci.report.verdict import NO_OUTCOME, Verdict
-from ci.runner.journal import Journal
 from ci.runner.pending import pending_retries
 from test_selection.plan import Plan
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ci.core.errors import EXIT_INTERRUPTED
 from ci.live.sink import Sink
 from ci.live.stream import run_end
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 

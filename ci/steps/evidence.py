@@ -10,16 +10,16 @@ from pathlib import Path
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.core.untrusted_zip import Wanted, bounded_lines, unpack
-from ci.report.identity import FILE as IDENTITY_FILE
-from ci.report.identity import RunIdentity, read_identity
+from ci.record.failure_signature import Failure, last_failure
+from ci.record.identity import FILE as IDENTITY_FILE
+from ci.record.identity import RunIdentity, read_identity
+from ci.record.journal import gathered_journals
+from ci.record.verdict import NO_OUTCOME, Result, Verdict
 from ci.report.results import RESULTS_FILE, read_results, read_summary
-from ci.report.sameness import Failure, last_failure
-from ci.report.verdict import NO_OUTCOME, Result, Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, chosen, tries_of
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import CiRun, ci_run
-from ci.runner.journal import gathered_journals
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run
 from ci.steps.run_note import FILE as NOTE_FILE

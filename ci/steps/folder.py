@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci.core.errors import MissingInputError
-from ci.report.identity import FILE as IDENTITY_FILE
-from ci.report.identity import read_identity
+from ci.record.identity import FILE as IDENTITY_FILE
+from ci.record.identity import read_identity
+from ci.record.reproduction import FILE as BROUGHT_BACK
 from ci.report.results import RESULTS_FILE
-from ci.reproduce.mark import FILE as BROUGHT_BACK
 from test_selection.files import read_json, write_json
 from test_selection.lock import FILE as LADDER_FILE
 

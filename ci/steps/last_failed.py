@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import counted, one_line
+from ci.record.verdict import Result, Verdict
 from ci.report.results import read_results, read_summary
 from ci.report.summary import outcome_line
 from ci.report.totals import Summary
-from ci.report.verdict import Result, Verdict
 from ci.steps.folder import RunFolder
 from test_selection.stage import file_pattern
 

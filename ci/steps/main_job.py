@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci.core.errors import EXIT_OK
 from ci.live.sink import Sink
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE
 from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from ci.core.errors import SpyreCiError, UsageError
+from ci.record.journal import read_journals
+from ci.record.verdict import Result
 from ci.report.control import DEVICES, controls, mark_controls
 from ci.report.quarantine import FILE, Quarantine, check_entries, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, quarantine_results
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import Result
-from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from test_selection.catalog import read_catalog

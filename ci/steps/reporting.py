@@ -12,15 +12,15 @@ from ci.core import interrupts
 from ci.core.errors import SpyreCiError
 from ci.hud.deliver import Reporter, begin, deliver, give_up
 from ci.hud.flush import Effects
+from ci.record.environment import as_it_ran, differences
+from ci.record.identity import RunIdentity, read_identity
+from ci.record.journal import gathered_journals
 from ci.report.history import export_durations, prune, record
-from ci.report.identity import RunIdentity, read_identity
 from ci.report.junit import write_junit
-from ci.report.ran_in import as_it_ran, differences
 from ci.report.reconcile import Account, reconcile, what_ran_here
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
-from ci.runner.journal import gathered_journals
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.marking import mark_step

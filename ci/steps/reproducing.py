@@ -16,19 +16,19 @@ from ci.core.errors import (
     MissingInputError,
     UsageError,
 )
-from ci.report.again import at_commit
-from ci.report.identity import RunIdentity, read_identity, write_identity
+from ci.record import reproduction
+from ci.record.failure_signature import Failure, compare
+from ci.record.identity import RunIdentity, read_identity, write_identity
+from ci.record.journal import gathered_journals
+from ci.record.reproduce_line import at_commit
+from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import reconcile
-from ci.report.sameness import Failure, compare
-from ci.report.verdict import NO_OUTCOME, Verdict
 from ci.report.write import write_report
-from ci.reproduce import mark
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import tries_of
 from ci.reproduce.words import Again, Ran
 from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
-from ci.runner.journal import gathered_journals
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
@@ -157,8 +157,8 @@ def _before(wanted: Wanted, found: Evidence) -> tuple[tuple[str, int], ...]:
 def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
     now = context.clock()
     device = context.settings.model.device.name
-    folder = new_run_folder(context.runs, device=device, label=mark.KIND, epoch_s=now)
-    write_json(folder.path / mark.FILE, mark.KIND, mark.content_of(found.id, found.run, None))
+    folder = new_run_folder(context.runs, device=device, label=reproduction.KIND, epoch_s=now)
+    write_json(folder.path / reproduction.FILE, reproduction.KIND, reproduction.content_of(found.id, found.run, None))
     words = ["spyre-ci", "reproduce", *(["--pytorch-src", source.where] if source.where else [])]
     identity = RunIdentity(
         run=folder.run,
@@ -242,5 +242,5 @@ def _finish(context: Context, folder: RunFolder, part: Part, found: Evidence, ra
     identity = replace(read_identity(folder.path), seed=part.plan.run_seed)
     write_report(folder.path, account=account, identity=identity, selection=read_selection(folder.selection))
     tries = [(one.end.verdict.value, one.differs) for one in ran.tries]
-    write_json(folder.path / mark.FILE, mark.KIND, mark.content_of(found.id, found.run, tries))
+    write_json(folder.path / reproduction.FILE, reproduction.KIND, reproduction.content_of(found.id, found.run, tries))
     context.say(f"report: {folder.report}")

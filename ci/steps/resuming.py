@@ -10,12 +10,12 @@ from ci.core.machine import boot_id
 from ci.core.run_lock import run_lock
 from ci.core.text import counted
 from ci.live.sink import Sink
-from ci.report.identity import read_identity
+from ci.record.identity import read_identity
+from ci.record.journal import Journal, gathered_journals
+from ci.record.verdict import NO_OUTCOME, Result
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import NO_OUTCOME, Result
 from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch
-from ci.runner.journal import Journal, gathered_journals
 from ci.runner.lost import apart_from_chains, lost_with_host
 from ci.runner.pending import Pending, pending_retries
 from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import SpyreCiError, UsageError
-from ci.report.identity import read_identity
-from ci.report.ran_in import all_in
+from ci.record.environment import all_in
+from ci.record.identity import read_identity
+from ci.record.journal import read_journals
 from ci.report.reconcile import Account, reconcile
 from ci.report.reused import Reused, read_reused, write_reused
 from ci.report.totals import summarize
-from ci.runner.journal import read_journals
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from ci.steps.marking import mark_step

@@ -7,7 +7,7 @@ from pathlib import Path
 from ci.core.addresses import says_password, shown
 from ci.core.errors import MissingInputError, SettingsError
 from ci.core.secrets import read_secret
-from ci.report.identity import FILE, read_identity
+from ci.record.identity import FILE, read_identity
 from ci.runner.claims.opening import REDIS, Meeting
 from ci.steps.context import Context
 

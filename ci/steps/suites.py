@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ci.core.errors import BadFileError, CommandError, SettingsError, UsageError
 from ci.core.process import run_command
+from ci.record.journal import XPASS_STRICT
+from ci.record.verdict import Result, Verdict
 from ci.report.results import read_results
-from ci.report.verdict import Result, Verdict
-from ci.runner.journal import XPASS_STRICT
 from ci.steps.collecting import root_of, suite_files
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source

@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from ci.report.verdict import Result, Verdict
+from ci.record.verdict import Result, Verdict
 from tests.unit.compare.making import add_catalog, write_run
 
 ROOT = Path(__file__).parent.parent.parent

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.device.environment import device_environment
-from ci.runner.journal import read_journals
+from ci.record.journal import read_journals
 from test_selection.catalog import read_catalog
 from test_selection.plan import read_plan
 from tests.benchmarks.commands import (

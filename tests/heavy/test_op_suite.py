@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.report.verdict import Verdict
 
 Call = Callable[..., tuple[int, str, str]]
 

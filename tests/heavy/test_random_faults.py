@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import EXIT_INTERRUPTED
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
+from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.report.verdict import Verdict
 from ci.steps.folder import RunFolder, write_source
 from test_selection.durations import Durations, write_durations
 from test_selection.plan import write_plan

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from ci.record.verdict import Result, Verdict
 from ci.report.results import read_results, read_summary
-from ci.report.verdict import Result, Verdict
 
 pytestmark = pytest.mark.nightly
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ci.core.process import run_command
-from ci.report.identity import RunIdentity
+from ci.record.identity import RunIdentity
+from ci.record.journal import JournalWriter, journal_path, read_journals
 from ci.report.reconcile import reconcile
 from ci.report.write import write_report
-from ci.runner.journal import JournalWriter, journal_path, read_journals
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Selection
 

@@ -17,9 +17,9 @@ import jsonschema
 import pytest
 import requests
 
+from ci.record.journal import read_journals
+from ci.record.reproduction import FILE as MARK
 from ci.report.results import read_results
-from ci.reproduce.mark import FILE as MARK
-from ci.runner.journal import read_journals
 from test_selection.seeds import seed_of_test
 
 ROOT = Path(__file__).parent.parent.parent

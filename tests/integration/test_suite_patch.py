@@ -9,8 +9,8 @@ import pytest
 
 from ci.cli.app import run
 from ci.core.process import run_command
+from ci.record.verdict import Result, Verdict
 from ci.report.results import write_results
-from ci.report.verdict import Result, Verdict
 from ci.steps.folder import RunFolder, write_source
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 from test_selection.selection import Expectation, Selection, write_selection

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ci.report.identity import read_identity
+from ci.record.identity import read_identity
 from ci.report.results import read_results
 from tests.integration.conftest import Called
 from tests.integration.runner.small_runs import STAND_IN

@@ -27,9 +27,9 @@ LAYERS = {
 # A report is made of journals, so it reads what the runner writes; what is seen of a run while it goes on is
 # the report of the journals so far, in the report's words.
 ACROSS = {
-    ("ci.report", "ci.runner.journal"),
-    ("ci.live", "ci.report.replay"),
-    ("ci.live", "ci.report.verdict"),
+    ("ci.report", "ci.record.journal"),
+    ("ci.live", "ci.record.run_state"),
+    ("ci.live", "ci.record.verdict"),
     ("ci.live", "ci.core.text"),
     # A job here is a container as an image's tests are; what pods say commands no CI and no terminal.
     ("ci.jobs", "ci.image.container"),
@@ -47,8 +47,8 @@ ACROSS = {
     ("ci.jobs", "ci.core.templates"),
     ("ci.jobs", "ci.report.svg"),
     # Journals are sent as they grow, and what never ran is told in one.
-    ("ci.jobs", "ci.runner.journal"),
-    ("ci.jobs", "ci.runner.journal_line"),
+    ("ci.jobs", "ci.record.journal"),
+    ("ci.jobs", "ci.record.journal_line"),
     # What a checkout is at is asked of Git as packaging asks it.
     ("ci.jobs", "ci.core.git"),
     # So are commits and what they say; with what tests say it is shown in a report's words.
@@ -61,17 +61,17 @@ ACROSS = {
     # A page shows what tests say, and calls flaky what a report calls flaky.
     ("ci.hud", "ci.core.text"),
     # A test that is brought back is told of in a report's words, by what journals, an artifact or a HUD tell.
-    ("ci.reproduce", "ci.report.again"),
-    ("ci.reproduce", "ci.report.sameness"),
+    ("ci.reproduce", "ci.record.reproduce_line"),
+    ("ci.reproduce", "ci.record.failure_signature"),
     ("ci.reproduce", "ci.core.text"),
-    ("ci.reproduce", "ci.report.verdict"),
-    ("ci.reproduce", "ci.runner.journal"),
+    ("ci.reproduce", "ci.record.verdict"),
+    ("ci.reproduce", "ci.record.journal"),
     # The image of a run is opened as any image of ours.
     ("ci.reproduce", "ci.image.shell"),
     # How a test is brought back is said alike in a report, on a page and in a comment.
-    ("ci.hud", "ci.report.again"),
-    ("ci.pipeline", "ci.report.again"),
-    ("ci.pipeline", "ci.report.identity"),
+    ("ci.hud", "ci.record.reproduce_line"),
+    ("ci.pipeline", "ci.record.reproduce_line"),
+    ("ci.pipeline", "ci.record.identity"),
     ("ci.hud", "ci.core.templates"),
     ("ci.hud", "ci.report.flakes"),
     # What tests in a container wrote is read as any runner's JUnit is, and shown in a report's words.
@@ -85,18 +85,18 @@ ACROSS = {
     ("ci.package", "ci.core.workflow_commands"),
     ("ci.package", "ci.core.text"),
     # What a gate asks of a run's verdicts is asked in a report's words.
-    ("ci.package", "ci.report.verdict"),
-    ("ci.package", "ci.report.ran_in"),
+    ("ci.package", "ci.record.verdict"),
+    ("ci.package", "ci.record.environment"),
     # Where a checkout stands is asked of Git as packaging asks it.
     ("ci.init", "ci.core.git"),
     # A project's device tests are put into a tree as the runner takes it.
     ("ci.package", "ci.runner.source"),
     # What two runs are compared by are a report's verdicts, told in its words and drawn as its pages are.
     ("ci.compare", "ci.core.templates"),
-    ("ci.compare", "ci.report.sameness"),
+    ("ci.compare", "ci.record.failure_signature"),
     ("ci.compare", "ci.report.summary"),
     ("ci.compare", "ci.core.text"),
-    ("ci.compare", "ci.report.verdict"),
+    ("ci.compare", "ci.record.verdict"),
     # A comment says what `spyre-ci compare` says.
     ("ci.pipeline", "ci.compare.comparison"),
     ("ci.pipeline", "ci.compare.existing"),
@@ -124,7 +124,7 @@ ACROSS = {
     ("ci.lanes", "ci.core.text"),
     # What a run far away came to is put into the history as its report would do here.
     ("ci.lanes", "ci.report.history_runs"),
-    ("ci.lanes", "ci.report.identity"),
+    ("ci.lanes", "ci.record.identity"),
     ("ci.lanes", "ci.report.results"),
     # What a run of a workflow handed on is found, unpacked and read as a comment on a pull request does.
     ("ci.lanes", "ci.pipeline.gather"),
@@ -154,7 +154,7 @@ ACROSS = {
     # A comment tells what a report holds, in its words; results that are reused are noted for a report.
     ("ci.pipeline", "ci.report.results"),
     ("ci.pipeline", "ci.report.reused"),
-    ("ci.pipeline", "ci.report.verdict"),
+    ("ci.pipeline", "ci.record.verdict"),
     ("ci.pipeline", "ci.report.write"),
     # A change of a pin is made of what Git has, asked as packaging asks it.
     ("ci.pins", "ci.core.git"),
@@ -192,7 +192,7 @@ ACROSS = {
     # What a folder is, the file says that whoever made it leaves in it.
     ("ci.retention", "ci.core.shared_folders"),
     ("ci.retention", "ci.bisect.record"),
-    ("ci.retention", "ci.reproduce.mark"),
+    ("ci.retention", "ci.record.reproduction"),
     # What a person asks for, and what a release calls itself, is no markup in a checklist.
     ("ci.pins", "ci.report.summary"),
 }

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.record.journal import SYNC_S, bring_to_disk
+from ci.record.journal_line import event_of
 from ci.runner.claims.news import Key
-from ci.runner.journal import SYNC_S, bring_to_disk
-from ci.runner.journal_line import event_of
 
 _OUTCOMES = ("end", "crash")
 _TELLS = tuple(f'"e":"{kind}"'.encode() for kind in _OUTCOMES)

@@ -56,7 +56,7 @@ class Clock:
 
 def install() -> None:
     """Wrap what writes and syncs."""
-    from ci.runner.journal import JournalWriter  # noqa: PLC0415  # only where journals are written
+    from ci.record.journal import JournalWriter  # noqa: PLC0415  # only where journals are written
 
     clock = Clock()
     for name in ("write", "sync"):

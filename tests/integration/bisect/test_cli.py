@@ -19,9 +19,9 @@ from ci.bisect.belief import Tally
 from ci.bisect.outcome import result_of
 from ci.bisect.record import Record, write_record
 from ci.cli.app import run
+from ci.record.identity import RunIdentity
+from ci.record.verdict import Result, Verdict
 from ci.report.history import record
-from ci.report.identity import RunIdentity
-from ci.report.verdict import Result, Verdict
 from ci.runner.strays import find_strays
 from ci.steps import bisecting
 from ci.steps.bisect_hands import MARK

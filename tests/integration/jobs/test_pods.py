@@ -14,8 +14,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from ci.jobs.earlier import CUT_OFF
-from ci.report.verdict import Verdict
-from ci.runner.journal_line import event_of, line_of
+from ci.record.journal_line import event_of, line_of
+from ci.record.verdict import Verdict
 from tests.s3_server import s3_server
 
 from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Site, children_of, end, id_of, kill, wait_for

@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ci.core import object_store as buckets
+from ci.core import object_store
 from ci.core.errors import (
     BadFileError,
     BucketAwayError,
@@ -47,7 +47,7 @@ def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
-    monkeypatch.setattr(buckets, "TRIES", 1)
+    monkeypatch.setattr(object_store, "TRIES", 1)
     client = boto3.client("s3", endpoint_url=endpoint)
     client.create_bucket(Bucket="box")
     yield client
@@ -95,7 +95,7 @@ def test_what_is_below_a_name_is_listed_with_a_slash_at_its_end_or_without(
 ) -> None:
     start = f"{prefix}/" if prefix else ""
     fill(store, {f"{start}runs/7/a": b"1", f"{start}runs/70/b": b"2", f"{start}runs/7": b"3"})
-    bucket = buckets.Bucket(f"s3://box/{prefix}", where="--from")
+    bucket = object_store.Bucket(f"s3://box/{prefix}", where="--from")
     assert list(bucket.names(below)) == [("runs/7/a", 1)]
 
 
@@ -236,13 +236,13 @@ def test_an_object_that_changes_meanwhile_is_not_taken(
     tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store, {"m/a": b"one"})
-    real = buckets.Bucket.download
+    real = object_store.Bucket.download
 
     def late(self: Any, name: str, path: Path, **more: Any) -> None:
         fill(store, {"m/a": b"longer"})
         real(self, name, path, **more)
 
-    monkeypatch.setattr(buckets.Bucket, "download", late)
+    monkeypatch.setattr(object_store.Bucket, "download", late)
     error = call("fetch", "s3://box/m", tmp_path / "in").exception
     assert isinstance(error, NotWholeError)
     assert error.what == "is not what the bucket told of it: it was changed meanwhile, or damaged"
@@ -252,9 +252,9 @@ def test_an_object_that_changes_meanwhile_is_not_taken(
 def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> None:
     folder = tmp_path / "model"
     (folder / "deep").mkdir(parents=True)
-    large = os.urandom(2 * buckets.PART_BYTES + 5)
+    large = os.urandom(2 * object_store.PART_BYTES + 5)
     (folder / "deep" / "large.bin").write_bytes(large)
-    (folder / "just-a-part").write_bytes(large[: buckets.PART_BYTES])
+    (folder / "just-a-part").write_bytes(large[: object_store.PART_BYTES])
     (folder / "empty").write_bytes(b"")
     (folder / "blob").write_bytes(b"content")
     (folder / "linked").symlink_to("blob")
@@ -297,19 +297,19 @@ def test_a_put_that_broke_off_is_no_folder_to_fetch_from(
     (tmp_path / "in").mkdir()
     for name in "abc":
         (tmp_path / "in" / name).write_text(name)
-    real = buckets.Bucket.put
+    real = object_store.Bucket.put
 
     def breaks(self: Any, name: str, *more: Any, **named: Any) -> str:
         if name == "c":
             raise BucketAwayError("away")
         return real(self, name, *more, **named)
 
-    monkeypatch.setattr(buckets.Bucket, "put", breaks)
+    monkeypatch.setattr(object_store.Bucket, "put", breaks)
     assert isinstance(call("put", tmp_path / "in", "s3://box/m").exception, BucketAwayError)
     error = call("fetch", "s3://box/m", tmp_path / "back").exception
     assert isinstance(error, NotWholeError)
     assert error.what == "a put to this folder is under way or broke off"
-    monkeypatch.setattr(buckets.Bucket, "put", real)
+    monkeypatch.setattr(object_store.Bucket, "put", real)
     assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 of 3 files")
     assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import ci
 from ci.device.environment import device_environment
+from ci.record.journal import read_journals
 from ci.runner.cards import Card
 from ci.runner.claims.opening import Meeting
-from ci.runner.journal import read_journals
 from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
 from ci.runner.run_options import RunOptions

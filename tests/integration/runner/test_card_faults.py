@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE
+from ci.record.journal import read_journals
+from ci.record.verdict import Verdict, judge
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import Verdict, judge
 from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.health import HealthFiles, Rules
-from ci.runner.journal import read_journals
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
 

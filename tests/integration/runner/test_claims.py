@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
+from ci.record.journal import Journal, read_journals
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import Verdict
 from ci.runner.claims.opening import Meeting
-from ci.runner.journal import Journal, read_journals
 from test_selection.durations import Durations
 from test_selection.durations_file import write_durations
 from test_selection.plan import Plan, write_plan

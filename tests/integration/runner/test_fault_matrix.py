@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ci.record.journal import read_journals
+from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
-from ci.report.verdict import Verdict
-from ci.runner.journal import read_journals
 from test_selection.plan import Plan
 
 from .small_runs import Runner, make_plan

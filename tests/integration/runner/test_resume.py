@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from ci.report.identity import RunIdentity, read_identity, write_identity
+from ci.record.identity import RunIdentity, read_identity, write_identity
+from ci.record.journal import JournalWriter, read_journal
+from ci.record.journal_line import event_of, line_of
+from ci.record.verdict import Result, Verdict
 from ci.report.results import read_results
-from ci.report.verdict import Result, Verdict
-from ci.runner.journal import JournalWriter, read_journal
-from ci.runner.journal_line import event_of, line_of
 from ci.runner.strays import VARIABLE, find_strays_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ci.record.journal import read_journals
+from ci.record.verdict import Result, Verdict
 from ci.report.reconcile import reconcile
-from ci.report.verdict import Result, Verdict
 from ci.runner.cards import EMULATED_VARIABLE, Card
-from ci.runner.journal import read_journals
 from ci.runner.pending import pending_retries
 from ci.runner.pool import CardPool
 from test_selection.plan import Plan

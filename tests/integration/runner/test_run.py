@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ci.core.errors import CommandError, UsageError
+from ci.record.journal import read_journals
 from ci.runner import run_options
-from ci.runner.journal import read_journals
 from ci.runner.post import Post
 from ci.runner.strays import find_strays
 from test_selection.plan import Plan, fingerprint

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from ci.live.state import State
 from ci.live.view import Watcher, view_for
+from ci.record.journal import read_journals
+from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
-from ci.report.verdict import Verdict
-from ci.runner.journal import read_journals
 
 from .small_runs import Runner, make_plan
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ci.bisect.belief import Tally
 from ci.bisect.ends import COUNTS, Ends, choose_ends, counted_outcome, require
 from ci.core.errors import UsageError
+from ci.record.identity import RunIdentity
+from ci.record.verdict import Result, Verdict
 from ci.report.history import record
 from ci.report.history_outcomes import past_outcomes
-from ci.report.identity import RunIdentity
-from ci.report.verdict import Result, Verdict
 from tests.unit.bisect.hands import shas
 
 S = shas(20)

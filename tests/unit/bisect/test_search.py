@@ -15,7 +15,7 @@ from ci.bisect.belief import Tally
 from ci.bisect.record import Record, as_json, read_record, tally_of, write_record
 from ci.bisect.search import FAULTS, LOST, MachineError, timed
 from ci.core.errors import DiskFullError, UsageError
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from tests.unit.bisect.hands import Knowing, record_of, searched
 
 

@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 
 from ci.cli.app import run
+from ci.record.verdict import Result, Verdict
 from ci.report.history import record
-from ci.report.verdict import Result, Verdict
 from tests.unit.compare.making import T0, add_catalog, add_setups, identity, results, write_run
 
 ROOT = Path(__file__).parents[3]

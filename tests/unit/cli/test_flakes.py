@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from ci.cli.app import run
+from ci.record.identity import RunIdentity
+from ci.record.verdict import Result, Verdict
 from ci.report.history import record
-from ci.report.identity import RunIdentity
-from ci.report.verdict import Result, Verdict
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 
 NAMES = [f"a.py::T::t{number}" for number in range(10)]

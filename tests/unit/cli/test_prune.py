@@ -16,11 +16,11 @@ from ci.cli.app import run
 from ci.core.errors import CommandError
 from ci.core.run_lock import run_lock
 from ci.hud.server.store import Store
+from ci.record.identity import RunIdentity
+from ci.record.reproduction import FILE, KIND, content_of
+from ci.record.verdict import Result, Verdict
 from ci.report.history import record
 from ci.report.history_keep import stored_runs
-from ci.report.identity import RunIdentity
-from ci.report.verdict import Result, Verdict
-from ci.reproduce.mark import FILE, KIND, content_of
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of
 
 ROOT = Path(__file__).parent.parent.parent.parent

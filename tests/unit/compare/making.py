@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.pipeline.told import Row
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
+from ci.record.journal_line import line_of
+from ci.record.verdict import Result, Verdict
 from ci.report.results import write_results, write_summary
 from ci.report.totals import Summary
-from ci.report.verdict import Result, Verdict
-from ci.runner.journal_line import line_of
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 from test_selection.ids import file_of
 

@@ -24,7 +24,7 @@ from ci.compare.page import render_page
 from ci.compare.side import Side, unlike
 from ci.compare.terminal import show
 from ci.pipeline.told import Row
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from tests.unit.compare.making import rows
 
 Golden = Callable[[str, str], None]

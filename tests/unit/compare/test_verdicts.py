@@ -10,7 +10,7 @@ from msgspec import Raw
 from ci.compare.outcome import GOOD, KNOWN
 from ci.compare.verdicts import Changes, Kind, compare
 from ci.pipeline.told import Row
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from tests.unit.compare.making import rows
 
 NAMES = [f"test_a.py::test_{number}" for number in range(8)]

@@ -10,9 +10,9 @@ import pytest
 from ci.core.errors import PlanMismatchError
 from ci.jobs.earlier import CUT_OFF, mark_doubts, refuse_another_image
 from ci.jobs.untold import NO_POD, tell_untold
+from ci.record.journal import JournalWriter, journal_path, read_journals
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import Verdict
-from ci.runner.journal import JournalWriter, journal_path, read_journals
 from test_selection.plan import Group, Plan, Shard, fingerprint
 
 SHARDS = tuple(

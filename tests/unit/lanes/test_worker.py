@@ -19,7 +19,7 @@ from ci.lanes.state import StateAwayError
 from ci.lanes.store import Store
 from ci.lanes.turn import Known
 from ci.lanes.worker import LaneBusyError
-from ci.report.identity import write_identity
+from ci.record.identity import write_identity
 from tests.lane_settings import lane
 from tests.pipeline_runs import identity_of
 from tests.unit.lanes.world import FAILED, LOST, NOON, PASSED, KilledError, World, elsewhere, without

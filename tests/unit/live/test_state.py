@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ci.live.news import CardLost, Ended, FileBroken, FileEnded, Retried, WorkerLost
 from ci.live.state import NOBODY, NOT_STARTED, State
+from ci.record.journal import Journal
+from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
-from ci.report.verdict import Verdict
-from ci.runner.journal import Journal
 
 from ..report.any_journals import EVENTS, PLAN  # noqa: TID252  # tests are no package with a name
 from .small_states import A, B, C, D, Feed, shard, small_state

@@ -11,7 +11,7 @@ import pytest
 import ci.live
 from ci.live import stream
 from ci.live.sink import encode
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 from .small_states import A, B, Feed, small_state
 

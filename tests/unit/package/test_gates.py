@@ -15,7 +15,7 @@ from ci.core.errors import BadFileError, UsageError
 from ci.package.evidence import run_from_json, run_to_json
 from ci.package.gates import MERGE_STEPS, GateError, Override, Run, Wanted, judge, refuse_shut
 from ci.package.records import Record
-from ci.report.ran_in import RanIn
+from ci.record.environment import RanIn
 
 COMMIT = "ab" * 20
 IMAGE = "registry.example/spyre@sha256:" + "1" * 64

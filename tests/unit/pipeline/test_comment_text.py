@@ -13,7 +13,7 @@ from msgspec import Raw
 from ci.pipeline.comment_part import Part
 from ci.pipeline.comment_text import MAX_BYTES, Comment, Job, marked, marker, render, slug
 from ci.pipeline.told import Row, Told, Uncollected, Who
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 Golden = Callable[[str, str], None]
 WHO = Who(

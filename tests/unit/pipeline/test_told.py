@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ci.core.errors import BadFileError, MissingInputError
 from ci.pipeline import told as module
 from ci.pipeline.told import Who, command_for, read_told
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from test_selection.files import write_lines
 
 WHO = {"device": "spyre", "pytorch_version": "2.13.0", "pytorch_sha": "0" * 40, "percent": 5.0}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from ci.runner.journal import OUTCOMES, Journal
+from ci.record.journal import OUTCOMES, Journal
 from test_selection.plan import Group, Plan, Shard
 
 A, B, C, D = "a.py::T::one", "a.py::T::two", "b.py::T::three", "b.py::T::four"

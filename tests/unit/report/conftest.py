@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ci.report.identity import RunIdentity
+from ci.record.identity import RunIdentity
+from ci.record.journal import Event, Journal
 from ci.report.reconcile import Account, reconcile
 from ci.report.totals import Estimates, Summary, summarize
-from ci.runner.journal import Event, Journal
 from test_selection.ladder_note import LadderNote
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Selection

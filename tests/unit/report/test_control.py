@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.journal import Journal
+from ci.record.marks import Control
+from ci.record.verdict import Result, Verdict
 from ci.report.control import choose, control_plan, controls, mark_controls, wants_control
-from ci.report.marks import Control
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import Result, Verdict
-from ci.runner.journal import Journal
 from test_selection.plan import Group, Shard
 
 from .any_journals import A, B, C, D, make_plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ci.record.verdict import Result, Verdict
 from ci.report.digest import (
     problem_groups,
     retried,
@@ -13,7 +14,6 @@ from ci.report.digest import (
     with_verdict,
 )
 from ci.report.reconcile import Account
-from ci.report.verdict import Result, Verdict
 
 from .conftest import CARD, FLAKY, LOST, OTHER, PLAIN
 

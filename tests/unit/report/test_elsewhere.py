@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.journal import Event, Journal
+from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile, what_ran_here
-from ci.report.verdict import Verdict
-from ci.runner.journal import Event, Journal
 
 from .any_journals import PLAN, A, B, C, D
 

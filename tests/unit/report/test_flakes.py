@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import SettingsError
+from ci.record.verdict import Result, Verdict
 from ci.report.flakes import Flakes, FlakyTest, Outcome, blame, flaky_test, propose, rank, wilson_low
 from ci.report.flakes_query import find_flakes
 from ci.report.history import record
 from ci.report.history_store import VERSION
 from ci.report.quarantine import load_quarantine
-from ci.report.verdict import Result, Verdict
 
 from .conftest import T0, identity
 

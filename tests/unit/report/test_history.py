@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.record.verdict import Result, Verdict
 from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, failure_shares, prune, record
 from ci.report.history_imports import forget_imports
 from ci.report.history_overview import overview
 from ci.report.reconcile import Account
-from ci.report.verdict import Result, Verdict
 
 from .conftest import ADD, T0, identity
 

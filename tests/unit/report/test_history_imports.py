@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import BadFileError, MissingInputError
+from ci.record.verdict import Result, Verdict
 from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, prune, record
 from ci.report.history_imports import forget_imports, import_classes, import_durations
 from ci.report.history_overview import DeviceHistory, overview
 from ci.report.history_store import VERSION
-from ci.report.verdict import Result, Verdict
 from test_selection.durations import Durations
 
 from .conftest import T0, identity

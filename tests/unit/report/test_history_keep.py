@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError
+from ci.record.identity import RunIdentity
+from ci.record.verdict import Result, Verdict
 from ci.report.history import export_durations, record
 from ci.report.history_keep import forget_runs, stored_runs
-from ci.report.identity import RunIdentity
-from ci.report.verdict import Result, Verdict
 
 WHO = RunIdentity(
     run="r", run_id=1, run_attempt=1, device="spyre", pytorch_version="2", pytorch_sha="c", stage=1,

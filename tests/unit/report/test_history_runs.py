@@ -11,10 +11,10 @@ import pytest
 
 from ci.cli.app import run
 from ci.core.errors import BadFileError, MissingInputError
+from ci.record.verdict import Result, Verdict
 from ci.report.history import export_durations, record
 from ci.report.history_runs import import_run
 from ci.report.results import read_results, read_summary
-from ci.report.verdict import Result, Verdict
 from tests.pipeline_runs import T0, report_folder
 
 NOW = T0 + 60

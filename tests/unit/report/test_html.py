@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.verdict import Result, Verdict
 from ci.report.html import render_html
 from ci.report.reconcile import Account
 from ci.report.totals import CollectError, Summary
-from ci.report.verdict import Result, Verdict
 
 from .conftest import HOSTILE, Golden, all_green
 

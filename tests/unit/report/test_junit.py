@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.verdict import Result, Verdict
 from ci.report.junit import ShardCases, junit_suite, shard_cases, split_id, write_junit
 from ci.report.reconcile import Account
-from ci.report.verdict import Result, Verdict
 from test_selection.ids import canonical_id
 
 from .conftest import ADD, CARD, CRASH, FLAKY, HOSTILE_ID, LOST, PLAIN, XFAIL, Golden, identity

@@ -11,17 +11,17 @@ import pytest
 from rich.console import Console
 
 from ci.core.errors import BadFileError
+from ci.record.marks import Control, Quarantined
+from ci.record.verdict import Verdict
 from ci.report.digest import failed, problem_groups
 from ci.report.html import render_html
 from ci.report.junit import ShardCases, junit_suite
-from ci.report.marks import Control, Quarantined
 from ci.report.quarantine_note import EntryNote, QuarantineNote
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary
 from ci.report.summary import outcome_line, render_markdown
 from ci.report.terminal import ending_lines, show_ending
 from ci.report.totals import Summary, summarize
-from ci.report.verdict import Verdict
 
 from .conftest import ADD, CRASH, FLAKY, HOSTILE, HOSTILE_ID, all_green, identity, selection
 

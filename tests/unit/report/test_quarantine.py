@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import MissingInputError, SettingsError
+from ci.record.verdict import Result, Verdict
 from ci.report.quarantine import MAX_DAYS, Quarantine, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, note_from_json, note_to_json, quarantine_results
-from ci.report.verdict import Result, Verdict
 
 A, B, C = "a.py::T::one[dtype=int8,op=add]", "a.py::T::two", "sub/b.py::T::one"
 LAST = "2026-03-31"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.journal import OUTCOMES, Event, Journal, attempts_before
+from ci.record.verdict import LOST, Result, Verdict
 from ci.report.reconcile import Account, reconcile
-from ci.report.verdict import LOST, Result, Verdict
-from ci.runner.journal import OUTCOMES, Event, Journal, attempts_before
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY
 from ci.runner.tries import IN_ORDER
 from test_selection.ids import canonical_id

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import BadFileError, MissingInputError
+from ci.record.verdict import Verdict
 from ci.report.html import render_html
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary
 from ci.report.summary import render_markdown
 from ci.report.terminal import ending_lines
 from ci.report.totals import Estimates, Share, Summary, summarize
-from ci.report.verdict import Verdict
 
 from .conftest import CRASH, identity, selection
 

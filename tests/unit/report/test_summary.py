@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from ci.record.verdict import Result, Verdict
 from ci.report.reconcile import Account
 from ci.report.summary import code, fence, outcome_line, render_markdown, share_line
 from ci.report.totals import CollectError, Share, Summary
-from ci.report.verdict import Result, Verdict
 
 from .conftest import Golden
 

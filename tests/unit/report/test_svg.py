@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.run_state import GroupTiming, ShardTimeline
+from ci.record.verdict import PROBLEMS, Result, Verdict
 from ci.report.reconcile import Account
-from ci.report.replay import GroupTiming, ShardTimeline
 from ci.report.svg import LEAST, MAX_SEGMENTS, WIDTH, slowest_bars, time_chart, verdict_segments
-from ci.report.verdict import PROBLEMS, Result, Verdict
 
 COUNTS = st.dictionaries(st.sampled_from(Verdict), st.integers(0, 100_000))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ci.record.verdict import Result, Verdict
 from ci.report.reconcile import Account
 from ci.report.terminal import ending_lines, show_ending
 from ci.report.totals import Summary
-from ci.report.verdict import Result, Verdict
 
 from .conftest import HOSTILE_ID
 

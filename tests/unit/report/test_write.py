@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 
 from ci.core.text import iso_utc
+from ci.record.excerpts import Excerpts
+from ci.record.journal import Journal, JournalWriter, journal_path, read_journal
 from ci.report.html import render_html
 from ci.report.junit import junit_suite, shard_cases
 from ci.report.reconcile import Account, reconcile
@@ -17,8 +19,6 @@ from ci.report.summary import render_markdown
 from ci.report.terminal import ending_lines
 from ci.report.totals import Summary, summarize
 from ci.report.write import append_once, write_report
-from ci.runner.excerpts import Excerpts
-from ci.runner.journal import Journal, JournalWriter, journal_path, read_journal
 from test_selection.plan import Group, Shard
 
 from .any_journals import PLAN, journals_of

@@ -14,9 +14,9 @@ import pytest
 
 from ci.cli.app import run
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, BadFileError, MissingInputError
-from ci.report.identity import read_identity, write_identity
-from ci.report.sameness import Failure, compare
-from ci.report.verdict import Verdict
+from ci.record.failure_signature import Failure, compare
+from ci.record.identity import read_identity, write_identity
+from ci.record.verdict import Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.words import Again, Ran, document, outcome, ran_lines, told_lines
 from ci.steps import evidence as steps_evidence

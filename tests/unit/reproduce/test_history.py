@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.report.verdict import Verdict
+from ci.record.journal import Journal
+from ci.record.verdict import Verdict
 from ci.reproduce.history import chosen, tries_of
-from ci.runner.journal import Journal
 
 START: dict[str, Any] = {
     "e": "shard_start", "card": "spyre:0", "back_end": "b", "torch": "2.13.0", "python": "3.12.1", "seed": 7,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 from ci.reproduce.hud import MOST_BYTES, ROWS, _content, from_hud, read_whole
 from ci.reproduce.ref import HudPage
 from test_selection.seeds import seed_of_test

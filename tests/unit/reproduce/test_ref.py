@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import UsageError
-from ci.report.again import Origin, at_commit, ref_of, reproduce_line
+from ci.record.reproduce_line import Origin, at_commit, ref_of, reproduce_line
 from ci.reproduce.ref import CiRun, HudPage, ci_run, hud_page
 
 SHA = "0123456789abcdef0123456789abcdef01234567"

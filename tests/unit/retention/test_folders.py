@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.reproduce.mark import FILE, KIND, content_of
+from ci.record.reproduction import FILE, KIND, content_of
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders, look_again
 from ci.retention.released import Released
 from ci.retention.things import Thing

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ci.core.errors import CommandError, DiskFullError
+from ci.record.journal import attempts_before, read_journals, run_attempt_of
 from ci.runner import attempts as module
 from ci.runner.attempts import Attempts, explained
-from ci.runner.journal import attempts_before, read_journals, run_attempt_of
 from test_selection.plan import Group, Shard
 
 SHARD = Shard(index=3, expected_s=1, groups=(Group(file="a.py", ids=("a.py::x", "a.py::y")),))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci.record.journal import Event, Journal, JournalWriter, journal_path, read_journals
+from ci.record.verdict import Verdict
 from ci.report.control import wants_control
 from ci.report.reconcile import reconcile
-from ci.report.verdict import Verdict
-from ci.runner.journal import Event, Journal, JournalWriter, journal_path, read_journals
 from ci.runner.lost import apart_from_chains, lost_with_host, write_off
 from ci.runner.pending import pending_retries
 from test_selection.plan import Group, Plan, Shard, fingerprint

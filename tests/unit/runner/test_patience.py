@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
+from ci.record.journal import JournalWriter
 from ci.runner import patience
 from ci.runner.child import DUMP_SIGNAL, Child
-from ci.runner.journal import JournalWriter
 from ci.runner.patience import KILL_S, Patience, gone
 from ci.runner.preflight import check
 from ci.runner.watch import Limits, Watch

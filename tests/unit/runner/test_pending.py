@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.journal import XPASS_STRICT, Event, Journal
+from ci.record.journal import XPASS_STRICT, Event, Journal
 from ci.runner.pending import Pending, pending_retries
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Retries
 

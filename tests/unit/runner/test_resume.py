@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import EXIT_INCOMPLETE, DiskFullError, PlanMismatchError
-from ci.runner.journal import Journal
+from ci.record.journal import Journal
 from ci.runner.resume import cannot_go_on, doubts, refuse_other_plans, what_is_left
 from ci.runner.strays import find_strays_of_run
 from test_selection.plan import Group, Plan, Shard

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ci.record.journal import JournalWriter
+from ci.record.journal_line import line_of
 from ci.runner import watch as watch_module
-from ci.runner.journal import JournalWriter
-from ci.runner.journal_line import line_of
 from ci.runner.watch import JournalTail, Limits, Watch, read_file
 
 LIMITS = Limits(test_s=10, setup_s=100, grace_s=5)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.errors import CommandError
-from ci.runner.journal import journal_path
+from ci.record.journal import journal_path
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.steps import controlling

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.runner.journal import Event, Journal
+from ci.record.journal import Event, Journal
 from ci.runner.retries import NO_OTHER_CARD
 from ci.steps.elsewhere import only_cards_failed
 from test_selection.plan import Group, Plan, Shard, fingerprint

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError
-from ci.report.identity import RunIdentity
+from ci.record.identity import RunIdentity
+from ci.record.verdict import Result, Verdict
 from ci.report.results import write_results, write_summary
 from ci.report.totals import CollectError, Summary
-from ci.report.verdict import Result, Verdict
 from ci.steps.folder import RunFolder
 from ci.steps.last_failed import SecondLook, choose, second_look
 

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.errors import MissingInputError, SettingsError
+from ci.record.verdict import Result, Verdict
 from ci.report.reconcile import Account
-from ci.report.verdict import Result, Verdict
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.marking import check_quarantine, mark_step, quarantine_file

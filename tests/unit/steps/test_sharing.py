@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.errors import MissingInputError, SettingsError
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
 from ci.steps.context import Context
 from ci.steps.sharing import meeting_of
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from ci.record.verdict import Result, Verdict
 from ci.report.results import write_results
-from ci.report.verdict import Result, Verdict
 from ci.steps.folder import RunFolder, write_source
 from ci.steps.suites import passing_xfails
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog

@@ -8,7 +8,7 @@ from typing import Any
 
 from ci.core.text import clip
 from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
-from ci.report.again import Origin, ref_of, reproduce_line
+from ci.record.reproduce_line import Origin, ref_of, reproduce_line
 from test_selection.seeds import MOST
 
 _SHA = re.compile(r"[0-9a-f]{40}")

@@ -18,7 +18,7 @@ from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before, one_job
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.read_api.parameters import Clock, JobNumber, Offset, Text, Verdict
-from ci.report.again import attempt_of
+from ci.record.reproduce_line import attempt_of
 
 FILES, SLOWEST, ROWS = 20, 15, 100
 

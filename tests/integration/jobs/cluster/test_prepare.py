@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.report.identity import RunIdentity, read_identity, write_identity
+from ci.record.identity import RunIdentity, read_identity, write_identity
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 from tests.kubernetes_api import KubernetesApi

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.report.identity import RunIdentity, write_identity
+from ci.record.identity import RunIdentity, write_identity
+from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.report.verdict import Verdict
 from test_selection.files import read_json
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection

@@ -26,8 +26,8 @@ from ci.lanes.openshift import OpenShiftFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import Remote
 from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
+from ci.record.identity import RunIdentity, write_identity
 from ci.report.history import export_durations
-from ci.report.identity import RunIdentity, write_identity
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 from tests.kubelet import Host, Kubelet

@@ -8,7 +8,7 @@ import pytest
 
 from ci.hud.callback import RunDetails
 from ci.hud.server.pages.again import LONGEST, command_of
-from ci.report.again import attempt_of
+from ci.record.reproduce_line import attempt_of
 from test_selection.seeds import MOST
 
 SHA = "a" * 40

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import FileSystemError
+from ci.record.journal import JournalWriter
 from ci.runner.claims.ledger import Ledger
 from ci.runner.claims.names import note_name, read_names
-from ci.runner.journal import JournalWriter
 
 
 class Clock:

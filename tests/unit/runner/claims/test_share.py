@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.journal import JournalWriter
 from ci.runner.claims.news import Key, Learnt, News, Posted, read_news
 from ci.runner.claims.share import Share
-from ci.runner.journal import JournalWriter
 from test_selection.steal import Piece
 
 from .stores import Memory, MemoryStore

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ci.core.text import one_line
-from ci.report.identity import RunIdentity
+from ci.record.identity import RunIdentity
 
 _MOST = 300
 

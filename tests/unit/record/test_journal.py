@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError
-from ci.runner.journal import (
+from ci.record.journal import (
     JournalWriter,
     bring_to_disk,
     gathered_journals,
@@ -19,7 +19,7 @@ from ci.runner.journal import (
     read_journal,
     read_journals,
 )
-from ci.runner.journal_line import line_of
+from ci.record.journal_line import line_of
 
 
 def write(run_dir: Path, shard: int, attempt: int, *events: str) -> Path:

@@ -6,7 +6,7 @@ The journals keep every text whole. Pure.
 
 from __future__ import annotations
 
-from ci.runner.journal_line import Event
+from ci.record.journal_line import Event
 
 # Of one text, in characters; a fifth of it from the beginning, where a traceback says what was called.
 LONGEST = {"detail": 16 << 10, "message": 4 << 10}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ci.live.news import Tally
 from ci.live.planned import PlannedTest
-from ci.report.verdict import LOST, NO_OUTCOME, Failures, Try, Verdict, fold, fold_known, judge, settle
-from ci.runner.journal import attempts_before
+from ci.record.journal import attempts_before
+from ci.record.verdict import LOST, NO_OUTCOME, Failures, Try, Verdict, fold, fold_known, judge, settle
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]

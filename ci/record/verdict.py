@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
 from ci.core.text import counted
-from ci.report.marks import Control, Quarantined, Whose
+from ci.record.marks import Control, Quarantined, Whose
 
 SILENT = "the worker went without a word"
 LOST = "what it said is lost: no journal that was gathered tells of it"

@@ -11,8 +11,8 @@ from typing import Any
 from ci.core.addresses import without_credentials
 from ci.core.errors import BadFileError
 from ci.core.text import iso_utc
-from ci.report.again import Origin, ref_of, reproduce_line
-from ci.report.verdict import Result
+from ci.record.reproduce_line import Origin, ref_of, reproduce_line
+from ci.record.verdict import Result
 from test_selection.files import read_json, write_json
 
 KIND = "run"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, MissingInputError
-from ci.report.identity import (
+from ci.record.identity import (
     RunIdentity,
     read_identity,
     reproduce_command,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ci.report.identity import RunIdentity
-from ci.report.ran_in import RanIn, all_in, as_it_ran, differences, ran_in_of, rows_of
+from ci.record.environment import RanIn, all_in, as_it_ran, differences, ran_in_of, rows_of
+from ci.record.identity import RunIdentity
+from ci.record.journal import Journal
 from ci.report.reconcile import reconcile
-from ci.runner.journal import Journal
 from test_selection.plan import Group, Plan, Shard, fingerprint
 
 ONE, OTHER = (f"registry.example/spyre@sha256:{digit * 64}" for digit in "12")

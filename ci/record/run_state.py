@@ -10,9 +10,9 @@ from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ci.report.ran_in import RanIn, ran_in_of
-from ci.report.verdict import SILENT, Try, Verdict
-from ci.runner.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, seed_of, text_of
+from ci.record.environment import RanIn, ran_in_of
+from ci.record.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, seed_of, text_of
+from ci.record.verdict import SILENT, Try, Verdict
 from test_selection.ids import encode_file
 
 # Why a piece was given out that says nothing against the tests in it.

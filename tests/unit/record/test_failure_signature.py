@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.pipeline.told import Row
-from ci.report.sameness import LONGEST, Failure, compare, differs, last_failure, normal
-from ci.report.verdict import Try, Verdict, settle
+from ci.record.failure_signature import LONGEST, Failure, compare, differs, last_failure, normal
+from ci.record.verdict import Try, Verdict, settle
 
 FAILED = Verdict.FAILED
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.journal_line import Lines, event_of, line_of
+from ci.record.journal_line import Lines, event_of, line_of
 
 TEXT = st.text(st.characters(codec=None))
 VALUES = st.recursive(

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.excerpts import LAST_CHARS, LONGEST, TOTAL, Excerpts
-from ci.runner.journal import journal_path, read_journal, read_journals
-from ci.runner.journal_line import line_of
+from ci.record.excerpts import LAST_CHARS, LONGEST, TOTAL, Excerpts
+from ci.record.journal import journal_path, read_journal, read_journals
+from ci.record.journal_line import line_of
 
 MOST = LONGEST["detail"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ci.core.text import plain
-from ci.report.verdict import Verdict
+from ci.record.verdict import Verdict
 
 LONGEST = 2000
 _BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})

@@ -29,7 +29,7 @@ Events, by their key `e` (`t` is seconds since the epoch):
 
 Outcomes are passed, failed, skipped, xfailed, xpassed; and hardware, where a test failed by its card.
 
-Each line ends with its checksum (`ci.runner.journal_line`). A line is with the operating system when `write`
+Each line ends with its checksum (`ci.record.journal_line`). A line is with the operating system when `write`
 returns, so no process that dies loses it; `sync` brings lines to the disk, where a machine that goes down
 finds them again.
 """
@@ -46,9 +46,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.runner.event_values import count_of, seconds_of, seed_of, text_of
-from ci.runner.excerpts import Excerpts
-from ci.runner.journal_line import Event, Lines, line_of
+from ci.record.event_values import count_of, seconds_of, seed_of, text_of
+from ci.record.excerpts import Excerpts
+from ci.record.journal_line import Event, Lines, line_of
 from test_selection.errors import MissingInputError
 
 __all__ = [
@@ -303,7 +303,7 @@ def next_attempt(run_dir: Path, shard: int) -> int:
 def read_journals(run_dir: Path) -> list[Journal]:
     """Every journal of a run folder, by shard and attempt; torn lines are counted, never fatal.
 
-    Their texts are cut so that all together have a bounded length (`ci.runner.excerpts`).
+    Their texts are cut so that all together have a bounded length (`ci.record.excerpts`).
 
     Raises:
         MissingInputError: the folder has no `journal` folder.
