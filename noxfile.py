@@ -121,6 +121,7 @@ def lint(session: nox.Session) -> None:
         # As on macOS, whose Python lacks some calls; with a cache of its own, so that both are kept.
         there = ("--platform", "darwin", "--cache-dir", ".mypy_cache/darwin")
         session.run("mypy", *there, "ci", "test_selection")
+        session.run("lint-imports", "--no-cache")
         session.run("python", "scripts/check_repository.py")
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ci.bisect.bisect import Wanted, bisect_step
 from ci.bisect.record import KIND, as_json
 from ci.cli import options
 from ci.core.errors import UsageError
-from ci.steps.bisecting import Wanted, bisect_step
 from test_selection.files import document_text
 
 

@@ -17,7 +17,7 @@ from ci.compare.terminal import show
 from ci.compare.times import LEAST_S
 from ci.core.errors import UsageError
 from ci.core.workflow_commands import defused
-from ci.steps.beside import compare_runs
+from ci.pipeline.compare import compare_runs
 from test_selection.files import document_text, write_text
 
 _RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip of an artifact."

@@ -15,11 +15,11 @@ from ci.config import Settings
 from ci.config.run_model import PyTorch
 from ci.core.errors import EXIT_OK, RunInUseError
 from ci.core.resources import available_cores
+from ci.main_job.run import Outcome, Wanted, run_main_job
 from ci.package.device_tests import View, installed_version, view_of
 from ci.package.records import DEVICE, Record, forget_record, write_record
 from ci.package.wiring import Bench
 from ci.steps.context import Context
-from ci.steps.main_job import Outcome, Wanted, run_main_job
 from test_selection.files import read_json
 
 # Neither a share nor a bucket's limits: a project's own tests all run.

@@ -17,7 +17,7 @@ from ci.report.history import prune as prune_runs
 from ci.report.history_imports import forget_imports, import_classes, import_durations
 from ci.report.history_overview import DeviceHistory, overview
 from ci.report.history_runs import import_run
-from ci.steps.released import kept_by_releases, read_releases
+from ci.steps.releases_kept import kept_by_releases, read_releases
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import document_text, load_json

@@ -28,10 +28,10 @@ from ci.jobs.record import HERE, JobRecord, read_record
 from ci.jobs.room import make_room
 from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.jobs.untold import tell_untold
+from ci.main_job.report import report_step
 from ci.record.identity import read_identity
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run
-from ci.steps.reporting import report_step
 from test_selection.files import json_text, read_json
 from test_selection.plan import read_plan
 

@@ -20,7 +20,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.forecasting import check_out
 from ci.steps.ladder import find_lock
-from ci.steps.reporting import past_durations
+from ci.steps.past_durations import past_durations
 from ci.steps.selecting import in_scope
 from test_selection.capacity import DAY_S, Conditions
 from test_selection.capacity_days import Capacity, Needed

@@ -13,8 +13,8 @@ from ci.cli.matrix import Target, legs_of, worded
 from ci.cli.pipeline_plan import context_in_force, outputs_of
 from ci.config.model import SettingsModel
 from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
+from ci.pipeline.plan import Planned
 from ci.pipeline.telling import hand_on, say
-from ci.steps.ci_plan import Planned
 from ci.steps.folder import RunFolder
 from ci.steps.share import share_of
 from test_selection.legs import Leg, loads_of

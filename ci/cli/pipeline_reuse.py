@@ -12,13 +12,13 @@ import typer
 
 from ci.cli import options
 from ci.core.errors import MissingInputError, SpyreCiError
+from ci.main_job.report import report_step
+from ci.main_job.reuse import doubt_of_results, take_results
 from ci.pipeline.extra import extra
 from ci.pipeline.payload import event_payload
 from ci.pipeline.telling import hand_on
 from ci.steps.context import Context
 from ci.steps.folder import PLAN_FILE, RunFolder
-from ci.steps.reporting import report_step
-from ci.steps.reusing import doubt_of_results, take_results
 
 if TYPE_CHECKING:
     from ci.report.reused import Reused

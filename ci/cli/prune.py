@@ -8,8 +8,8 @@ import typer
 
 from ci.cli import options
 from ci.core.errors import UsageError
-from ci.steps.pruning import prune_step
-from ci.steps.pruning_rules import KINDS, Wish
+from ci.retention.prune import prune_step
+from ci.retention.rules import KINDS, Wish
 from test_selection.files import json_text
 
 

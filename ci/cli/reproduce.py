@@ -13,11 +13,11 @@ from ci.cli import options
 from ci.core.errors import UsageError
 from ci.image.shell import become
 from ci.reproduce.evidence import Evidence
+from ci.reproduce.lookup import Wanted, look_up
+from ci.reproduce.reproduce import run_again
+from ci.reproduce.shell import new_folder, shell_words
 from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines
 from ci.steps.context import Context
-from ci.steps.reproduce_lookup import Wanted, look_up
-from ci.steps.reproduce_shell import new_folder, shell_words
-from ci.steps.reproducing import run_again
 from test_selection.files import document_text
 
 MOST_TRIES = 1000

@@ -11,7 +11,7 @@ from ci.cli import options
 from ci.core.text import counted
 from ci.steps.collecting import noted_source
 from ci.steps.comparing import Desk, find_side
-from ci.steps.reporting import past_durations
+from ci.steps.past_durations import past_durations
 from ci.steps.selecting import refuse_nothing, select_step, selected_lines
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog

@@ -26,7 +26,7 @@ from ci.steps.forecasting import (
     simulate_step,
 )
 from ci.steps.ladder import find_lock
-from ci.steps.reporting import past_durations
+from ci.steps.past_durations import past_durations
 from ci.steps.selecting import in_scope
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations

@@ -11,15 +11,16 @@ from ci.cli import options
 from ci.config import completing
 from ci.core.errors import UsageError
 from ci.live.sink import open_sink
+from ci.main_job.report import report_shards, report_step
+from ci.main_job.resume import resume_step
+from ci.main_job.run import start_run
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.ending import end_run
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
-from ci.steps.main_job import start_run
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
+from ci.steps.past_durations import past_durations
 from ci.steps.planning import plan_step
-from ci.steps.reporting import past_durations, report_shards, report_step
-from ci.steps.resuming import resume_step
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing

@@ -102,7 +102,8 @@ def check_platform(client: docker.DockerClient, platform: str) -> None:
     if not operating_system.is_linux():
         # What is served to steps is served on this system's loopback, which a virtual machine does not share.
         raise UsageError(
-            f"the runtime image is built on Linux; on {operating_system.in_words()} the engine is in a virtual machine",
+            "the runtime image is built on Linux; "
+            f"on {operating_system.in_words()} the engine is in a virtual machine",
             where="image.platform",
             remedy=f"build on a machine of {platform}, or in CI (`nox -s image`); `spyre-ci image render` "
             "works here",

@@ -17,9 +17,9 @@ from ci.bisect.record import KIND as BISECT_KIND
 from ci.record.reproduction import FILE as REPRODUCTION_FILE
 from ci.record.reproduction import KIND as REPRODUCTION_KIND
 from ci.record.reproduction import has_ended
+from ci.report.released import Released
 from ci.retention.disk import measure
 from ci.retention.reading import calls_of, epoch_of, read_any, schema_of, table_of, with_names
-from ci.retention.released import Released
 from ci.retention.things import Foreign, Found, Thing
 from ci.retention.trash import PREFIX
 

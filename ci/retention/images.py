@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ci.retention.released import Released
+from ci.report.released import Released
 from ci.retention.things import Foreign, Found, Thing
 
 IMAGES = "images"

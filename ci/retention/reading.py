@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ci.retention.released import words_of
+from ci.report.released import words_of
 from ci.retention.things import Thing
 from test_selection.errors import SpyreCiError
 from test_selection.files import load_json

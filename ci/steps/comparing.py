@@ -10,7 +10,7 @@ from ci.steps.collecting import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.ladder import find_lock
-from ci.steps.reporting import past_durations
+from ci.steps.past_durations import past_durations
 from ci.steps.selecting import choose, in_scope
 from ci.steps.share import share_of
 from test_selection.catalog import KIND as CATALOG

@@ -217,7 +217,7 @@ def checkout(folder: Path, name: str) -> Path:
 def test_any_checkout_of_this_toolkit_gets_its_own_checks(noxfile: ModuleType, tmp_path: Path) -> None:
     ours = checkout(tmp_path / "project", "spyre-ci")
     ran = call(noxfile, "lint", Recorder(str(ours)))
-    assert [words[0] for words in ran[1:-1]] == ["zizmor", "mypy", "mypy"]
+    assert [words[0] for words in ran[1:-1]] == ["zizmor", "mypy", "mypy", "lint-imports"]
     assert ran[-1] == ("python", "scripts/check_repository.py")
     session = Recorder(str(tmp_path), ["project", "--fix"])
     noxfile.lint(session)

@@ -14,8 +14,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ci.bisect import bisect
 from ci.bisect.asking import Limits, finding
 from ci.bisect.belief import Tally
+from ci.bisect.executors import MARK
 from ci.bisect.outcome import result_of
 from ci.bisect.record import Record, write_record
 from ci.cli.app import run
@@ -23,8 +25,6 @@ from ci.record.identity import RunIdentity
 from ci.record.verdict import Result, Verdict
 from ci.report.history import record
 from ci.runner.strays import find_strays
-from ci.steps import bisecting
-from ci.steps.bisect_hands import MARK
 
 from .conftest import TEST, Maker, Project
 
@@ -173,7 +173,7 @@ def test_an_ended_search_of_other_commits_is_past(
         record.result = result_of(record, found, confidence=0.9, about=[]) | {"sure": True}
         write_record(folder, record)
 
-    monkeypatch.setattr(bisecting, "_search", at_once)
+    monkeypatch.setattr(bisect, "_search", at_once)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(project.folder), str(clone)], check=True)
     words = ["bisect", "--pytorch-src", str(clone), "--good", project.commits[0], "--bad", "main", TEST]

@@ -16,7 +16,7 @@ from ci.cli.app import run
 from ci.config.model import SettingsModel
 from ci.config.retention_model import Retention
 from ci.core.errors import CommandError
-from ci.steps.pruning_rules import KINDS
+from ci.retention.rules import KINDS
 from tests.retention_world import make_run
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -31,7 +31,7 @@ def no_engine(*_: object) -> NoReturn:
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ci.steps.pruning.find_on_engine", no_engine)
+    monkeypatch.setattr("ci.retention.prune.find_on_engine", no_engine)
 
 
 def test_its_commands_do_as_they_are_typed() -> None:

@@ -13,11 +13,11 @@ import pytest
 from docker.errors import ImageNotFound
 
 from ci.cli.app import run
+from ci.report.released import Released
+from ci.retention.engine_images import remove_image
 from ci.retention.images import find_images
-from ci.retention.released import Released
 from ci.retention.removing import KeptError
 from ci.retention.things import Thing
-from ci.steps.pruning_images import remove_image
 from tests.engine import build_image, engine_client
 from tests.retention_world import put, release_of
 

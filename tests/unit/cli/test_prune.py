@@ -36,7 +36,7 @@ def no_engine(*_: object) -> NoReturn:
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("ci.steps.pruning.find_on_engine", no_engine)
+    monkeypatch.setattr("ci.retention.prune.find_on_engine", no_engine)
     now = time.time()
     for name, days in (("old", 90), ("older", 120), ("young", 1), ("latest", 0.5)):
         make_run(RUNS, name, days, now=now)

@@ -14,7 +14,7 @@ from ci.cli.pipeline_plan import kind_of, outputs_of
 from ci.config.model import SettingsModel
 from ci.core.provider import output_lines
 from ci.pipeline.identity import PARTS, unknown
-from ci.steps.ci_plan import Planned, shards_for
+from ci.pipeline.plan import Planned, shards_for
 from ci.steps.folder import RunFolder
 from test_selection.plan import Group, Plan, Shard, fingerprint
 

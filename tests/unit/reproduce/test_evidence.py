@@ -12,17 +12,17 @@ from typing import Any
 import jsonschema
 import pytest
 
+import ci.reproduce.read_evidence as reading
 from ci.cli.app import run
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, BadFileError, MissingInputError
 from ci.record.failure_signature import Failure, compare
 from ci.record.identity import read_identity, write_identity
 from ci.record.verdict import Verdict
 from ci.reproduce.evidence import Evidence
+from ci.reproduce.read_evidence import read_evidence
+from ci.reproduce.reproduce import exit_code_of, refuse_outside
 from ci.reproduce.words import Again, Ran, document, outcome, ran_lines, told_lines
-from ci.steps import evidence as steps_evidence
-from ci.steps.evidence import read_evidence
 from ci.steps.folder import RunFolder
-from ci.steps.reproducing import exit_code_of, refuse_outside
 from test_selection.plan import read_plan, write_plan
 from tests.pipeline_runs import report_folder, zipped
 
@@ -102,7 +102,7 @@ def test_what_unpacks_to_more_than_agreed_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(steps_evidence, "MAX_PLAIN", 1 << 22)
+    monkeypatch.setattr(reading, "MAX_PLAIN", 1 << 22)
     (folder / name).write_bytes(gzip.compress(b"{}\n" + b'{"a": 1}\n' * (1 << 19)))
     packed = tmp_path / "a.zip"
     packed.write_bytes(zipped(folder))

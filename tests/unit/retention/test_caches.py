@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ci.core.shared_folders import WHOLE, Kept
+from ci.report.released import Released
 from ci.retention.caches import find_caches, find_worktrees, is_record
 from ci.retention.folders import Look
-from ci.retention.released import Released
 from ci.retention.removing import KeptError, remove_file
 from ci.runner.checkout import _mark
 from ci.runner.collect_cache import CollectCache

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.record.reproduction import FILE, KIND, content_of
+from ci.report.released import Released
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders, look_again
-from ci.retention.released import Released
 from ci.retention.things import Thing
 from ci.steps.folder import find_run
 from tests.retention_world import DAY_S, NOW, age, iso, make_run, put

@@ -11,8 +11,8 @@ import pytest
 from ci.image.containerfile import WHEEL_DIGITS
 from ci.image.identity import DIGITS, PREFIX
 from ci.image.making import UNTESTED
+from ci.report.released import Released
 from ci.retention.images import find_images, is_our_tag
-from ci.retention.released import Released
 from ci.retention.things import Found
 from tests.retention_world import DIGEST
 

@@ -12,10 +12,10 @@ import pytest
 
 from ci.core.errors import RunInUseError
 from ci.core.run_lock import run_lock
+from ci.report.released import Released
 from ci.retention import removing
 from ci.retention.caches import find_caches, find_worktrees
 from ci.retention.folders import RUNS, Look, find_folders
-from ci.retention.released import Released
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
 from ci.retention.things import Thing
 from tests.retention_world import DAY_S, NOW, make_record, make_run, make_tree, put

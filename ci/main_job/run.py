@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ci.core.errors import EXIT_OK
 from ci.live.sink import Sink
+from ci.main_job.report import report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE
 from ci.runner.back_end import back_end_of
@@ -20,8 +21,8 @@ from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, re
 from ci.steps.last_failed import SecondLook, second_look
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
+from ci.steps.past_durations import past_durations
 from ci.steps.planning import plan_step
-from ci.steps.reporting import past_durations, report_step, told_hud
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines

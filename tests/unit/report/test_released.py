@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci.retention.released import read_released, words_of
+from ci.report.released import read_released, words_of
 from tests.retention_world import DIGEST, put, release_of, statement_of
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import UsageError
+from ci.main_job.run import plan_run, start_run
 from ci.pipeline.identity import (
     environment_part,
     planned_part,
@@ -21,7 +22,6 @@ from ci.record.identity import read_identity
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
-from ci.steps.main_job import plan_run, start_run
 from ci.steps.selecting import refuse_nothing
 from ci.steps.share import Share
 from test_selection.plan import Plan

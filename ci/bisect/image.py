@@ -80,7 +80,7 @@ def try_in_image(
     lines: list[str] = []
     with engine(environ) as client:
         check_is_here(client)
-        command = ("-m", "ci.steps.bisect_child", str(job))
+        command = ("-m", "ci.bisect.child", str(job))
         with container(client, image, command, conditions) as made, _ended_by(stop, made):
             ended = follow(made, timeout_s=timeout_s, echo=lines.append)
     if ended.timed_out:

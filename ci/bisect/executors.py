@@ -14,6 +14,8 @@ from pathlib import Path
 import ci
 from ci.bisect.answers import Answer
 from ci.bisect.builders import Builder, Made
+from ci.bisect.child import KIND, answers_in
+from ci.bisect.image import conditions_of, try_in_image
 from ci.bisect.trees import Trees
 from ci.config.model import SettingsModel
 from ci.core.errors import CommandError, SpyreCiError
@@ -21,8 +23,6 @@ from ci.core.process import finish_command
 from ci.core.text import last_line
 from ci.core.withheld import without_job_secrets
 from ci.runner.strays import end_strays
-from ci.steps.bisect_child import KIND, answers_in
-from ci.steps.bisect_image import conditions_of, try_in_image
 from ci.steps.context import Context
 from test_selection.files import write_json
 
@@ -119,7 +119,7 @@ class RunnerHands:
             lines = try_in_image(environ, made.image, job, conditions, timeout_s=timeout_s, stop=self.stop)
             return lines, last_line("\n".join(lines))
         ended = finish_command(
-            [made.python, "-m", "ci.steps.bisect_child", job],
+            [made.python, "-m", "ci.bisect.child", job],
             timeout_s=timeout_s,
             cwd=folder,
             env=child_environment(self.context, self.folder),

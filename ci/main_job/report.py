@@ -12,10 +12,11 @@ from ci.core import interrupts
 from ci.core.errors import SpyreCiError
 from ci.hud.deliver import Reporter, begin, deliver, give_up
 from ci.hud.flush import Effects
+from ci.main_job.reuse import noted
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
-from ci.report.history import export_durations, prune, record
+from ci.report.history import prune, record
 from ci.report.junit import write_junit
 from ci.report.reconcile import Account, reconcile, what_ran_here
 from ci.report.terminal import show_ending
@@ -24,28 +25,10 @@ from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_repo
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.marking import mark_step
-from ci.steps.released import kept_by_releases, read_releases
-from ci.steps.reusing import noted
-from test_selection.durations import Durations, read_durations
+from ci.steps.releases_kept import kept_by_releases, read_releases
+from test_selection.durations import read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
-
-
-def past_durations(context: Context, device: str) -> Durations:
-    """The seconds earlier runs on a device took, for the planner; empty where nothing usable tells them.
-
-    The history knows them, or, where there is none, the file that was exported of one elsewhere.
-    """
-    path = context.history
-    exported = context.settings.resolve(context.settings.model.plan.durations)
-    try:
-        if path.is_file():
-            return export_durations(path, device=device)
-        return read_durations(exported) if exported.is_file() else Durations()
-    except SpyreCiError as error:
-        what = "history" if path.is_file() else "durations"
-        context.say(f"{what}: not read, so seconds are guessed: {error}")
-        return Durations()
 
 
 def report_step(

@@ -16,6 +16,7 @@ from ci.core.errors import (
     MissingInputError,
     UsageError,
 )
+from ci.main_job.run import plan_run
 from ci.record import reproduction
 from ci.record.failure_signature import Failure, compare
 from ci.record.identity import RunIdentity, read_identity, write_identity
@@ -24,8 +25,10 @@ from ci.record.reproduce_line import at_commit
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import reconcile
 from ci.report.write import write_report
+from ci.reproduce.as_it_ran import as_it_ran, differences, with_environment
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import tries_of
+from ci.reproduce.lookup import Wanted
 from ci.reproduce.words import Again, Ran
 from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch
@@ -33,10 +36,7 @@ from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, new_run_folder, write_source
-from ci.steps.main_job import plan_run
 from ci.steps.part import Part
-from ci.steps.reproduce_as_it_ran import as_it_ran, differences, with_environment
-from ci.steps.reproduce_lookup import Wanted
 from ci.steps.running import run_step
 from ci.steps.share import share_of
 from test_selection.durations import Durations
@@ -158,7 +158,9 @@ def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
     now = context.clock()
     device = context.settings.model.device.name
     folder = new_run_folder(context.runs, device=device, label=reproduction.KIND, epoch_s=now)
-    write_json(folder.path / reproduction.FILE, reproduction.KIND, reproduction.content_of(found.id, found.run, None))
+    write_json(
+        folder.path / reproduction.FILE, reproduction.KIND, reproduction.content_of(found.id, found.run, None)
+    )
     words = ["spyre-ci", "reproduce", *(["--pytorch-src", source.where] if source.where else [])]
     identity = RunIdentity(
         run=folder.run,
@@ -242,5 +244,9 @@ def _finish(context: Context, folder: RunFolder, part: Part, found: Evidence, ra
     identity = replace(read_identity(folder.path), seed=part.plan.run_seed)
     write_report(folder.path, account=account, identity=identity, selection=read_selection(folder.selection))
     tries = [(one.end.verdict.value, one.differs) for one in ran.tries]
-    write_json(folder.path / reproduction.FILE, reproduction.KIND, reproduction.content_of(found.id, found.run, tries))
+    write_json(
+        folder.path / reproduction.FILE,
+        reproduction.KIND,
+        reproduction.content_of(found.id, found.run, tries),
+    )
     context.say(f"report: {folder.report}")

@@ -24,13 +24,13 @@ from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, SpyreCiError
 from ci.core.resources import available_cores
 from ci.core.text import one_line
+from ci.main_job.run import start_run
 from ci.record.journal import read_journals
 from ci.report.reconcile import reconcile
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.main_job import start_run
 from ci.steps.part import Part
 from ci.steps.planning import plan_step
 from ci.steps.running import run_step

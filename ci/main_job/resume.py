@@ -10,6 +10,7 @@ from ci.core.machine import boot_id
 from ci.core.run_lock import run_lock
 from ci.core.text import counted
 from ci.live.sink import Sink
+from ci.main_job.report import report_shards, report_step
 from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
 from ci.record.verdict import NO_OUTCOME, Result
@@ -27,7 +28,6 @@ from ci.steps.controlling import control_is_owed
 from ci.steps.ending import end_run
 from ci.steps.folder import PLAN_FILE, RunFolder, find_run, read_source
 from ci.steps.part import Part
-from ci.steps.reporting import report_shards, report_step
 from ci.steps.run_note import FILE as NOTE_FILE
 from ci.steps.run_note import RunNote, as_noted, read_note
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_locked

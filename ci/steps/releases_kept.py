@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ci.retention.released import Released, read_released
+from ci.report.released import Released, read_released
 from ci.steps.context import Context
 
 

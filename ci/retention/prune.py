@@ -15,22 +15,22 @@ from filelock import FileLock, Timeout
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
 from ci.core.findings import escaped
 from ci.core.progress import bar
+from ci.report.released import Released
 from ci.retention.account import Account, Failed, line
 from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold
 from ci.retention.disk import mount_points
+from ci.retention.engine_images import find_on_engine, remove_image
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders
 from ci.retention.images import IMAGES
 from ci.retention.reading import calls_of, words_in
-from ci.retention.released import Released
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
+from ci.retention.rules import HISTORY, HUD, KINDS, Wish, rule_of
+from ci.retention.stores import find_history, forget, has_hud, prune_hud
 from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
 from ci.retention.trash import NotRemovedError, empty, left_over
 from ci.steps.context import Context
-from ci.steps.pruning_images import find_on_engine, remove_image
-from ci.steps.pruning_rules import HISTORY, HUD, KINDS, Wish, rule_of
-from ci.steps.pruning_stores import find_history, forget, has_hud, prune_hud
-from ci.steps.released import read_releases
+from ci.steps.releases_kept import read_releases
 
 FOLDERS = (REPRODUCTIONS, BISECTS, RUNS)
 LOCK = "prune.lock"

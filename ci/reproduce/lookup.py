@@ -11,9 +11,9 @@ from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried
 from ci.reproduce.hud import TOKEN, ask, from_hud
+from ci.reproduce.read_evidence import checked_folder, find_folder, read_evidence, unpacked
 from ci.reproduce.ref import hud_page
 from ci.steps.context import Context
-from ci.steps.evidence import checked_folder, find_folder, read_evidence, unpacked
 from ci.steps.folder import RunFolder
 from test_selection.ids import file_of
 

@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 from ci.hud.opening import STORE_FILE, open_kept
 from ci.report.history_keep import StoredRun, forget_runs, stored_runs
-from ci.retention.released import Released
+from ci.report.released import Released
+from ci.retention.rules import HISTORY
 from ci.retention.things import DAY_S, Found, Thing
 from ci.steps.context import Context
-from ci.steps.pruning_rules import HISTORY
-from ci.steps.released import why_kept
+from ci.steps.releases_kept import why_kept
 
 
 def find_history(context: Context, released: Released) -> tuple[Found, dict[str, StoredRun]]:

@@ -11,6 +11,7 @@ from ci.bisect.asking import Limits, finding, rounds_expected
 from ci.bisect.builders import BUILDERS, Plan
 from ci.bisect.commits import About, about, check_repository, line_between, resolve
 from ci.bisect.ends import Ends, choose_ends, counted_outcome, require
+from ci.bisect.executors import MARK, RunnerHands, end_left
 from ci.bisect.outcome import result_of
 from ci.bisect.page import FILE as PAGE_FILE
 from ci.bisect.page import render
@@ -29,7 +30,6 @@ from ci.core.run_lock import run_lock
 from ci.core.text import counted, one_line
 from ci.core.withheld import without_job_secrets
 from ci.report.history_outcomes import past_outcomes
-from ci.steps.bisect_hands import MARK, RunnerHands, end_left
 from ci.steps.context import Context
 from ci.steps.folder import find_run
 from test_selection.files import write_text

@@ -15,8 +15,8 @@ from ci.core.process import finish_command
 from ci.image.shell import WORKSPACE, Caller, find_client, shell_command
 from ci.reproduce.container import SHIM, choose_image, confined, mounts
 from ci.reproduce.evidence import Evidence
+from ci.reproduce.read_evidence import REPRODUCE_DIR
 from ci.steps.context import Context
-from ci.steps.evidence import REPRODUCE_DIR
 
 GIT_S = 60
 

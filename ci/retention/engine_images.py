@@ -10,8 +10,8 @@ import docker
 from docker.errors import APIError, ImageNotFound
 
 from ci.image.engine import engine, engine_error
+from ci.report.released import Released
 from ci.retention.images import find_images, is_our_tag
-from ci.retention.released import Released
 from ci.retention.removing import KeptError
 from ci.retention.things import Found, Thing
 from ci.steps.context import Context
