@@ -12,7 +12,7 @@ from tests.tracked import SPEC, job_of
 
 def test_the_tags_of_a_job() -> None:
     tags = tags_of(job_of(), "jobs/eval.yaml", SPEC)
-    resources = json.loads(tags.pop("spyre-ci.core.resources"))
+    resources = json.loads(tags.pop("spyre-ci.resources"))
     assert (resources["cards"], resources["tier"], resources["resource"]) == (2, 1, "ibm.com/spyre_pf")
     assert tags == {
         "team": "kernels",
