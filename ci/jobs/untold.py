@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci.record.journal import JournalWriter, journal_path, read_journal
+from ci.record.run_state import state_of
 from test_selection.plan import Plan, Shard
 
 ATTEMPT = 0
-# Events that name tests and say nothing of how they ended.
-NO_WORD = frozenset({"resumed", "elsewhere"})
 NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
@@ -59,13 +58,11 @@ def tell_untold(folder: Path, plan: Plan, reasons: Mapping[int, str], *, moment:
 def _left(shard: Shard, journals: list[Path]) -> list[str]:
     """The tests of a shard of which its journals have no word, nor of their file."""
     named: set[str] = set()
-    files = set()
+    files: set[str] = set()
     for path in journals:
-        for event in read_journal(path, shard.index, ATTEMPT).events:
-            named |= {event["id"]} if isinstance(event.get("id"), str) else set()
-            ids = None if event["e"] in NO_WORD else event.get("ids")
-            named |= {one for one in ids if isinstance(one, str)} if isinstance(ids, list) else set()
-            files |= {str(event.get("file"))} if event["e"] == "file_error" else set()
+        state = state_of(shard.index, ATTEMPT, read_journal(path, shard.index, ATTEMPT).events)
+        named |= state.ids | state.open.keys() | state.no_retry.keys()
+        files |= state.file_errors.keys()
     return [
         name for group in shard.groups if group.file not in files for name in group.ids if name not in named
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ci.core.text import one_line, tail
@@ -57,18 +57,16 @@ class Ledger:
         """How many tests are to run here."""
         return len(self.tests)
 
-    def find(self, name: object) -> PlannedTest | None:
+    def find(self, name: str) -> PlannedTest | None:
         """A test that is to run here; one of another host's that is run here is taken over."""
-        if not isinstance(name, str):
-            return None
         if name not in self.tests and name in self._others:
             self._adopt(name)
         return self.tests.get(name)
 
-    def hand_over(self, ids: object, now: float) -> Iterator[News]:
+    def hand_over(self, ids: Iterable[str], now: float) -> Iterator[News]:
         """Tests that were planned for this host are another's to tell of."""
-        for name in ids if isinstance(ids, list) else ():
-            test = self.tests.get(name) if isinstance(name, str) else None
+        for name in ids:
+            test = self.tests.get(name)
             if test is None or test.verdict is not None:
                 continue
             del self.tests[name]
@@ -82,11 +80,10 @@ class Ledger:
 
     def drain(self, stream: Stream, now: float) -> Iterator[News]:
         """What the journal's reader made of the last event, test by test."""
-        replay = stream.replay
-        replay.no_retry.clear()  # the report's to tell of
-        tries, replay.tries = replay.tries, {}
-        given_up, replay.not_run = replay.not_run, {}
-        for name, ended in tries.items():
+        state = stream.state
+        state.no_retry.clear()  # the report's to tell of
+        given_up, state.not_run = state.not_run, {}
+        for name, ended in state.drain().items():
             if (test := self.tests.get(name)) is not None:
                 for one in ended:
                     yield from self._ended(name, test, one, stream, now)
@@ -143,7 +140,7 @@ class Ledger:
 
     def _ended(self, name: str, test: PlannedTest, one: Try, stream: Stream, now: float) -> Iterator[News]:
         self._order += 1
-        verdict = test.add(one, attempt=stream.replay.attempt, shard=stream.shard, order=self._order)
+        verdict = test.add(one, attempt=stream.state.attempt, shard=stream.shard, order=self._order)
         if len(test.tries) == 1:
             self._ran(test, one)
         late = test.tally.ended_at is not None

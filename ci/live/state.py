@@ -13,7 +13,7 @@ from typing import Any
 from ci.core.text import one_line
 from ci.live.ledger import Ledger
 from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
-from ci.live.streams import Stream, Streams, text_of
+from ci.live.streams import Stream, Streams
 from ci.record.verdict import Verdict
 from test_selection.plan import Shard
 
@@ -127,19 +127,9 @@ class State:
             event: as `ci.record.journal` has it; what this version does not know is passed over.
             now: monotonic seconds.
         """
-        kind = event.get("e")
         stream = self._streams.of(shard, event)
-        news: list[News] = []
-        if kind == "start":
-            news += self._starts(stream, event, now)
-        elif kind not in ("end", "crash"):
-            stream.follow(kind, event, now)
-            news += self._about_worker(stream, kind, event, now)
-        stream.replay.take(event if isinstance(event, dict) else dict(event))
-        news += self._ledger.drain(stream, now)
-        if kind in ("end", "crash"):
-            stream.ends(event.get("id"))
-        return news
+        stream.take(event, now)
+        return [*self._about_worker(stream, now), *self._ledger.drain(stream, now)]
 
     def finish(self, now: float, *, interrupted: bool) -> list[News]:
         """The run is over: settle what is open, as the report does.
@@ -150,7 +140,7 @@ class State:
         """
         news: list[News] = []
         for stream in self._streams.values():
-            stream.replay.finish(interrupted=interrupted)
+            stream.state.finish(interrupted=interrupted)
             stream.over = True
             news += self._ledger.drain(stream, now)
         message = NOT_STARTED if interrupted else NOBODY
@@ -159,36 +149,31 @@ class State:
                 news += self._ledger.give_up(name, test, None, message, now)
         return news
 
-    def _starts(self, stream: Stream, event: Mapping[str, Any], now: float) -> Iterator[News]:
-        name, number = event.get("id"), event.get("try", 1)
-        test = self._ledger.find(name)
-        if test is None or not isinstance(name, str):
-            return
-        file = test.tally.file
-        stream.begins(name, file, now)
-        test.tally.begin(stream.card, now)
-        if isinstance(number, int) and number > 1:
-            yield Retried(id=name, file=file, shard=stream.shard, card=stream.card, attempt=number)
+    def _about_worker(self, stream: Stream, now: float) -> Iterator[News]:
+        state, shard, card = stream.state, stream.shard, stream.card
+        if state.began is not None:
+            yield from self._began(stream, state.began, now)
+        if state.begun_file in self.files:
+            self.files[state.begun_file].begin(card, now)
+        for file, error in state.file_errors.items():
+            yield FileBroken(file=file, shard=shard, card=card, message=one_line(error.message))
+        state.file_errors.clear()
+        if state.loss is not None:
+            yield WorkerLost(shard=shard, card=card, id=state.loss.id, message=one_line(state.loss.message))
+        if state.elsewhere:
+            yield from self._ledger.hand_over(list(state.elsewhere), now)
+            state.elsewhere.clear()
+        if state.card_lost is not None:
+            lost, message = state.card_lost[0], one_line(state.card_lost[1])
+            self.lost.update(dict.fromkeys(lost.split("+"), message))
+            yield CardLost(card=lost, message=message)
 
-    def _about_worker(
-        self, stream: Stream, kind: Any, event: Mapping[str, Any], now: float
-    ) -> Iterator[News]:
-        file, message = text_of(event, "file"), one_line(text_of(event, "message"))
-        shard, card = stream.shard, stream.card
-        match kind:
-            case "group_start" if (tally := self.files.get(file)) is not None:
-                tally.begin(card, now)
-            case "file_error":
-                yield FileBroken(file=file, shard=shard, card=card, message=message)
-            case "worker_lost":
-                name = event.get("id")
-                lost = name if isinstance(name, str) else None
-                yield WorkerLost(shard=shard, card=card, id=lost, message=message)
-            case "elsewhere":
-                yield from self._ledger.hand_over(event.get("ids"), now)
-            case "card_lost":
-                card = text_of(event, "card") or card
-                self.lost.update(dict.fromkeys(card.split("+"), message))
-                yield CardLost(card=card, message=message)
-            case _:
-                pass
+    def _began(self, stream: Stream, name: str, now: float) -> Iterator[News]:
+        test = self._ledger.find(name)
+        if test is None:
+            return
+        test.tally.begin(stream.card, now)
+        number = stream.state.open[name].number
+        if number > 1:
+            file = test.tally.file
+            yield Retried(id=name, file=file, shard=stream.shard, card=stream.card, attempt=number)

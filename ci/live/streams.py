@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.record.run_state import Replay
+from ci.record.run_state import RunState, attempt_in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -15,55 +15,48 @@ class Stream:
 
     Attributes:
         shard: its index.
-        replay: what its journal said that is not told yet.
-        card: of the worker.
-        file: it has in hand.
-        running: the id that runs.
-        since: when that began, or the set-up, in monotonic seconds.
-        setting_up: whether the file is being set up.
+        state: what its journal said; of tries, those that are not told yet.
+            since: when the test that runs began, or the set-up, in monotonic seconds.
         over: whether the worker works no more for the shard.
     """
 
     shard: int
-    replay: Replay
-    card: str = ""
-    file: str = ""
-    running: str | None = None
+    state: RunState
     since: float = 0.0
-    setting_up: bool = False
     over: bool = False
 
     @property
     def busy(self) -> bool:
         """Whether a test runs or a file is being set up."""
-        return not self.over and (self.running is not None or self.setting_up)
+        state = self.state
+        return not (self.over or state.status) and (state.running is not None or state.setting_up)
 
-    def begins(self, name: str, file: str, now: float) -> None:
-        """A test begins."""
-        self.running, self.since, self.setting_up, self.file = name, now, False, file
+    @property
+    def card(self) -> str:
+        """The card of the worker."""
+        return self.state.card or ""
 
-    def ends(self, name: object) -> None:
-        """A test ended."""
-        if name == self.running:
-            self.running = None
+    @property
+    def running(self) -> str | None:
+        """The id that runs."""
+        return self.state.running
 
-    def follow(self, kind: object, event: Mapping[str, Any], now: float) -> None:
-        """What the worker does now, by any other event of its journal."""
-        match kind:
-            case "shard_start":
-                self.card = text_of(event, "card")
-            case "shard_end":
-                self.over, self.running, self.setting_up = True, None, False
-            case "group_start" if file := text_of(event, "file"):
-                self.file, self.setting_up, self.since, self.running = file, True, now, None
-            case "group_ready" | "group_end":
-                self.setting_up, self.since = False, now
-            case "file_error":
-                self.setting_up = False
-            case "worker_lost":
-                self.running, self.setting_up = None, False
-            case _:
-                pass
+    @property
+    def setting_up(self) -> bool:
+        """Whether the file is being set up."""
+        return self.state.setting_up
+
+    @property
+    def file(self) -> str:
+        """The file it has in hand."""
+        return self.state.file
+
+    def take(self, event: Mapping[str, Any], now: float) -> None:
+        """Take the next event of its journal."""
+        steps = self.state.steps
+        self.state.take(dict(event))
+        if self.state.steps != steps:
+            self.since = now
 
 
 class Streams:
@@ -86,24 +79,17 @@ class Streams:
     def of(self, shard: int, event: Mapping[str, Any]) -> Stream:
         """The attempt that an event is of; `shard_start` begins one, or goes back to it."""
         stream = self._current.get(shard)
-        begins = event.get("e") == "shard_start"
-        if stream is not None and not begins:
+        otherwise = stream.state.attempt if stream is not None else 1
+        begun = attempt_in(dict(event), otherwise)
+        if stream is not None and begun is None:
             return stream
-        otherwise = stream.replay.attempt if stream is not None else 1
-        attempt = event.get("attempt", otherwise) if begins else otherwise
-        attempt = attempt if isinstance(attempt, int) else otherwise
+        attempt = otherwise if begun is None else begun
         if stream is not None:
             stream.over = True
         stream = self._known.get((shard, attempt))
         if stream is None:
-            stream = Stream(shard=shard, replay=Replay(shard=shard, attempt=attempt))
+            stream = Stream(shard=shard, state=RunState(shard=shard, attempt=attempt))
             self._known[shard, attempt] = stream
         stream.over = False
         self._current[shard] = stream
         return stream
-
-
-def text_of(event: Mapping[str, Any], key: str) -> str:
-    """What an event has under a key; empty where that is no text."""
-    value = event.get(key)
-    return value if isinstance(value, str) else ""

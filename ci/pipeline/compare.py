@@ -18,8 +18,8 @@ from ci.core.text import shell_line
 from ci.core.untrusted_zip import Wanted, unpack
 from ci.pipeline.side import side_of, with_catalog
 from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_told
-from ci.record.event_values import seconds_of, text_of
 from ci.record.journal_line import event_of
+from ci.record.run_state import RunState
 from ci.report.history_spread import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context
@@ -137,13 +137,15 @@ def _setups(journals: Path) -> dict[str, float]:
     """By file, the median seconds of its set-ups, as far as journals tell."""
     found: dict[str, list[float]] = {}
     for path in sorted(journals.glob("*.jsonl")):
+        state = RunState(shard=0, attempt=1)
         with path.open("rb") as stream:
             for line in stream:
                 # Nearly every line is of a test: those are not taken apart.
-                event = event_of(line) if b'"group_ready"' in line else None
-                if event is not None and event["e"] == "group_ready":
-                    file, seconds = text_of(event.get("file")), seconds_of(event.get("setup_s"), 0.0)
-                    found.setdefault(encode_file(file), []).append(min(seconds, MAX_S))
+                if b'"group_ready"' in line and (event := event_of(line)) is not None:
+                    state.take(event)
+        for group in state.groups:
+            if group.setup_s is not None:
+                found.setdefault(encode_file(group.file), []).append(min(group.setup_s, MAX_S))
     return {file: statistics.median(times) for file, times in found.items()}
 
 

@@ -1,4 +1,7 @@
-"""Replaying one journal: every try of every test it tells of, and when its shard did what. Pure.
+"""The fold of journal events: what one attempt at a shard did, and does. Pure.
+
+Worker, supervisor, resume, the live view and the report all read journals by `RunState.take`; no other module
+looks at the kinds of events.
 
 A journal is evidence, not truth: it may end anywhere, hold an event twice, or hold events whose
 counterpart was torn away. Whatever it holds, each test that was started gets its tries.
@@ -6,18 +9,30 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci.record.environment import RanIn, ran_in_of
-from ci.record.journal import OUTCOMES, Event, count_of, run_attempt_of, seconds_of, seed_of, text_of
+from ci.record.event_values import count_of, seconds_of, seed_of, text_of
+from ci.record.journal import OUTCOMES, run_attempt_of
+from ci.record.journal_line import Event, event_of
 from ci.record.verdict import SILENT, Try, Verdict
 from test_selection.ids import encode_file
 
 # Why a piece was given out that says nothing against the tests in it.
 _NO_RETRY = frozenset({"plan", "stolen"})
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
+# Each kind of event has a method of this name that takes it; `ci.record.journal` says what they hold.
+_KINDS = frozenset(
+    {
+        "shard_start", "shard_end", "group_start", "group_ready", "group_end", "piece", "start", "end",
+        "crash", "worker_lost", "resumed", "not_run", "no_retry", "elsewhere", "file_error", "card_check",
+        "card_fault", "card_lost", "respawn",
+    }
+)  # fmt: skip
+_OUTCOME = ("end", "crash")
+_OUTCOME_BYTES = tuple(f'"e":"{kind}"'.encode() for kind in _OUTCOME)
 INTERRUPTED = "interrupted"
 
 
@@ -73,15 +88,71 @@ class FileError:
     shard: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardFault:
+    """A card did not do what a card does.
+
+    Attributes:
+        message: what it did.
+        certain: whether the card itself said so.
+        held: whether a process that has the card open did not end.
+    """
+
+    message: str
+    certain: bool
+    held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLoss:
+    """A worker went without a word.
+
+    Attributes:
+        id: of the test that ran, where it is known.
+        message: what is known of it.
+    """
+
+    id: str | None
+    message: str
+
+
+class Begun(NamedTuple):
+    """A test that runs.
+
+    Attributes:
+        at: seconds since the epoch.
+        number: which try it is, from 1.
+        again: whether it is tried once more because it failed.
+        seed: of the test.
+        seeded_as: the try whose seed that is.
+    """
+
+    at: float
+    number: int
+    again: bool
+    seed: int | None
+    seeded_as: int
+
+
 @dataclass(slots=True)
-class Replay:
-    """What one attempt's journal says; filled by `replay`.
+class RunState:
+    """What one attempt at a shard did and does, by the events of its journal so far.
 
     Attributes:
         shard: the shard's index.
         attempt: from 1.
         fingerprint: of the plan it ran; empty where its first line was torn.
-        tries: by canonical id, in the order they were started.
+        fingerprints: every one it names.
+        boots: of the machines it was begun on; the empty one where it does not say.
+        status: done, interrupted, or empty while it goes on or where it breaks off.
+        file: that a process has in hand.
+        setting_up: whether that is being set up.
+        ready: whether any was.
+        running: the test that runs.
+        log_start: where its output begins in the shard's log, in bytes.
+        open: tests that began and came to no end.
+        steps: how often a test or a set-up began or ended.
+        tries: by canonical id, in the order they ended.
         not_run: the reason of each test that was given up before it was started.
         no_retry: the reason of each test that failed and was not run again.
         elsewhere: the host that claimed each test of this shard that was another's to run.
@@ -90,6 +161,13 @@ class Replay:
         unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
         ran_in: what its processes said that tests run in.
+        began: the test that the last event began.
+        begun_file: the file whose set-up it began.
+        ready_file: the file whose set-up it ended.
+        loss: the worker's, where the last event tells of it.
+        fault: the card's, where it tells of one.
+        card_lost: the card that is not used any more, and why, where it tells of it.
+        respawned: whether it says that a file goes on in a fresh process.
     """
 
     shard: int
@@ -97,7 +175,16 @@ class Replay:
     card: str | None = None
     host: str = ""
     fingerprint: str = ""
+    fingerprints: set[str] = field(default_factory=set)
+    boots: set[str] = field(default_factory=set)
     status: str = ""
+    file: str = ""
+    setting_up: bool = False
+    ready: bool = False
+    running: str | None = None
+    log_start: int = 0
+    open: dict[str, Begun] = field(default_factory=dict)
+    steps: int = 0
     started_at: float | None = None
     ended_at: float = 0.0
     tries: dict[str, list[Try]] = field(default_factory=dict)
@@ -109,7 +196,13 @@ class Replay:
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
     ran_in: set[RanIn] = field(default_factory=set)
-    _open: dict[str, tuple[float, int, bool, int | None, int]] = field(default_factory=dict)
+    began: str | None = None
+    begun_file: str = ""
+    ready_file: str = ""
+    loss: WorkerLoss | None = None
+    fault: CardFault | None = None
+    card_lost: tuple[str, str] | None = None
+    respawned: bool = False
     # The number of the tries in the piece that is at work, where that is none of tests that failed.
     _begun_time: int = 1
 
@@ -153,6 +246,9 @@ class Replay:
 
     def take(self, event: Event) -> None:
         """Take the next event; kinds this version does not know are passed over."""
+        self.began = self.loss = self.fault = self.card_lost = None
+        self.begun_file = self.ready_file = ""
+        self.respawned = False
         moment = seconds_of(event.get("t"), self.ended_at)
         # A clock that is set back must not turn the order of a journal round.
         self.ended_at = max(moment, self.ended_at)
@@ -165,56 +261,54 @@ class Replay:
     def finish(self, *, interrupted: bool) -> None:
         """Settle what is still open: the run was interrupted, or the worker went without a word."""
         interrupted = self.status == INTERRUPTED or (interrupted and not self.status)
-        for name in list(self._open):
+        for name in list(self.open):
             if interrupted:
                 self._close(name, {}, Verdict.NOT_RUN, message=INTERRUPTED)
             else:
                 self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
         self._end_group()
 
-    def _dispatch(self, event: Event) -> None:
-        match event["e"]:
-            case "shard_start" | "shard_end":
-                self._shard(event)
-            case "group_start" | "group_ready":
-                self._group(event)
-            case "piece":
-                self._piece(event)
-            case "start":
-                self._start(event)
-            case "end":
-                self._end(event)
-            case "crash":
-                self._crash(event)
-            case "worker_lost":
-                self._worker_lost(event)
-            case "resumed" | "not_run" | "no_retry" | "elsewhere":
-                self._of_several(event)
-            case "file_error":
-                self._file_error(event)
+    def drain(self) -> dict[str, list[Try]]:
+        """Take out the tries that came to an end since the last call, so that their texts are not kept."""
+        if not self.tries:
+            return {}
+        tries, self.tries = self.tries, {}
+        return tries
 
-    def _shard(self, event: Event) -> None:
-        if event["e"] == "shard_start":
-            self.ran_in.add(ran_in_of(event))
+    def _dispatch(self, event: Event) -> None:
+        kind = event["e"]
+        if isinstance(kind, str) and kind in _KINDS:
+            getattr(self, f"_{kind}")(event)
+
+    def _step(self, *, setting_up: bool) -> None:
+        self.steps += 1
+        self.setting_up = setting_up
+
+    def _shard_start(self, event: Event) -> None:
+        self.ran_in.add(ran_in_of(event))
+        self.boots.add(text_of(event.get("boot")))
         self.card = text_of(event.get("card")) or self.card
         self.host = text_of(event.get("host")) or self.host
         self.fingerprint = text_of(event.get("fingerprint")) or self.fingerprint
-        self.status = text_of(event.get("status")) or self.status
+        self.fingerprints |= {self.fingerprint} if self.fingerprint else set()
+        self.status = ""
 
-    def _group(self, event: Event) -> None:
-        if event["e"] == "group_start":
-            self._group_start(event)
-        else:
-            self._group_ready(event)
+    def _shard_end(self, event: Event) -> None:
+        self.status = text_of(event.get("status")) or "done"
+        self.running, self.setting_up = None, False
 
     def _group_start(self, event: Event) -> None:
-        file = _name(event["file"])
+        self.begun_file = self.file = file = _name(event["file"])
+        self.running = None
+        self._step(setting_up=True)
         self._end_group()
         now = self.ended_at
         self.groups.append(GroupTiming(file=file, setup_s=None, started_at=now, ended_at=now))
 
     def _group_ready(self, event: Event) -> None:
         file, setup_s = _name(event["file"]), seconds_of(event["setup_s"], 0.0)
+        self.ready_file, self.ready = file, True
+        self._step(setting_up=False)
         if not self.groups or self.groups[-1].file != file:
             self._end_group()
             now = self.ended_at
@@ -222,19 +316,25 @@ class Replay:
             self.groups.append(GroupTiming(file=file, setup_s=None, started_at=begun, ended_at=now))
         self.groups[-1] = replace(self.groups[-1], setup_s=setup_s)
 
+    def _group_end(self, _: Event) -> None:
+        self._step(setting_up=False)
+
     def _end_group(self) -> None:
         if self.groups and self.groups[-1].ended_at < self.ended_at:
             self.groups[-1] = replace(self.groups[-1], ended_at=self.ended_at)
 
     def _start(self, event: Event) -> None:
         name = _name(event["id"])
-        if name in self._open:
+        if name in self.open:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
+        self._step(setting_up=False)
+        self.running = self.began = name
+        self.log_start = event.get("log", 0)
         number = count_of(event.get("try", 1))
         # A piece of a host that was lost is begun once more, which is no word on the tests in it.
         again = number > 1 and number != self._begun_time
-        seeded_as = count_of(event.get("as", number))
-        self._open[name] = self.ended_at, number, again, seed_of(event.get("seed")), seeded_as
+        seed, seeded_as = seed_of(event.get("seed")), count_of(event.get("as", number))
+        self.open[name] = Begun(self.ended_at, number, again, seed, seeded_as)
 
     def _piece(self, event: Event) -> None:
         self._begun_time = count_of(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
@@ -242,6 +342,8 @@ class Replay:
     def _end(self, event: Event) -> None:
         name, outcome = _name(event["id"]), event["outcome"]
         if isinstance(outcome, str) and outcome in _ENDS:
+            if _ENDS[outcome] is Verdict.HARDWARE:
+                self._blame(event)
             self._close(name, event, _ENDS[outcome])
         else:
             said = f"the worker told of an outcome nobody knows: {outcome!r}"
@@ -250,35 +352,58 @@ class Replay:
     def _crash(self, event: Event) -> None:
         cause = text_of(event.get("cause")) or "exit"
         outcome = Verdict.HARDWARE if cause == Verdict.HARDWARE else Verdict.FAILED
+        if outcome is Verdict.HARDWARE:
+            self._blame(event)
         self._close(_name(event["id"]), event, outcome, cause=cause)
 
     def _worker_lost(self, event: Event) -> None:
-        lost = list(self._open) if event.get("id") is None else [_name(event["id"])]
+        name = None if event.get("id") is None else _name(event["id"])
         message = text_of(event.get("message")) or "the worker was lost"
-        for name in lost:
-            self._close(name, event, Verdict.INFRASTRUCTURE, message=message)
+        self.loss = WorkerLoss(id=name, message=message)
+        for one in list(self.open) if name is None else [name]:
+            self._close(one, event, Verdict.INFRASTRUCTURE, message=message)
+        self.running, self.setting_up = None, False
 
-    def _of_several(self, event: Event) -> None:
-        reason = text_of(event.get("message")) or "no reason given"
-        names = _names(event["ids"])
-        if event["e"] == "resumed":
-            self.unsure.update(dict.fromkeys(names, reason))
-            return
-        if event["e"] == "no_retry":
-            self.no_retry.update(dict.fromkeys(names, reason))
-            return
-        if event["e"] == "elsewhere":
-            self.elsewhere.update(dict.fromkeys(names, text_of(event.get("host")) or "another host"))
-            return
-        for name in names:
-            if name in self._open:
+    def _card_check(self, event: Event) -> None:
+        held = not event.get("ended", True)
+        # A check after a crash is told of once more, with the crash; its process has the card all the same.
+        if not event["ok"] and (event["why"] == "order" or held):
+            self._blame(event, held=held)
+
+    def _card_fault(self, event: Event) -> None:
+        self._blame(event)
+
+    def _card_lost(self, event: Event) -> None:
+        self.card_lost = text_of(event.get("card")) or self.card or "", text_of(event.get("message"))
+
+    def _respawn(self, _: Event) -> None:
+        self.respawned = True
+
+    def _blame(self, event: Event, *, held: bool = False) -> None:
+        message = text_of(event.get("message"))
+        self.fault = CardFault(message=message, certain=bool(event.get("ras")), held=held)
+
+    def _not_run(self, event: Event) -> None:
+        reason = _reason(event)
+        for name in _names(event["ids"]):
+            if name in self.open:
                 self._close(name, event, Verdict.NOT_RUN, message=reason)
             else:
                 self.not_run[name] = reason
 
+    def _resumed(self, event: Event) -> None:
+        self.unsure |= dict.fromkeys(_names(event["ids"]), _reason(event))
+
+    def _no_retry(self, event: Event) -> None:
+        self.no_retry |= dict.fromkeys(_names(event["ids"]), _reason(event))
+
+    def _elsewhere(self, event: Event) -> None:
+        self.elsewhere |= dict.fromkeys(_names(event["ids"]), text_of(event.get("host")) or "another host")
+
     def _file_error(self, event: Event) -> None:
         file = _name(event["file"])
         message, detail = text_of(event.get("message")), text_of(event.get("detail"))
+        self.setting_up = False
         self.file_errors[file] = FileError(file=file, message=message, detail=detail, shard=self.shard)
 
     def _close(
@@ -290,8 +415,11 @@ class Replay:
         message: str | None = None,
         cause: str | None = None,
     ) -> None:
-        begun, number, again, seed, seeded_as = self._open.pop(name, (None, 1, False, None, 1))
-        ran = 0.0 if begun is None else self.ended_at - begun
+        begun = self.open.pop(name, None)
+        self.steps += 1
+        if name == self.running:
+            self.running = None
+        ran = 0.0 if begun is None else self.ended_at - begun.at
         seconds = seconds_of(event.get("seconds"), ran)
         one = Try(
             outcome=outcome,
@@ -301,35 +429,70 @@ class Replay:
             detail=text_of(event.get("detail")),
             card=text_of(event.get("card")) or self.card,
             shard=self.shard,
-            started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
-            number=number,
-            again=again,
+            started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun.at,
+            number=1 if begun is None else begun.number,
+            again=begun is not None and begun.again,
             leak=text_of(event.get("leak")),
             job=run_attempt_of(self.attempt),
-            seed=seed,
-            seeded_as=seeded_as,
+            seed=None if begun is None else begun.seed,
+            seeded_as=1 if begun is None else begun.seeded_as,
             unseeded=text_of(event.get("unseeded")),
         )
         self.tries.setdefault(name, []).append(one)
 
 
-def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bool = False) -> Replay:
-    """What one attempt at a shard did.
+def state_of(shard: int, attempt: int, events: Iterable[Event]) -> RunState:
+    """What one attempt at a shard did, with what is open left open.
 
     Args:
         shard: its index.
         attempt: from 1.
         events: in the order of the file; one that stands twice counts once (law 6).
+    """
+    return _fold(RunState(shard=shard, attempt=attempt), events)
+
+
+def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bool = False) -> RunState:
+    """What one attempt at a shard did, with all its tests settled.
+
+    Args:
+        shard: its index.
+        attempt: from 1.
+        events: as those of `state_of`.
         interrupted: the caller knows that the run was ended early, even where the journal breaks off.
     """
-    state = Replay(shard=shard, attempt=attempt)
+    state = state_of(shard, attempt, events)
+    state.finish(interrupted=interrupted)
+    return state
+
+
+def outcome_in(event: Event) -> str | None:
+    """The test whose outcome an event tells; None where it tells none."""
+    return text_of(event.get("id")) or None if event.get("e") in _OUTCOME else None
+
+
+def outcomes_in(lines: Iterable[bytes]) -> Iterator[str]:
+    """The tests whose outcomes lines of a journal tell."""
+    for line in lines:
+        if any(tells in line for tells in _OUTCOME_BYTES) and (name := outcome_in(event_of(line) or {})):
+            yield name
+
+
+def attempt_in(event: Event, otherwise: int) -> int | None:
+    """The attempt that an event begins, `otherwise` where it does not say which; None: it begins none."""
+    if event.get("e") != "shard_start":
+        return None
+    attempt = event.get("attempt", otherwise)
+    return attempt if isinstance(attempt, int) else otherwise
+
+
+def _fold(state: RunState, events: Iterable[Event]) -> RunState:
     seen: set[Hashable] = set()
     for event in events:
         key = _identity(event)
         if key not in seen:
             seen.add(key)
             state.take(event)
-    state.finish(interrupted=interrupted)
     return state
 
 
@@ -345,6 +508,10 @@ def _identity(event: Event) -> Hashable:
             return repr(key)
         return key
     return repr((key, event["ids"]))
+
+
+def _reason(event: Event) -> str:
+    return text_of(event.get("message")) or "no reason given"
 
 
 def _name(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ci.core.text import counted, one_line
 from ci.record.environment import RanIn
 from ci.record.journal import Journal
-from ci.record.run_state import INTERRUPTED, FileError, Replay, ShardTimeline, replay
+from ci.record.run_state import INTERRUPTED, FileError, RunState, ShardTimeline, replay
 from ci.record.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
 from ci.report.quarantine_note import QuarantineNote
 from test_selection.plan import Group, Plan, Shard
@@ -195,15 +195,15 @@ def _keep(shard: Shard, ids: Collection[str]) -> Iterator[Group]:
 
 
 def _sort_out(
-    replays: Iterable[Replay], plan: Plan, known: Collection[str] = ()
-) -> tuple[list[Replay], list[Replay]]:
+    replays: Iterable[RunState], plan: Plan, known: Collection[str] = ()
+) -> tuple[list[RunState], list[RunState]]:
     """The journals that are of a plan, and those that are not.
 
     One whose first line is lost does not say whose it is. It counts only where it tells of nothing but tests
     and files of this plan: the first line of an own journal may be torn, and then its results are true.
     """
-    own: list[Replay] = []
-    foreign: list[Replay] = []
+    own: list[RunState] = []
+    foreign: list[RunState] = []
     ids: set[str] | None = None
     for one in replays:
         if not one.fingerprint and ids is None:
@@ -213,7 +213,7 @@ def _sort_out(
     return own, foreign
 
 
-def _headless(own: Iterable[Replay], foreign: Iterable[Replay]) -> list[str]:
+def _headless(own: Iterable[RunState], foreign: Iterable[RunState]) -> list[str]:
     """What is said of journals that do not say whose they are."""
     lost = "has lost its first line, which says of what plan it is;"
     strange = "it tells of what nobody planned, so it counts for nothing"
@@ -260,14 +260,14 @@ def _noted(result: Result, found: _Evidence) -> Result:
     return replace(result, message="; ".join([*([result.message] if result.message else []), *said]))
 
 
-def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, Replay]) -> bool:
+def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, RunState]) -> bool:
     """Whether a shard's last attempt was ended early and tests planned for it were left."""
     ended = {shard for shard, one in last.items() if one.status == INTERRUPTED}
     left = {result.id for result in results if result.verdict in NO_OUTCOME} if ended else set()
     return any(place.shard in ended and place.id in left for place in _places(plan)) if left else False
 
 
-def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[Replay]:
+def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
     """One an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
     return [
         replay(shard, attempt, chain.from_iterable(one.events for one in copies), interrupted=interrupted)
@@ -300,7 +300,7 @@ def _lost_lines(journals: Iterable[Journal]) -> list[str]:
     return said
 
 
-def _unsure(replays: Iterable[Replay], tries: Mapping[str, Sequence[Try]]) -> dict[str, str]:
+def _unsure(replays: Iterable[RunState], tries: Mapping[str, Sequence[Try]]) -> dict[str, str]:
     """By id, why a test may have run before, unseen."""
     begun = {name: TAKEN_OVER for name, known in tries.items() if known[0].number > 1 and not known[0].again}
     return begun | {name: reason for one in replays for name, reason in one.unsure.items()}
@@ -311,7 +311,7 @@ def _told_unsure(unsure: Mapping[str, str]) -> list[str]:
     return [f"{counted(number, 'test')} may have run before: {reason}" for reason, number in counts]
 
 
-def _merge(replays: Iterable[Replay]) -> dict[str, list[Try]]:
+def _merge(replays: Iterable[RunState]) -> dict[str, list[Try]]:
     """Every test's tries over all journals: by their number, by attempt, and within one by time.
 
     A test can be told of by several shards, where one took over work from another. What a CI ran again comes
@@ -345,12 +345,12 @@ def _places(plan: Plan) -> Iterable[_Place]:
 class _Reasons:
     """Why a test that was never started was not."""
 
-    def __init__(self, replays: Iterable[Replay]) -> None:
+    def __init__(self, replays: Iterable[RunState]) -> None:
         self.not_again: dict[str, str] = {}
         self._given: dict[str, str] = {}
         self._elsewhere: dict[str, str] = {}
         self._file_errors: dict[tuple[int, str], FileError] = {}
-        self._last: dict[int, Replay] = {}
+        self._last: dict[int, RunState] = {}
         for one in replays:
             self.not_again.update(one.no_retry)
             self._given.update(one.not_run)
@@ -375,7 +375,7 @@ class _Reasons:
         }.get(journal.status, f"the journal of shard {place.shard} breaks off before it")
 
 
-def _missing(plan: Plan, present: Mapping[int, Replay], told: set[str]) -> tuple[int, ...]:
+def _missing(plan: Plan, present: Mapping[int, RunState], told: set[str]) -> tuple[int, ...]:
     return tuple(
         shard.index
         for shard in plan.shards

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ci.record.event_values import seed_of, text_of
 from ci.record.failure_signature import Failure
-from ci.record.journal import OUTCOMES, Journal, count_of, seed_of, text_of
-from ci.record.verdict import NO_OUTCOME, Verdict
+from ci.record.journal import Event, Journal
+from ci.record.run_state import RunState
+from ci.record.verdict import NO_OUTCOME, SILENT, Verdict
 
 MOST_NAMES = 200
-_OUTCOMES = {name: Verdict(name) for name in (*OUTCOMES, "hardware")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,49 +69,54 @@ def tries_of(name: str, journals: Iterable[Journal]) -> list[Tried]:
     return [one for journal in journals for one in _in_journal(name, journal)]
 
 
+class _Trace(RunState):
+    """The fold of a journal that also keeps what each try of one test came after, and where it ran."""
+
+    def __init__(self, name: str, journal: Journal) -> None:
+        super().__init__(shard=journal.shard, attempt=journal.attempt)
+        self._name = name
+        self._before: list[tuple[str, int]] = []
+        self._place = Place()
+        self.found: list[Tried] = []
+
+    def _shard_start(self, event: Event) -> None:
+        super()._shard_start(event)
+        self._place = _place(event)
+
+    def _group_start(self, event: Event) -> None:
+        super()._group_start(event)
+        self._before = []  # a new process
+
+    def _start(self, event: Event) -> None:
+        super()._start(event)
+        name = self.running or ""
+        begun = self.open[name]
+        if name == self._name:
+            end = Failure(verdict=Verdict.INFRASTRUCTURE, message="no journal tells how it ended")
+            tried = Tried(
+                number=begun.seeded_as,
+                seed=begun.seed,
+                end=end,
+                before=tuple(self._before),
+                place=self._place,
+            )
+            self.found.append(tried)
+        self._before.append((name, begun.seeded_as))
+
+    def _close(self, name: str, event: Event, outcome: Verdict, **told: str | None) -> None:
+        super()._close(name, event, outcome, **told)
+        one = self.tries[name][-1]
+        if name == self._name and self.found and one.message != SILENT:
+            cause = "" if one.outcome is Verdict.HARDWARE else one.cause or ""
+            end = Failure(verdict=one.outcome, cause=cause, message=one.message)
+            self.found[-1] = replace(self.found[-1], end=end)
+
+
 def _in_journal(name: str, journal: Journal) -> list[Tried]:
-    found: list[Tried] = []
-    before: list[tuple[str, int]] = []
-    place = Place()
+    trace = _Trace(name, journal)
     for event in journal.events:
-        match event.get("e"):
-            case "shard_start":
-                place = _place(event)
-            case "group_start":
-                before = []  # a new process
-            case "start" if (id_ := text_of(event.get("id"))) == name:
-                found.append(_begun(event, before, place))
-                before.append((id_, found[-1].number))
-            case "start":
-                before.append((id_, count_of(event.get("as", event.get("try", 1)))))
-            case "end" | "crash" | "worker_lost" if found and event.get("id") == name:
-                found[-1] = replace(found[-1], end=_end(event))
-    return found
-
-
-def _begun(event: Mapping[str, Any], before: Sequence[tuple[str, int]], place: Place) -> Tried:
-    return Tried(
-        number=count_of(event.get("as", event.get("try", 1))),
-        seed=seed_of(event.get("seed")),
-        end=Failure(verdict=Verdict.INFRASTRUCTURE, message="no journal tells how it ended"),
-        before=tuple(before),
-        place=place,
-    )
-
-
-def _end(event: Mapping[str, Any]) -> Failure:
-    message, cause = text_of(event.get("message")), text_of(event.get("cause"))
-    if event["e"] == "worker_lost":
-        return Failure(verdict=Verdict.INFRASTRUCTURE, message=message)
-    if event["e"] == "crash":
-        hardware = cause == Verdict.HARDWARE
-        return Failure(
-            verdict=Verdict.HARDWARE if hardware else Verdict.FAILED,
-            cause="" if hardware else cause or "exit",
-            message=message,
-        )
-    outcome = text_of(event.get("outcome"))
-    return Failure(verdict=_OUTCOMES.get(outcome, Verdict.INFRASTRUCTURE), message=message)
+        trace.take(event)
+    return trace.found
 
 
 def _place(event: Mapping[str, Any]) -> Place:

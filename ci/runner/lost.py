@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from ci.record.journal import TOOK_ALL, Event, Journal, JournalWriter, journal_path, next_attempt
+from ci.record.journal import TOOK_ALL, Journal, JournalWriter, journal_path, next_attempt
+from ci.record.run_state import state_of
+from ci.record.verdict import NO_OUTCOME
 from test_selection.plan import Plan
 
 # A test that was lost so often with its pod is not run again: others could not, else.
@@ -23,31 +25,13 @@ def lost_with_host(journals: Iterable[Journal]) -> Counter[str]:
     found = Counter[str]()
     ended = set[str]()
     for journal in journals:
-        running = set[str]()
-        for event in journal.events:
-            names = _names(event)
-            match event["e"]:
-                case "start":
-                    running.update(names)
-                case "end" | "crash":
-                    running.difference_update(names)
-                    ended.update(names)
-                case "worker_lost" if not names:
-                    running.clear()
-                case "worker_lost" | "not_run":
-                    running.difference_update(names)
-                case "shard_end":
-                    running.clear()
-        if not journal.damaged:  # else their ends may have been told of
-            found.update(running)
+        state = state_of(journal.shard, journal.attempt, journal.events)
+        ended |= {
+            name for name, tries in state.tries.items() if any(one.outcome not in NO_OUTCOME for one in tries)
+        }
+        if not (journal.damaged or state.status):  # else their ends may have been told of
+            found.update(state.open.keys())
     return Counter({name: count for name, count in found.items() if name not in ended})
-
-
-def _names(event: Event) -> list[str]:
-    ids = event.get("ids")
-    return [
-        name for name in (event.get("id"), *(ids if isinstance(ids, list) else ())) if isinstance(name, str)
-    ]
 
 
 def apart_from_chains(plan: Plan, names: Collection[str]) -> list[tuple[str, str, int, int]]:

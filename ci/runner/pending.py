@@ -6,14 +6,16 @@ more is nowhere but in the journals, where that try is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci.record.journal import XPASS_STRICT, Event, Journal, count_of, seconds_of, text_of
+from ci.record.journal import XPASS_STRICT, Journal
+from ci.record.run_state import RunState, state_of
+from ci.record.verdict import SILENT, Try, Verdict
 from ci.runner.retries import NO_OTHER_CARD
 
-_BAD = frozenset({"failed", "hardware"})
+_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 
 
 class Pending(NamedTuple):
@@ -56,9 +58,11 @@ class _Tries:
     outcome: bool = False
     settled: bool = False
 
-    def ended(self, number: int, moment: float, *, card: str, bad: bool, lost: bool) -> None:
+    def ended(self, one: Try, *, card: str) -> None:
         """A try came to its end."""
-        self.last = max(self.last, number)
+        lost = one.outcome is Verdict.INFRASTRUCTURE
+        bad = lost or one.outcome in _BAD
+        self.last = max(self.last, one.number)
         self.outcome = self.outcome or not lost
         if lost:
             self.lost += 1
@@ -66,7 +70,8 @@ class _Tries:
             self.failures += 1
             self.cards.update(card.split("+") if card else ())
         # What was cut off may have run twice by one number.
-        self.of_last = max(self.of_last, (number, moment, bad, lost), key=lambda told: told[:2])
+        ended_at = (one.started_at or 0.0) + one.seconds
+        self.of_last = max(self.of_last, (one.number, ended_at, bad, lost), key=lambda told: told[:2])
 
     def open(self, most: int) -> bool:
         """Whether it has a try left and no good end; one that never came to any end is left of the plan."""
@@ -89,7 +94,7 @@ def pending_retries(journals: Sequence[Journal], most: int, boot: str | None = N
     """
     tries: dict[str, _Tries] = {}
     for journal in journals:
-        _read(journal.events, tries, boot)
+        _read(state_of(journal.shard, journal.attempt, journal.events), tries, boot)
     return [
         Pending(name, frozenset(one.cards), one.last + 1, one.failures, one.lost)
         for name, one in tries.items()
@@ -97,43 +102,20 @@ def pending_retries(journals: Sequence[Journal], most: int, boot: str | None = N
     ]
 
 
-def _read(events: Iterable[Event], tries: dict[str, _Tries], boot: str | None) -> None:
-    card, elsewhere = "", False
-    begun: dict[str, int] = {}
-    for event in events:
-        match event["e"]:
-            case "shard_start":
-                card = text_of(event.get("card"))
-                elsewhere = boot is not None and text_of(event.get("boot")) not in ("", boot)
-            case "no_retry" if elsewhere and text_of(event.get("message")).startswith(NO_OTHER_CARD):
-                pass
-            case "no_retry":
-                for name in _names(event):
-                    tries.setdefault(name, _Tries()).settled = True
-            case "start":
-                for name in _names(event):
-                    begun[name] = count_of(event.get("try"))
-                    one = tries.setdefault(name, _Tries())
-                    one.last = max(one.last, begun[name])
-            case "end" | "crash" | "worker_lost":
-                for name in _names(event):
-                    one, number = tries.setdefault(name, _Tries()), begun.pop(name, 1)
-                    _ended(event, one, number, "" if elsewhere else text_of(event.get("card")) or card)
-            case _:
-                pass
-
-
-def _ended(event: Event, one: _Tries, number: int, card: str) -> None:
-    lost = event["e"] == "worker_lost"
-    bad = event["e"] != "end" or text_of(event.get("outcome")) in _BAD
-    # What was to fail and passed is told apart already: another card says no more of it.
-    if text_of(event.get("message")).startswith(XPASS_STRICT):
-        one.settled = True
-    one.ended(number, seconds_of(event.get("t"), 0.0), card=card, bad=bad, lost=lost)
-
-
-def _names(event: Event) -> Iterator[str]:
-    ids = event.get("ids")
-    for name in [event.get("id"), *(ids if isinstance(ids, list) else ())]:
-        if isinstance(name, str):
-            yield name
+def _read(state: RunState, tries: dict[str, _Tries], boot: str | None) -> None:
+    elsewhere = boot is not None and not state.boots <= {"", boot}
+    for name, reason in state.no_retry.items():
+        if not (elsewhere and reason.startswith(NO_OTHER_CARD)):
+            tries.setdefault(name, _Tries()).settled = True
+    for name, ended in state.tries.items():
+        one = tries.setdefault(name, _Tries())
+        for found in ended:
+            if found.message == SILENT or found.outcome is Verdict.NOT_RUN:
+                one.last = max(one.last, found.number)
+                continue
+            # What was to fail and passed is told apart already: another card says no more of it.
+            one.settled = one.settled or found.message.startswith(XPASS_STRICT)
+            one.ended(found, card="" if elsewhere else found.card or "")
+    for name, begun in state.open.items():
+        one = tries.setdefault(name, _Tries())
+        one.last = max(one.last, begun.number)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ci.record.journal import Event
+from ci.record.run_state import RunState
+from ci.record.verdict import SILENT, Try, Verdict
 from ci.runner.cards import Card, together
 from ci.runner.dispatch import Job
 from ci.runner.link import Attempt, Link
@@ -15,6 +18,22 @@ from ci.runner.patience import NEVER_ENDS
 
 # A card that died without a word fails everything: after so many failures in a row it is checked.
 FAILURES_IN_A_ROW = 3
+
+
+# Outcomes that say nothing of the card.
+_NO_WORD_ON_THE_CARD = frozenset({Verdict.XFAILED, Verdict.SKIPPED, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN})
+
+
+class Told(NamedTuple):
+    """What an event of a journal says.
+
+    Attributes:
+        ended: by id, the tries that came to an end, or were given up.
+        in_vain: by id, why a retry was not run: its file cannot be had, say, or lacks it.
+    """
+
+    ended: dict[str, Try]
+    in_vain: dict[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,11 +49,9 @@ class Post:
         job: what it was told to do and has not answered; None while it waits.
         restarts: how often its worker was replaced.
         ended: ids of the job that have an outcome.
-        current: the id that runs.
         crashed: whether a process of the job had to be replaced.
         broken: the files that could not be set up here, with the reason.
         leaving: whether it was told that there is nothing more to do.
-        finished: whether its journal says that its work for the shard is over.
         checking: whether its card is being checked, or will be at `check_at`.
         check_at: when the card is to be checked once more, in monotonic seconds.
         checked: whether the card has passed its check and has had no fault since.
@@ -45,6 +62,7 @@ class Post:
         suspect: whether so many did that the card may be dead.
         killed_at: when it was killed, in monotonic seconds.
         stuck: whether a process that has its card open cannot be ended.
+        state: what its journal says; of which shard and attempt that is, the link knows.
     """
 
     cards: Sequence[Card]
@@ -55,11 +73,9 @@ class Post:
     job: Job | None = None
     restarts: int = 0
     ended: set[str] = field(default_factory=set)
-    current: str | None = None
     crashed: bool = False
     broken: dict[str, str] = field(default_factory=dict)
     leaving: bool = False
-    finished: bool = False
     checking: bool = False
     check_at: float | None = None
     checked: bool = False
@@ -70,6 +86,18 @@ class Post:
     suspect: bool = False
     killed_at: float | None = None
     stuck: bool = False
+    state: RunState = field(default_factory=lambda: RunState(shard=0, attempt=1))
+    _left_another: bool = False
+
+    @property
+    def current(self) -> str | None:
+        """The id that runs."""
+        return self.state.running
+
+    @property
+    def finished(self) -> bool:
+        """Whether its journal says that its work for the shard is over, or it has not begun another yet."""
+        return bool(self.state.status) or (self._left_another and self.state.started_at is None)
 
     @property
     def card(self) -> Card:
@@ -103,6 +131,7 @@ class Post:
         """Have it work for another shard; its journal so far was read."""
         self.link.go_on(attempt)
         self.shard = shard
+        self.state, self._left_another = RunState(shard=0, attempt=1), True
         self.broken.clear()
         self.heard = time.monotonic()
         self.ready = False  # until it says that it has begun
@@ -118,34 +147,31 @@ class Post:
         self.killed_at = time.monotonic()
         self.link.process.kill()
 
-    def take(self, event: Event) -> None:
-        """Note what its journal says."""
-        self.take_blame(event)
-        match event.get("e"):
-            case "start":
-                self.current = event["id"]
-            case "end" | "crash":
-                self.ended.add(event["id"])
-                self.current = None
-                self.crashed = self.crashed or event["e"] == "crash"
-                self._count(event)
-            case "worker_lost" if event["id"] is not None:
-                self.ended.add(event["id"])
-                self.current = None
-            case "group_ready":
-                self.broken.pop(event["file"], None)
-            case "not_run":
-                self.ended.update(event["ids"])
-            case "respawn":
-                self.crashed = True
-            case "file_error":
-                self.broken[event["file"]] = event["message"]
-            case "shard_start":
-                self.finished = False
-            case "shard_end":
-                self.finished = True
-            case _:
-                pass
+    def take(self, event: Event) -> Told:
+        """Note what its journal says next."""
+        state = self.state
+        state.take(event)
+        self._blame(state)
+        ended = {name: tries[-1] for name, tries in state.drain().items() if tries[-1].message != SILENT}
+        given_up = {name: one.message for name, one in ended.items() if one.outcome is Verdict.NOT_RUN}
+        given_up |= state.not_run
+        self.ended |= ended.keys() | given_up.keys()
+        self.crashed = self.crashed or state.respawned
+        for one in ended.values():
+            self.crashed = self.crashed or one.cause is not None
+            self._count(one)
+        self.broken |= {file: error.message for file, error in state.file_errors.items()}
+        self.broken.pop(state.ready_file, None)
+        state.not_run.clear()
+        state.file_errors.clear()
+        retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
+        return Told(ended, {name: why for name, why in given_up.items() if name in retried})
+
+    def take_late(self, event: Event) -> None:
+        """Note what it found out of its card when it ended the file of the shard before."""
+        state = RunState(shard=0, attempt=1)
+        state.take(event)
+        self._blame(state)
 
     def check(self) -> None:
         """Have the card checked before anything runs on it."""
@@ -155,32 +181,14 @@ class Post:
         self.row, self.suspect = 0, False
         self.link.order(Order(do="check"))
 
-    def in_vain(self, event: Event) -> list[str]:
-        """The ids of a retry that an event says were not run, for their file cannot be had or lacks them."""
-        if event.get("e") != "not_run" or self.job is None or self.job.why != "retry":
-            return []
-        return [name for name in event["ids"] if name in self.job.piece.ids]
-
-    def _count(self, event: Event) -> None:
-        outcome = event.get("outcome")
+    def _count(self, one: Try) -> None:
         # An expected failure may be the card's as well as the test's; what was skipped, and what ended with
-        # its process, says nothing of the card.
-        if outcome is not None and outcome not in {"xfailed", "skipped"}:
-            self.row = self.row + 1 if outcome == "failed" else 0
+        # its process or its worker, says nothing of the card.
+        if one.cause is None and one.outcome not in _NO_WORD_ON_THE_CARD:
+            self.row = self.row + 1 if one.outcome is Verdict.FAILED else 0
         self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
 
-    def take_blame(self, event: Event) -> None:
-        """Note where it is the card's fault."""
-        said = event.get("e")
-        checked = said == "card_check" and not event["ok"]
-        never_ends = checked and not event.get("ended", True)
-        # A check after a crash is told of once more, with the crash; its process has the card all the same.
-        checked = checked and (event["why"] == "order" or never_ends)
-        if (
-            not checked
-            and said != "card_fault"
-            and "hardware" not in (event.get("outcome"), event.get("cause"))
-        ):
-            return
-        self.fault, self.certain = str(event["message"]), bool(event.get("ras"))
-        self.stuck = self.stuck or never_ends or self.fault.startswith(NEVER_ENDS)
+    def _blame(self, state: RunState) -> None:
+        if (fault := state.fault) is not None:
+            self.fault, self.certain = fault.message, fault.certain
+            self.stuck = self.stuck or fault.held or fault.message.startswith(NEVER_ENDS)

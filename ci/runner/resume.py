@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
 from ci.record.journal import Journal
+from ci.record.run_state import RunState, state_of
 from ci.runner.strays import Killed, end_strays_of_run, find_strays_of_run
 from test_selection.plan import Group, Plan, Shard
 
@@ -55,14 +56,12 @@ def refuse_other_plans(plan: Plan, journals: Sequence[Journal]) -> None:
         PlanMismatchError: a journal is of another plan.
     """
     for journal in journals:
-        for event in journal.events:
-            seen = event.get("fingerprint", plan.fingerprint)
-            if event["e"] == "shard_start" and seen != plan.fingerprint:
-                raise PlanMismatchError(
-                    f"is of the plan {seen!r:.20}, and the folder's plan is {plan.fingerprint!r:.20}",
-                    where=journal.path,
-                    remedy="put the plan that was run back, or move journals of other plans away",
-                )
+        for seen in sorted(_state(journal).fingerprints - {plan.fingerprint}):
+            raise PlanMismatchError(
+                f"is of the plan {seen!r:.20}, and the folder's plan is {plan.fingerprint!r:.20}",
+                where=journal.path,
+                remedy="put the plan that was run back, or move journals of other plans away",
+            )
 
 
 def what_is_left(plan: Plan, done: Collection[str]) -> Plan:
@@ -125,15 +124,18 @@ def _in_doubt(journal: Journal, boot: str) -> tuple[str, Collection[str] | None]
         # Its worker, which brings its first line to the disk before it runs anything, never began.
         return "", ()
     name = f"{journal.path.parent.name}/{journal.path.name}"
-    kinds = {event["e"] for event in journal.events}
-    started_under = {event.get("boot", "") for event in journal.events if event["e"] == "shard_start"}
-    if "shard_end" not in kinds and (not started_under or started_under - {boot or None}):
+    state = _state(journal)
+    if not state.status and (not state.boots or state.boots - {boot or None}):
         return f"the machine went down, and up to a second of {name} with it", None
     if journal.nameless:
         return f"lines of {name} are lost, which may be this test's", None
     if journal.suspects:
         return f"its lines in {name} are lost", journal.suspects
     return "", ()
+
+
+def _state(journal: Journal) -> RunState:
+    return state_of(journal.shard, journal.attempt, journal.events)
 
 
 def end_leftovers(run_dir: Path, *, wait_s: float) -> Killed:

@@ -295,7 +295,7 @@ class _Supervisor:
         if post.leaving:
             return
         for event in post.link.late_events():
-            post.take_blame(event)  # what it found out when it ended the file of the shard before
+            post.take_late(event)
         if post.fault is not None:
             self._fault(post, post.fault)
             return
@@ -402,9 +402,9 @@ class _Supervisor:
     def _follow(self, post: Post) -> None:
         for event in post.link.events():
             post.heard = time.monotonic()
-            post.take(event)
-            self._tries.learn(post, event)
-            if event.get("e") == "shard_end":
+            finished = post.finished
+            self._tries.learn(post, post.take(event))
+            if post.finished and not finished:
                 self._attempts.guard(post.attempt.journal)
             self._listen(post.attempt.shard, event)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from ci.record.journal import XPASS_STRICT, Event
+from ci.record.journal import XPASS_STRICT
+from ci.record.verdict import Verdict
 from ci.runner.attempts import Attempts
-from ci.runner.post import Post
+from ci.runner.post import Post, Told
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Again, Retries
 from ci.runner.work import Work
 
 NO_CARD = "no card was left to run it again"
 IN_ORDER = "it runs after other tests of its file (in_order), and not alone"
 BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
+
+_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 
 
 class _Facts(TypedDict):
@@ -31,21 +34,21 @@ class Tries:
         # Tests that ended their process: what runs after them in a given order misses what they left.
         self._broke: set[str] = set()
 
-    def learn(self, post: Post, event: Event) -> None:
-        """Have a test run again where an event of a post's journal says that it failed."""
-        if ids := post.in_vain(event):  # else its failure would stand there as if nobody had tried
-            self._attempts.write(post.attempt, "no_retry", ids=ids, message=event["message"])
-        bad = event.get("e") == "crash" or event.get("outcome") in {"failed", "hardware"}
-        if event.get("e") == "crash":
-            self._broke.add(event["id"])
-        # One that was to fail and passed has been told apart already: another card says no more of it.
-        if not bad or str(event.get("message")).startswith(XPASS_STRICT):
-            return
-        before = self._work.before(event["id"])
-        if before and self._retries.most:
-            self._attempts.write(post.attempt, "no_retry", ids=[event["id"]], message=self._in_order(before))
-        else:
-            self._failed(post, event["id"])
+    def learn(self, post: Post, told: Told) -> None:
+        """Have a test run again where a post's journal says that it failed."""
+        for name, why in told.in_vain.items():  # else its failure would stand there as if nobody had tried
+            self._attempts.write(post.attempt, "no_retry", ids=[name], message=why)
+        for name, one in told.ended.items():
+            if one.cause is not None:
+                self._broke.add(name)
+            # One that was to fail and passed has been told apart already: another card says no more of it.
+            if one.outcome not in _BAD or one.message.startswith(XPASS_STRICT):
+                continue
+            before = self._work.before(name)
+            if before and self._retries.most:
+                self._attempts.write(post.attempt, "no_retry", ids=[name], message=self._in_order(before))
+            else:
+                self._failed(post, name)
 
     def _in_order(self, before: Sequence[str]) -> str:
         broke = next((name for name in reversed(before) if name in self._broke), None)

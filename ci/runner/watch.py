@@ -11,6 +11,7 @@ from typing import Any
 from ci.core.process import signal_name
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import event_of
+from ci.record.run_state import RunState
 from ci.runner.child import Child
 from ci.runner.oom import oom_kills
 
@@ -72,13 +73,12 @@ class Watch:
         self.limits = limits
         self.child: Child | None = None
         self.done: set[str] = set()
-        self.running: str | None = None
         self.log_start = 0
         self.file_error: str | None = None
         self.hardware = False  # whether the card failed, as the child itself found
         self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
-        self.ready = False
+        self._state = RunState(shard=0, attempt=1)
         self._since = clock()
         self._given_up: str | None = None
         self._oom_kills = oom_kills()
@@ -89,27 +89,28 @@ class Watch:
             self._take(event)
 
     def _take(self, event: dict[str, Any]) -> None:
-        match event["e"]:
-            case "group_ready":
-                self.ready = True
-                self._since = self._clock()
-            case "start":
-                self.running = event["id"]
-                self.log_start = event.get("log", 0)
-                self._since = self._clock()
-            case "card_fault":
-                self.hardware = True
-            case "end":
-                self.done.add(event["id"])
-                self.hardware = self.hardware or event.get("outcome") == "hardware"
-                self.running = None
-                self._since = self._clock()
-            case "not_run":
-                self.done.update(event["ids"])
-            case "file_error":
-                self.file_error = event["message"]
-            case _:
-                pass
+        state, steps = self._state, self._state.steps
+        state.take(event)
+        if state.steps != steps:
+            self._since = self._clock()
+        if state.began is not None:
+            self.log_start = state.log_start
+        self.hardware = self.hardware or state.fault is not None
+        self.done |= state.drain().keys() | state.not_run.keys()
+        for error in state.file_errors.values():
+            self.file_error = error.message
+        state.not_run.clear()
+        state.file_errors.clear()
+
+    @property
+    def running(self) -> str | None:
+        """The test that runs."""
+        return self._state.running
+
+    @property
+    def ready(self) -> bool:
+        """Whether the file was set up."""
+        return self._state.ready
 
     def begin(self, limits: Limits) -> None:
         """A new piece begins: what was waited for it counts for no test."""

@@ -9,6 +9,7 @@ from ci.core.errors import SpyreCiError
 from ci.core.progress import bar
 from ci.core.text import counted
 from ci.record.journal import gathered_journals, read_journals
+from ci.record.run_state import outcome_in
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.runner.guard import guarded
@@ -125,7 +126,7 @@ def _count(advance: Callable[[str, int], None]) -> Callable[[int, Mapping[str, o
     """A listener that counts tests as they end."""
 
     def take(_shard: int, event: Mapping[str, object]) -> None:
-        if event.get("e") in {"end", "crash"}:
+        if outcome_in(dict(event)) is not None:
             advance("", 1)
 
     return take

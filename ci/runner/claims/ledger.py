@@ -7,16 +7,13 @@ broken disk can lose its outcomes, and a worker's word for it, or a test that we
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ci.record.journal import SYNC_S, bring_to_disk
-from ci.record.journal_line import event_of
+from ci.record.run_state import outcomes_in
 from ci.runner.claims.news import Key
-
-_OUTCOMES = ("end", "crash")
-_TELLS = tuple(f'"e":"{kind}"'.encode() for kind in _OUTCOMES)
 
 
 @dataclass(slots=True)
@@ -82,7 +79,7 @@ class Ledger:
             return []  # who writes it ends the run for that; until then nothing of it is told
         read.start += len(whole) + len(newline)
         read.new = False
-        return list(filter(None, map(self._strike_off, _with_outcome(whole.split(b"\n")))))
+        return list(filter(None, map(self._strike_off, outcomes_in(whole.split(b"\n")))))
 
     def _strike_off(self, name: str) -> Key | None:
         """Note an outcome; the piece, where it was the last one it waited for."""
@@ -94,11 +91,3 @@ class Ledger:
             return None
         del self._waits[key]
         return key
-
-
-def _with_outcome(lines: Iterable[bytes]) -> Iterator[str]:
-    for line in lines:
-        if any(tells in line for tells in _TELLS):
-            event = event_of(line) or {}
-            if event.get("e") in _OUTCOMES and isinstance(event.get("id"), str):
-                yield event["id"]

@@ -73,7 +73,7 @@ def test_who_ends_in_time_after_all_is_left_alone(tmp_path: Path, clock: Clock) 
     one = Patience(cast(Child, child), watch, clock)
     clock.now = 10.5
     one.look()
-    JournalWriter(tmp_path / "0-1.jsonl", clock).write("group_ready", file="a.py")
+    JournalWriter(tmp_path / "0-1.jsonl", clock).write("group_ready", file="a.py", setup_s=1.0)
     watch.update()
     clock.now = 12.0
     one.look()

@@ -22,7 +22,8 @@ def journal(*events: Event, card: str = "spyre:0", number: int = 1) -> Journal:
     return Journal(path=path, shard=0, attempt=number, events=[begin, *events])
 
 
-def tried(name: str, outcome: str, number: int = 1, t: float = 1.0, **more: Any) -> list[Event]:
+def tried(name: str, outcome: str, number: int = 1, t: float | None = None, **more: Any) -> list[Event]:
+    t = float(number) if t is None else t
     start: Event = {"e": "start", "t": t, "id": name} | ({"try": number} if number > 1 else {})
     match outcome:
         case "cut":

@@ -55,7 +55,7 @@ def test_a_check_that_fails_and_ends_leaves_nothing_behind() -> None:
 def test_a_retry_that_is_not_run_is_told_from_what_was_never_begun(why: Why, found: list[str]) -> None:
     one = post()
     event = {"e": "not_run", "ids": ["a", "b"], "message": "setting up a.py: no such file"}
-    assert one.in_vain(event) == []
+    assert one.take(event).in_vain == {}
     one.job = Job(piece=PIECE, of=0, why=why, attempt=2)
-    assert one.in_vain(event) == found
-    assert one.in_vain({"e": "no_retry", "ids": ["a"], "message": "no other card"}) == []
+    assert list(one.take(event).in_vain) == found
+    assert one.take({"e": "no_retry", "ids": ["a"], "message": "no other card"}).in_vain == {}

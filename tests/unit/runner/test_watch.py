@@ -40,7 +40,7 @@ def watch(journal: JournalWriter, clock: Clock) -> Watch:
 def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWriter) -> None:
     journal.write("group_ready", file="f", setup_s=1)
     journal.write("start", id="a")
-    journal.write("end", id="a")
+    journal.write("end", id="a", outcome="passed")
     journal.write("start", id="b")
     watch.update()
     assert (watch.done, watch.running) == ({"a"}, "b")
@@ -79,7 +79,7 @@ def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
 
 
 def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
-    journal.write("group_ready")
+    journal.write("group_ready", file="f", setup_s=1)
     journal.write("start", id="a")
     watch.update()
     clock.now = 10.5
@@ -91,12 +91,12 @@ def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, 
 def test_a_test_that_ends_late_does_not_cost_the_next_one(
     watch: Watch, journal: JournalWriter, clock: Clock
 ) -> None:
-    journal.write("group_ready")
+    journal.write("group_ready", file="f", setup_s=1)
     journal.write("start", id="late")
     watch.update()
     clock.now = 10.5
     assert watch.overdue()
-    journal.write("end", id="late")
+    journal.write("end", id="late", outcome="passed")
     journal.write("start", id="next")
     watch.update()
     assert not watch.overdue()
@@ -105,20 +105,20 @@ def test_a_test_that_ends_late_does_not_cost_the_next_one(
 def test_a_test_that_began_as_the_child_was_killed_is_a_bystander(
     watch: Watch, journal: JournalWriter, clock: Clock
 ) -> None:
-    journal.write("group_ready")
+    journal.write("group_ready", file="f", setup_s=1)
     journal.write("start", id="late")
     watch.update()
     clock.now = 13
     watch.give_up()
     assert not watch.bystander
-    journal.write("end", id="late")
+    journal.write("end", id="late", outcome="passed")
     journal.write("start", id="next")
     watch.update()
     assert watch.bystander
 
 
 def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
-    journal.write("group_ready")
+    journal.write("group_ready", file="f", setup_s=1)
     watch.update()
     clock.now = 9
     journal.write("start", id="a")
