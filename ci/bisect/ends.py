@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ci.bisect.belief import Belief, Tally
 from ci.core.errors import UsageError
+from ci.record.verdict import CODE_FAILED, CODE_PASSED
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # What a run of another day, on another build, says of an end counts for so many tries at most.
@@ -36,9 +37,9 @@ class Ends:
 
 def counted_outcome(verdict: str, attempts: int) -> Tally:
     """What one run says; a flaky test failed until its last attempt, a skip or a lost card says nothing."""
-    if verdict in {"passed", "xpassed"}:
+    if verdict in CODE_PASSED:
         return Tally(passed=1)
-    if verdict in {"failed", "xfailed"}:
+    if verdict in CODE_FAILED:
         return Tally(failed=max(attempts, 1))
     if verdict == "flaky":
         return Tally(passed=1, failed=max(attempts - 1, 1))

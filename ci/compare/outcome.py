@@ -10,7 +10,6 @@ from ci.record.verdict import Verdict
 KNOWN = frozenset({
     Verdict.PASSED, Verdict.FAILED, Verdict.FLAKY, Verdict.SKIPPED, Verdict.XFAILED, Verdict.XPASSED,
 })  # fmt: skip
-GOOD = frozenset({Verdict.PASSED, Verdict.XFAILED, Verdict.XPASSED})
 
 
 class Outcome(Protocol):

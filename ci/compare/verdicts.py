@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from ci.compare.outcome import GOOD, KNOWN, Outcome
+from ci.compare.outcome import KNOWN, Outcome
 from ci.record.failure_signature import differs
-from ci.record.verdict import Verdict
+from ci.record.verdict import GOOD, Verdict
 
 Test = TypeVar("Test", bound=Outcome)
 

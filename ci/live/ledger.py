@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ci.core.text import one_line, tail
-from ci.live.news import BAD, MAX_HELD, Ended, News, Tally
+from ci.live.news import MAX_HELD, Ended, News, Tally
 from ci.live.pace import Pace
 from ci.live.planned import PlannedTest
 from ci.live.streams import Stream
-from ci.record.verdict import Try, Verdict
+from ci.record.result import Try
+from ci.record.verdict import BROKEN, Verdict
 from test_selection.plan import Shard
 
 DETAIL_CHARS = 3000
@@ -165,7 +166,7 @@ class Ledger:
         yield from self._end_file(test.tally, now) if test.tally.settled == test.tally.planned else ()
 
     def _ran(self, test: PlannedTest, one: Try) -> None:
-        if one.outcome in BAD or one.outcome is Verdict.SKIPPED:
+        if one.outcome in BROKEN or one.outcome is Verdict.SKIPPED:
             return  # a crash after a second, or a hang, says nothing of how fast tests are
         test.tally.told_s += test.expected_s
         test.tally.ran_s += one.seconds
@@ -189,7 +190,7 @@ class Ledger:
         """Keep what is to be read below the file's line."""
         if told.outcome is Verdict.SKIPPED:
             tally.reason(told.outcome, told.message)
-        if told.outcome not in BAD or told.id in tally.held or len(tally.held) >= MAX_HELD:
+        if told.outcome not in BROKEN or told.id in tally.held or len(tally.held) >= MAX_HELD:
             return
         self._details += 1
         tally.held[told.id] = told if self._details <= MAX_DETAILS else replace(told, detail="")

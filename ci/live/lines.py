@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ci.core import workflow_commands
 from ci.core.text import counted, one_line
-from ci.live.news import BAD, MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
+from ci.live.news import MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
 from ci.live.state import State
 from ci.live.words import (
     Again,
@@ -20,7 +20,7 @@ from ci.live.words import (
     reason_lines,
     trouble_line,
 )
-from ci.record.verdict import Verdict
+from ci.record.verdict import BROKEN, Verdict
 
 # Services end jobs that say nothing for some minutes.
 SILENCE_S = 60.0
@@ -77,17 +77,17 @@ class Lines:
             self.say(f"{self._asides - MAX_ASIDES:,} more such lines are left out; the report has them all")
         if self.command is None:
             return
-        bad = [one for name, one in self._annotated.items() if state.verdict(name) in BAD]
+        bad = [one for name, one in self._annotated.items() if state.verdict(name) in BROKEN]
         for one in bad[: workflow_commands.MAX_ANNOTATIONS]:
             self.command(annotation(one))
-        total = sum(state.counts[verdict] for verdict in BAD)
+        total = sum(state.counts[verdict] for verdict in BROKEN)
         if (more := total - min(len(bad), workflow_commands.MAX_ANNOTATIONS)) > 0:
             shown = f"GitHub shows {workflow_commands.MAX_ANNOTATIONS} a step"
             self.say(f"{counted(more, 'more failure')} without an annotation: {shown}")
 
     def _ended(self, told: Ended) -> None:
         # Only what failed once can be marked at the end; some may pass when they are run again.
-        if self.command is None or told.outcome not in BAD:
+        if self.command is None or told.outcome not in BROKEN:
             return
         if len(self._annotated) < workflow_commands.MAX_ANNOTATIONS * 20:
             self._annotated[told.id] = told

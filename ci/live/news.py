@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ci.record.verdict import Verdict
+from ci.record.verdict import BROKEN, Verdict
 
-# Verdicts a reader must look at while a run goes on.
-BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE})
 MAX_REASONS = 10
 MAX_HELD = 20
 
@@ -101,7 +99,7 @@ class Tally:
     @property
     def failures(self) -> int:
         """How many of its tests are to be looked at."""
-        return sum(self.counts[verdict] for verdict in BAD)
+        return sum(self.counts[verdict] for verdict in BROKEN)
 
     def begin(self, card: str, now: float) -> None:
         """A card takes it up, or goes on with it."""

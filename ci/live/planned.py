@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.live.news import Tally
-from ci.record.verdict import SILENT, Try, Verdict, fold, known_outcomes, last_ordered
+from ci.record.result import SILENT, Try, fold, known_outcomes, last_ordered
+from ci.record.verdict import Verdict
 
 _Row = tuple[int, int, int, float, int, int, bool, bool, Verdict]
 

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from ci.core.text import counted
 from ci.live.left import seconds_left
-from ci.live.news import BAD, CardLost, Ended, FileBroken, News, WorkerLost
+from ci.live.news import CardLost, Ended, FileBroken, News, WorkerLost
 from ci.live.state import State
 from ci.live.words import Again, about, failure_lines, late_line, problems, trouble_line, work_of
-from ci.record.verdict import Verdict
+from ci.record.verdict import BROKEN, Verdict
 
 # What scrolls by faster than it is read is no use; the closing table has the others.
 MAX_SHOWN = 100
@@ -30,7 +30,7 @@ def picture(state: State, now: float) -> RenderableType:
     failed = problems(state)
     busy = state.at_work
     lost = f", {len(state.lost)} lost" if state.lost else ""
-    bad = any(state.counts[verdict] for verdict in BAD)
+    bad = any(state.counts[verdict] for verdict in BROKEN)
     line.add_row(
         bar,
         Text(f"{state.settled:,}/{state.planned:,}"),
@@ -69,7 +69,7 @@ class Screen:
     def tell(self, news: News, state: State, now: float) -> None:  # noqa: ARG002  # as every view has it
         """Write above the bar what is worth a line that stays."""
         match news:
-            case Ended() if news.outcome in BAD:
+            case Ended() if news.outcome in BROKEN:
                 style = "red" if news.verdict is Verdict.FAILED else "magenta"
                 head, *others = failure_lines(news, self.again)
                 self._write([(head.strip(), style), *((line, "") for line in others)])

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from ci.core.text import clean, counted, one_line, span
 from ci.live.left import seconds_left
-from ci.live.news import BAD, CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
+from ci.live.news import CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
 from ci.live.state import State
 from ci.live.streams import Stream
-from ci.record.verdict import Verdict
+from ci.record.verdict import BROKEN, Verdict
 
 Again = Callable[[str, int], str]
 # What the overall figures always name, and what only where there is some.
@@ -83,8 +83,8 @@ def failure_lines(told: Ended, again: Again, *, verdict: Verdict | None = None) 
 def late_line(told: Ended) -> str:
     """What became of a test of a file that was told of already."""
     where = f" on card {one_line(told.card)}" if told.card else ""
-    reason = f": {one_line(told.message)}" if told.outcome in BAD and told.message else ""
-    again = told.outcome is told.verdict and told.outcome in BAD
+    reason = f": {one_line(told.message)}" if told.outcome in BROKEN and told.message else ""
+    again = told.outcome is told.verdict and told.outcome in BROKEN
     became = f"{told.outcome.words} again" if again else f"{told.outcome.words}, so {told.verdict.words}"
     return f"{one_line(told.file)}: attempt {told.attempt}{where} {became}: {one_line(told.id, 500)}{reason}"
 

@@ -13,7 +13,8 @@ from ci.live.sink import Sink
 from ci.main_job.report import report_shards, report_step
 from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
-from ci.record.verdict import NO_OUTCOME, Result
+from ci.record.result import Result
+from ci.record.verdict import NO_OUTCOME
 from ci.report.reconcile import Account, reconcile
 from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ci.core.text import plain
-from ci.record.verdict import Verdict
+from ci.record.verdict import FAILING, Verdict
 
 LONGEST = 2000
-_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 _VARYING = (
     (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "…"),
@@ -53,7 +52,7 @@ class Failure:
     @property
     def bad(self) -> bool:
         """Whether it is worth bringing back."""
-        return self.verdict in _BAD
+        return self.verdict in FAILING
 
     @property
     def kind(self) -> str:
@@ -132,4 +131,4 @@ def last_failure(message: str) -> str:
         return message
     ends = [one.start() for one in found[1:]] + [len(message)]
     told = [(one[1], message[one.end() : end]) for one, end in zip(found, ends, strict=True)]
-    return next((said for verdict, said in reversed(told) if verdict in _BAD), told[-1][1])
+    return next((said for verdict, said in reversed(told) if verdict in FAILING), told[-1][1])

@@ -12,7 +12,7 @@ from ci.core.addresses import without_credentials
 from ci.core.errors import BadFileError
 from ci.core.text import iso_utc
 from ci.record.reproduce_line import Origin, ref_of, reproduce_line
-from ci.record.verdict import Result
+from ci.record.result import Result
 from test_selection.files import read_json, write_json
 
 KIND = "run"

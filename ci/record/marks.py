@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ci.record.verdict import CODE_PASSED, Verdict
+
 Whose = Literal["upstream", "device", "unclear"]
 _OF_THE_MACHINE = frozenset({"hang", "oom"})
-_GOOD = frozenset({"passed", "xpassed", "flaky"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Control:
         """
         if self.outcome == "failed":
             return "unclear" if self.cause in _OF_THE_MACHINE else "upstream"
-        return "device" if self.outcome in _GOOD else "unclear"
+        return "device" if self.outcome in CODE_PASSED | {Verdict.FLAKY} else "unclear"
 
     def __str__(self) -> str:
         return f"{self.device}: {self.outcome.replace('_', ' ')}" + (

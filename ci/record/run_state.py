@@ -17,7 +17,8 @@ from ci.record.environment import RanIn, ran_in_of
 from ci.record.event_values import count_of, seconds_of, seed_of, text_of
 from ci.record.journal import OUTCOMES, run_attempt_of
 from ci.record.journal_line import Event, event_of
-from ci.record.verdict import SILENT, Try, Verdict
+from ci.record.result import SILENT, Try
+from ci.record.verdict import Verdict
 from test_selection.ids import encode_file
 
 # Why a piece was given out that says nothing against the tests in it.

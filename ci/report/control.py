@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from ci.record.journal import TOOK_ALL, XPASS_STRICT
 from ci.record.marks import Control
-from ci.record.verdict import NO_OUTCOME, Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import NO_OUTCOME, Verdict
 from test_selection.plan import Group, Plan, Shard
 
 DEVICES = ("cpu",)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import one_line
-from ci.record.verdict import PROBLEMS, Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.reconcile import Account
 
 

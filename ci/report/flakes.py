@@ -16,6 +16,7 @@ from datetime import date
 from typing import Any, Literal
 
 from ci.core.text import counted, iso_utc, one_line
+from ci.record.verdict import CODE_FAILED, CODE_PASSED
 
 DAY_S = 24 * 3600
 # Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.
@@ -26,7 +27,6 @@ BROKEN_PERCENT, BROKEN_LEAST = 20.0, 10
 # Below this chance that it is one, a coincidence is taken for none; the 95th percentile of the normal law.
 UNLIKELY, Z = 0.05, 1.96
 Blame = Literal["card", "test", "unclear"]
-_GOOD, _BAD = frozenset({"passed", "xpassed"}), frozenset({"failed", "xfailed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,10 @@ def rank(outcomes: Mapping[str, Sequence[Outcome]], ran: int, *, broken: int = 0
 
 def flaky_test(name: str, rows: Sequence[Outcome]) -> FlakyTest | None:
     """A test's flakiness; None where it is not flaky."""
-    good = {one.commit for one in rows if one.verdict in _GOOD or one.verdict == "flaky"}
-    bad = [one for one in rows if one.verdict == "flaky" or (one.verdict in _BAD and one.commit in good)]
+    good = {one.commit for one in rows if one.verdict in CODE_PASSED or one.verdict == "flaky"}
+    bad = [
+        one for one in rows if one.verdict == "flaky" or (one.verdict in CODE_FAILED and one.commit in good)
+    ]
     if not bad:
         return None
     cards = Counter(one.card for one in bad if one.card)

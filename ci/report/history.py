@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci.record.identity import RunIdentity
-from ci.record.verdict import Result
+from ci.record.result import Result
 from ci.report.history_imports import imported_durations
 from ci.report.history_store import must_exist, open_store, original, read_store, stored
 from test_selection.durations import SPREAD_AT, Durations, quantile

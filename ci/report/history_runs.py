@@ -10,8 +10,8 @@ from typing import Any
 from ci.core.errors import BadFileError
 from ci.record.identity import RunIdentity
 from ci.record.journal import gathered_journals
+from ci.record.result import Result
 from ci.record.run_state import replay
-from ci.record.verdict import Result
 from ci.report.history import DAY_S, record
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE, read_results, read_summary
 from test_selection.durations_file import MAX_S

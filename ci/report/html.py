@@ -14,7 +14,8 @@ from jinja2 import Environment
 from ci.core.templates import harmless_environment
 from ci.core.text import clip, iso_utc, plain, span, tail
 from ci.record.identity import MAX_COMMAND, command_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.digest import (
     ProblemGroup,
     failed,

@@ -18,14 +18,14 @@ from junitparser.junitparser import Result as Outcome
 
 from ci.core.text import clean, clip, iso_utc, one_line, plain, tail
 from ci.record.identity import MAX_COMMAND, RunIdentity, command_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import FAILING, Verdict
 from ci.report.reconcile import Account
 from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
 # What somebody will want to see happen again.
-_LOOKED_AT = frozenset({Verdict.FAILED, Verdict.FLAKY, Verdict.HARDWARE})
 
 
 Again = Callable[[Result], str]
@@ -113,7 +113,7 @@ def _case(result: Result, again: Again | None) -> junitparser.TestCase:
     properties.add_property(Property("id", clean(result.id)))
     _append(case, properties)
     for outcome in _outcomes(result):
-        if again is not None and result.verdict in _LOOKED_AT:
+        if again is not None and result.verdict in FAILING | {Verdict.FLAKY}:
             outcome.text = "\n\n".join([*filter(None, [outcome.text]), f"reproduce: {again(result)}"])
         _append(case, outcome)
     said = [f"{key}: {value}" for key, value in _notes(result)]

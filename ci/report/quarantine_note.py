@@ -8,7 +8,8 @@ from datetime import date
 from typing import Any, Literal
 
 from ci.core.text import counted, one_line
-from ci.record.verdict import NO_OUTCOME, Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.quarantine import Entry, Quarantine
 
 State = Literal["expired", "unmatched", "passing", "holds", "idle"]

@@ -14,14 +14,14 @@ from typing import NamedTuple
 from ci.core.text import counted, one_line
 from ci.record.environment import RanIn
 from ci.record.journal import Journal
+from ci.record.result import Failures, Result, Try, settle
 from ci.record.run_state import INTERRUPTED, FileError, RunState, ShardTimeline, replay
-from ci.record.verdict import NO_OUTCOME, Failures, Result, Try, Verdict, settle
+from ci.record.verdict import BROKEN, NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"
 # What a test is tried again for.
-_WORTH_A_RETRY = frozenset({Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +253,7 @@ def _noted(result: Result, found: _Evidence) -> Result:
     said = []
     if (unsure := found.unsure.get(result.id)) is not None:
         said.append(f"may have run before: {unsure}")
-    if result.verdict in _WORTH_A_RETRY and (reason := found.reasons.not_again.get(result.id)):
+    if result.verdict in BROKEN and (reason := found.reasons.not_again.get(result.id)):
         said.append(f"not run again: {one_line(reason)}")
     if not said:
         return result

@@ -13,7 +13,8 @@ from ci.core.text import iso_utc
 from ci.record.environment import ran_in_of, rows_of
 from ci.record.identity import identity_from_json
 from ci.record.marks import control_from_json, mark_to_json, quarantined_from_json
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.quarantine_note import note_from_json as quarantine_from_json
 from ci.report.quarantine_note import note_to_json as quarantine_to_json
 from ci.report.totals import CollectError, Share, Summary

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from ci.core.text import clip, counted, one_line, plain, span, tail
 from ci.record.identity import MAX_COMMAND, command_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.digest import (
     failed,
     leaky,

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import counted, span
+from ci.record.result import Result
 from ci.record.run_state import GroupTiming, ShardTimeline
-from ci.record.verdict import PROBLEMS, Result, Verdict
+from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.digest import FileTotals
 from ci.report.reconcile import Account
 

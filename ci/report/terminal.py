@@ -12,7 +12,8 @@ from rich.text import Text
 
 from ci.core.text import clean, counted, one_line, span
 from ci.record.identity import command_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.digest import (
     failed,
     leaky,

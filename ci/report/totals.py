@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from ci.core.text import last_line
 from ci.record.environment import RanIn
 from ci.record.identity import RunIdentity
-from ci.record.verdict import NO_OUTCOME, Result, Verdict, judge
+from ci.record.result import Result, judge
+from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote
 from ci.report.reconcile import Account
 from test_selection.bucket_note import BucketNote, bucket_note

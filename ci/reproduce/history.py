@@ -9,8 +9,9 @@ from typing import Any
 from ci.record.event_values import seed_of, text_of
 from ci.record.failure_signature import Failure
 from ci.record.journal import Event, Journal
+from ci.record.result import SILENT
 from ci.record.run_state import RunState
-from ci.record.verdict import NO_OUTCOME, SILENT, Verdict
+from ci.record.verdict import NO_OUTCOME, Verdict
 
 MOST_NAMES = 200
 

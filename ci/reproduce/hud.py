@@ -15,7 +15,7 @@ from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.core.text import one_line
 from ci.record.failure_signature import Failure, last_failure
 from ci.record.reproduce_line import attempt_of, ref_of
-from ci.record.verdict import Verdict
+from ci.record.verdict import FAILING, Verdict
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.naming import find_test
 from ci.reproduce.ref import HudPage
@@ -32,7 +32,6 @@ ROWS = 1000
 PAGES = 50
 TOKEN = "SPYRE_CI_HUD_READ_TOKEN"  # noqa: S105  # a variable's name
 Get = Callable[[str, Mapping[str, Any]], Any]
-_BAD = frozenset({"failed", "flaky", "hardware"})
 _SHA = 40
 
 
@@ -175,7 +174,7 @@ def _evidence(
         at=at,
         own=False,
         end=Failure(
-            verdict=failed if verdict in _BAD else Verdict(verdict),
+            verdict=failed if verdict in FAILING | {Verdict.FLAKY} else Verdict(verdict),
             cause=str(test["cause"] or ""),
             message=last_failure(str(test["message"])),
         ),

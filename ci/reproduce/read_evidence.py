@@ -14,7 +14,8 @@ from ci.record.failure_signature import Failure, last_failure
 from ci.record.identity import FILE as IDENTITY_FILE
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
-from ci.record.verdict import NO_OUTCOME, Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, chosen, tries_of

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ci.record.journal import XPASS_STRICT, Journal
+from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState, state_of
-from ci.record.verdict import SILENT, Try, Verdict
+from ci.record.verdict import FAILING, Verdict
 from ci.runner.retries import NO_OTHER_CARD
-
-_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 
 
 class Pending(NamedTuple):
@@ -61,7 +60,7 @@ class _Tries:
     def ended(self, one: Try, *, card: str) -> None:
         """A try came to its end."""
         lost = one.outcome is Verdict.INFRASTRUCTURE
-        bad = lost or one.outcome in _BAD
+        bad = lost or one.outcome in FAILING
         self.last = max(self.last, one.number)
         self.outcome = self.outcome or not lost
         if lost:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ci.record.journal import Event
+from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
-from ci.record.verdict import SILENT, Try, Verdict
+from ci.record.verdict import Verdict
 from ci.runner.cards import Card, together
 from ci.runner.dispatch import Job
 from ci.runner.link import Attempt, Link

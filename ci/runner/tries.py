@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from ci.record.journal import XPASS_STRICT
-from ci.record.verdict import Verdict
+from ci.record.verdict import FAILING
 from ci.runner.attempts import Attempts
 from ci.runner.post import Post, Told
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Again, Retries
@@ -15,8 +15,6 @@ from ci.runner.work import Work
 NO_CARD = "no card was left to run it again"
 IN_ORDER = "it runs after other tests of its file (in_order), and not alone"
 BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
-
-_BAD = frozenset({Verdict.FAILED, Verdict.HARDWARE})
 
 
 class _Facts(TypedDict):
@@ -42,7 +40,7 @@ class Tries:
             if one.cause is not None:
                 self._broke.add(name)
             # One that was to fail and passed has been told apart already: another card says no more of it.
-            if one.outcome not in _BAD or one.message.startswith(XPASS_STRICT):
+            if one.outcome not in FAILING or one.message.startswith(XPASS_STRICT):
                 continue
             before = self._work.before(name)
             if before and self._retries.most:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import counted, one_line
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.results import read_results, read_summary
 from ci.report.summary import outcome_line
 from ci.report.totals import Summary
@@ -14,9 +15,7 @@ from ci.steps.folder import RunFolder
 from test_selection.stage import file_pattern
 
 # What a second look is worth: everything that did not simply pass, skip or fail as declared.
-_LOOK_AGAIN = frozenset(
-    {Verdict.FAILED, Verdict.FLAKY, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN}
-)
+_LOOK_AGAIN = frozenset({*PROBLEMS, Verdict.FLAKY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

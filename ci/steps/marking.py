@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci.core.errors import SpyreCiError, UsageError
 from ci.record.journal import read_journals
-from ci.record.verdict import Result
+from ci.record.result import Result
 from ci.report.control import DEVICES, controls, mark_controls
 from ci.report.quarantine import FILE, Quarantine, check_entries, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, quarantine_results

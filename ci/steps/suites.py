@@ -13,7 +13,8 @@ from pathlib import Path
 from ci.core.errors import BadFileError, CommandError, SettingsError, UsageError
 from ci.core.process import run_command
 from ci.record.journal import XPASS_STRICT
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.steps.collecting import root_of, suite_files
 from ci.steps.context import Context

@@ -14,7 +14,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from tests.unit.compare.making import add_catalog, write_run
 
 ROOT = Path(__file__).parent.parent.parent

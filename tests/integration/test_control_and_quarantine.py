@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import read_results, read_summary
 
 pytestmark = pytest.mark.nightly

@@ -9,7 +9,8 @@ import pytest
 
 from ci.cli.app import run
 from ci.core.process import run_command
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import write_results
 from ci.steps.folder import RunFolder, write_source
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog

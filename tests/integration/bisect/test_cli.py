@@ -22,7 +22,8 @@ from ci.bisect.outcome import result_of
 from ci.bisect.record import Record, write_record
 from ci.cli.app import run
 from ci.record.identity import RunIdentity
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import record
 from ci.runner.strays import find_strays
 

@@ -17,7 +17,8 @@ import pytest
 from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
 from ci.record.identity import RunIdentity, write_identity
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.runner.strays import find_strays_of_run
 from ci.steps.folder import RunFolder, write_source

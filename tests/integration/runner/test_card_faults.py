@@ -9,7 +9,8 @@ import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE
 from ci.record.journal import read_journals
-from ci.record.verdict import Verdict, judge
+from ci.record.result import judge
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
 from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.health import HealthFiles, Rules

@@ -19,7 +19,8 @@ import pytest
 from ci.record.identity import RunIdentity, read_identity, write_identity
 from ci.record.journal import JournalWriter, read_journal
 from ci.record.journal_line import event_of, line_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.runner.strays import VARIABLE, find_strays_of_run
 from ci.steps.folder import RunFolder, write_source

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ci.record.journal import read_journals
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
 from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.pending import pending_retries

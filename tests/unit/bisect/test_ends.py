@@ -12,7 +12,8 @@ from ci.bisect.belief import Tally
 from ci.bisect.ends import COUNTS, Ends, choose_ends, counted_outcome, require
 from ci.core.errors import UsageError
 from ci.record.identity import RunIdentity
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import record
 from ci.report.history_outcomes import past_outcomes
 from tests.unit.bisect.hands import shas

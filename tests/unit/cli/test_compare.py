@@ -14,7 +14,8 @@ import jsonschema
 import pytest
 
 from ci.cli.app import run
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import record
 from tests.unit.compare.making import T0, add_catalog, add_setups, identity, results, write_run
 

@@ -12,7 +12,8 @@ import yaml
 
 from ci.cli.app import run
 from ci.record.identity import RunIdentity
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import record
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 

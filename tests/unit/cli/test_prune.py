@@ -18,7 +18,8 @@ from ci.core.run_lock import run_lock
 from ci.hud.server.store import Store
 from ci.record.identity import RunIdentity
 from ci.record.reproduction import FILE, KIND, content_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import record
 from ci.report.history_keep import stored_runs
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of

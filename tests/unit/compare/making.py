@@ -10,7 +10,8 @@ from pathlib import Path
 from ci.pipeline.told import Row
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.journal_line import line_of
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import write_results, write_summary
 from ci.report.totals import Summary
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ci.pipeline.told import Row
 from ci.record.failure_signature import LONGEST, Failure, compare, differs, last_failure, normal
-from ci.record.verdict import Try, Verdict, settle
+from ci.record.result import Try, settle
+from ci.record.verdict import Verdict
 
 FAILED = Verdict.FAILED
 

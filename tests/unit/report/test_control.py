@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ci.record.journal import Journal
 from ci.record.marks import Control
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.control import choose, control_plan, controls, mark_controls, wants_control
 from ci.report.reconcile import Account, reconcile
 from test_selection.plan import Group, Shard

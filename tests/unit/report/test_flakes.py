@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import SettingsError
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.flakes import Flakes, FlakyTest, Outcome, blame, flaky_test, propose, rank, wilson_low
 from ci.report.flakes_query import find_flakes
 from ci.report.history import record

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import BadFileError, MissingInputError
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report import history_store
 from ci.report.history import DAY_S, export_durations, prune, record
 from ci.report.history_imports import forget_imports, import_classes, import_durations

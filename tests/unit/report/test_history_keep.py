@@ -11,7 +11,8 @@ import pytest
 
 from ci.core.errors import MissingInputError
 from ci.record.identity import RunIdentity
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import export_durations, record
 from ci.report.history_keep import forget_runs, stored_runs
 

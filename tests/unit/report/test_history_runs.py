@@ -11,7 +11,8 @@ import pytest
 
 from ci.cli.app import run
 from ci.core.errors import BadFileError, MissingInputError
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.history import export_durations, record
 from ci.report.history_runs import import_run
 from ci.report.results import read_results, read_summary

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.junit import ShardCases, junit_suite, shard_cases, split_id, write_junit
 from ci.report.reconcile import Account
 from test_selection.ids import canonical_id

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import MissingInputError, SettingsError
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.quarantine import MAX_DAYS, Quarantine, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, note_from_json, note_to_json, quarantine_results
 

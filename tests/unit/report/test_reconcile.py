@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.record.journal import OUTCOMES, Event, Journal, attempts_before
-from ci.record.verdict import LOST, Result, Verdict
+from ci.record.result import LOST, Result
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY
 from ci.runner.tries import IN_ORDER

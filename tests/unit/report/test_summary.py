@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
 from ci.report.summary import code, fence, outcome_line, render_markdown, share_line
 from ci.report.totals import CollectError, Share, Summary

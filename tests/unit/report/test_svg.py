@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.result import Result
 from ci.record.run_state import GroupTiming, ShardTimeline
-from ci.record.verdict import PROBLEMS, Result, Verdict
+from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.reconcile import Account
 from ci.report.svg import LEAST, MAX_SEGMENTS, WIDTH, slowest_bars, time_chart, verdict_segments
 

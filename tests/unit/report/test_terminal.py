@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
 from ci.report.terminal import ending_lines, show_ending
 from ci.report.totals import Summary

@@ -8,7 +8,8 @@ import pytest
 
 from ci.core.errors import MissingInputError
 from ci.record.identity import RunIdentity
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import write_results, write_summary
 from ci.report.totals import CollectError, Summary
 from ci.steps.folder import RunFolder

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.errors import MissingInputError, SettingsError
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.record.verdict import Result, Verdict
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 from ci.report.results import write_results
 from ci.steps.folder import RunFolder, write_source
 from ci.steps.suites import passing_xfails

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
 from ci.hud.server.queries.marks import LEAST_S, NOISE, OF_JOB, Key, Marks, marks_of, noise, rows_of_keys
+from ci.record.verdict import GOOD_AT_LAST, PROBLEMS
 
 KINDS = ("new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing")
-BAD = frozenset({"failed", "hardware", "infrastructure", "not_run"})
-GOOD = frozenset({"passed", "flaky", "xpassed", "xfailed"})
 # Beyond so many tests a whole run is read rather than each of them looked up.
 MANY = 5000
 
@@ -114,12 +113,12 @@ def compare_runs(
 
 def _compare(before: Marks, after: Marks) -> _Found:
     old, new = before.verdicts, after.verdicts
-    bad_before = {key for key, verdict in old.items() if verdict in BAD}
-    bad_after = {key for key, verdict in new.items() if verdict in BAD}
+    bad_before = {key for key, verdict in old.items() if verdict in PROBLEMS}
+    bad_after = {key for key, verdict in new.items() if verdict in PROBLEMS}
     kinds: dict[str, Collection[Key]] = {
         "new failures": bad_after - bad_before,
         "still failing": bad_after & bad_before,
-        "fixed": [key for key in bad_before if new.get(key) in GOOD],
+        "fixed": [key for key in bad_before if new.get(key) in GOOD_AT_LAST],
         "flaky": [key for key, verdict in new.items() if verdict == "flaky" and key in old],
         "appeared": new.keys() - old.keys(),
         "vanished": old.keys() - new.keys(),

@@ -9,9 +9,10 @@ from ci.core.text import one_line
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.window import names_of
 from ci.hud.server.schema import PROBLEM
+from ci.record import verdict
 
 # What somebody must look at, in the order of a page; flaky and unexpected passes are told after them.
-PROBLEMS = ("failed", "hardware", "infrastructure", "not_run", "flaky", "xpassed")
+PROBLEMS = (*verdict.PROBLEMS, verdict.Verdict.FLAKY, verdict.Verdict.XPASSED)
 _OF_JOB = "workflow_id = :workflow AND workflow_run_attempt = :attempt AND job_id = :job"
 GROUPS = 200
 EXAMPLES = 5

@@ -10,8 +10,8 @@ from statistics import median
 
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
+from ci.record.verdict import GOOD
 
-TIMED = frozenset({"passed", "xfailed", "xpassed"})
 # Below, a clock says more of the machine than of the test.
 LEAST_S = 0.05
 # The scale of the normal law's median absolute deviation, and how many of it are more than noise.
@@ -67,14 +67,14 @@ def marks_of(database: Database, job: Mapping[str, Value]) -> Marks:
     for key, verdict, took in others:
         keys.append(key)
         verdicts[key] = verdict
-        if took >= LEAST_S and verdict in TIMED:
+        if took >= LEAST_S and verdict in GOOD:
             seconds[key] = took
     if len(verdicts) == len(keys):
         return Marks(verdicts, seconds)
     for key, row in rows_of_keys(database, job, _repeated(keys), "verdict, time"):
         verdicts[key] = row["verdict"]
         seconds.pop(key, None)
-        if row["time"] >= LEAST_S and row["verdict"] in TIMED:
+        if row["time"] >= LEAST_S and row["verdict"] in GOOD:
             seconds[key] = row["time"]
     return Marks(verdicts, seconds)
 

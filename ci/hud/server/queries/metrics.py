@@ -11,11 +11,8 @@ from ci.hud.server.queries.by_day import DayVerdict
 from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.outages import LIMIT_S, Outage, outages
 from ci.hud.server.queries.timing import Spread, spread
+from ci.record.verdict import GOOD_AT_LAST, PROBLEMS, RAN
 from ci.report.flakes import LIMIT_PERCENT
-
-RAN = frozenset({"passed", "failed", "flaky", "xfailed", "xpassed"})
-PASSED = frozenset({"passed", "flaky", "xpassed", "xfailed"})
-BAD = frozenset({"failed", "hardware", "infrastructure", "not_run"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +113,8 @@ def _week(monday: str, jobs: Sequence[Job], verdicts: Sequence[DayVerdict]) -> W
         successes=sum(job.green for job in completed),
         ran=tests(RAN),
         flaky=tests(frozenset({"flaky"})),
-        good=tests(PASSED),
-        bad=tests(BAD),
+        good=tests(GOOD_AT_LAST),
+        bad=tests(frozenset(PROBLEMS)),
     )
 
 

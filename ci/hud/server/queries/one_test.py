@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from ci.hud.callback import stored_epoch
 from ci.hud.server.database import Database, Row
 from ci.hud.server.queries.window import LANE, Window
+from ci.record.verdict import CODE_FAILED, CODE_PASSED, RAN
 from ci.report.flakes import FlakyTest, Outcome, flaky_test
 
 RUNS = 500
-OUTCOMES = frozenset({"passed", "failed", "flaky", "xfailed", "xpassed"})
-_BAD, _GOOD = frozenset({"failed", "xfailed"}), frozenset({"passed", "xpassed", "flaky"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +98,9 @@ def history_of_test(database: Database, key: int, window: Window) -> TestHistory
 
 def summarize(test_id: str, place: int, file: str, runs: Sequence[TestRun]) -> TestHistory:
     """What runs say of a test; pure."""
-    failed_before = {one.same_job for one in runs if one.superseded and one.verdict in _BAD}
+    failed_before = {one.same_job for one in runs if one.superseded and one.verdict in CODE_FAILED}
     counted = [one for one in runs if not one.superseded]
-    outcomes = [_outcome(one, failed_before) for one in counted if one.verdict in OUTCOMES]
+    outcomes = [_outcome(one, failed_before) for one in counted if one.verdict in RAN]
     flaky: FlakyTest | None = flaky_test(test_id, outcomes) if outcomes else None
     return TestHistory(
         test_id=test_id,
@@ -119,7 +118,7 @@ def summarize(test_id: str, place: int, file: str, runs: Sequence[TestRun]) -> T
 
 
 def _outcome(run: TestRun, failed_before: set[str]) -> Outcome:
-    flaky = run.verdict == "flaky" or (run.verdict in _GOOD and run.same_job in failed_before)
+    flaky = run.verdict == "flaky" or (run.verdict in CODE_PASSED and run.same_job in failed_before)
     # What the checkout was is not known, so a run is compared with its own attempts alone.
     return Outcome(
         verdict="flaky" if flaky else run.verdict,

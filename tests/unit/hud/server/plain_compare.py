@@ -9,8 +9,9 @@ from statistics import median
 from typing import Any
 
 from ci.hud.server.database import Row
-from ci.hud.server.queries.compare import BAD, GOOD, KINDS, Change, Comparison, Side
-from ci.hud.server.queries.marks import LEAST_S, LEAST_SPREAD, MAD_SCALE, NOISE, TIMED
+from ci.hud.server.queries.compare import KINDS, Change, Comparison, Side
+from ci.hud.server.queries.marks import LEAST_S, LEAST_SPREAD, MAD_SCALE, NOISE
+from ci.record.verdict import GOOD, GOOD_AT_LAST, PROBLEMS
 
 # A test's key, and how many rows of it stand before this one.
 Key = tuple[int, int]
@@ -68,14 +69,14 @@ def compare(
 
 def _kinds(old: Side | None, new: Side | None, pace: float, spread: float) -> list[str]:
     if old is None:
-        bad = new is not None and new.verdict in BAD
+        bad = new is not None and new.verdict in PROBLEMS
         return ["appeared", *(["new failures"] if bad else [])]
     if new is None:
         return ["vanished"]
     found = []
-    if new.verdict in BAD:
-        found.append("still failing" if old.verdict in BAD else "new failures")
-    elif old.verdict in BAD and new.verdict in GOOD:
+    if new.verdict in PROBLEMS:
+        found.append("still failing" if old.verdict in PROBLEMS else "new failures")
+    elif old.verdict in PROBLEMS and new.verdict in GOOD_AT_LAST:
         found.append("fixed")
     if new.verdict == "flaky":
         found.append("flaky")
@@ -87,7 +88,7 @@ def _kinds(old: Side | None, new: Side | None, pace: float, spread: float) -> li
 
 
 def _timed(old: Side, new: Side) -> bool:
-    return old.verdict in TIMED and new.verdict in TIMED and old.seconds >= LEAST_S and new.seconds >= LEAST_S
+    return old.verdict in GOOD and new.verdict in GOOD and old.seconds >= LEAST_S and new.seconds >= LEAST_S
 
 
 def _noise(times: Sequence[tuple[float, float]]) -> tuple[float, float]:

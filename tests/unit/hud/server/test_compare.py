@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from ci.hud.server.database import Row, Value
 from ci.hud.server.pages.words import VERDICTS
 from ci.hud.server.queries import compare as compare_module
-from ci.hud.server.queries.compare import BAD, KINDS, Comparison, compare_runs
+from ci.hud.server.queries.compare import KINDS, Comparison, compare_runs
 from ci.hud.server.queries.marks import middle_of
 from ci.hud.server.row_values import COLUMNS, StoredRow
 from ci.hud.server.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
+from ci.record.verdict import PROBLEMS
 from tests.unit.hud.server.plain_compare import compare, sides_of
 
 DEFAULTS = dict(zip(reversed(COLUMNS), reversed(StoredRow.__struct_defaults__), strict=False))
@@ -167,6 +168,6 @@ def test_no_change_is_lost_and_pages_join_to_the_whole(before: dict[int, Any], a
         assert len(whole.changes) == whole.counts[kind]
     assert whole.counts["appeared"] == len(after.keys() - before.keys())
     assert whole.counts["vanished"] == len(before.keys() - after.keys())
-    bad = sum(verdict in BAD for verdict, _ in after.values())
+    bad = sum(verdict in PROBLEMS for verdict, _ in after.values())
     assert whole.counts["new failures"] + whole.counts["still failing"] == bad
     assert whole.both == len(before.keys() & after.keys())

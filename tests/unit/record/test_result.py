@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ci.live.news import Tally
 from ci.live.planned import PlannedTest
 from ci.record.journal import attempts_before
-from ci.record.verdict import LOST, NO_OUTCOME, Failures, Try, Verdict, fold, fold_known, judge, settle
+from ci.record.result import LOST, Failures, Try, fold, fold_known, judge, settle
+from ci.record.verdict import NO_OUTCOME, Verdict
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]
