@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from test_selection.selection import Selection
 
@@ -54,24 +53,3 @@ def bucket_note_lines(note: BucketNote | None) -> list[str]:
     beyond = f"; {note.beyond:,} beyond every bucket" if note.beyond else ""
     of = f"{note.kept:,} of {note.kept + note.away:,}"
     return [f"bucket {note.bucket}: {of} selected tests run{there}{beyond}"]
-
-
-def bucket_note_to_json(note: BucketNote | None) -> dict[str, Any] | None:
-    """As it stands in `summary.json`."""
-    return None if note is None else asdict(note)
-
-
-def bucket_note_from_json(content: Any) -> BucketNote | None:
-    """What `bucket_note_to_json` gave.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is something else.
-    """
-    if content is None:
-        return None
-    return BucketNote(
-        bucket=str(content["bucket"]),
-        kept=int(content["kept"]),
-        moved={str(bucket): int(count) for bucket, count in content["moved"].items()},
-        beyond=int(content["beyond"]),
-    )

@@ -10,12 +10,15 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
+
+import msgspec
 
 from test_selection.errors import BadFileError, MissingInputError, UsageError
 
 # Level 1 is within a few per cent of the default's size on ids and three times as fast.
 GZIP_LEVEL = 1
+T = TypeVar("T")
 
 
 def schema_name(kind: str, version: int = 1) -> str:
@@ -119,6 +122,26 @@ def load_json(path: Path, kind: str) -> Any:
             raise  # what the file system refuses says nothing of the content
         raise BadFileError(
             f"cannot be read as JSON: {error}", where=path, remedy=f"write the {kind} file again"
+        ) from error
+
+
+def convert(content: Any, kind: type[T], *, where: Path | str, remedy: str) -> T:
+    """Plain values of a file as a dataclass; keys that it does not have are passed over.
+
+    Args:
+        content: as JSON has it.
+        kind: the dataclass.
+        where: what errors name.
+        remedy: what to do where it is none.
+
+    Raises:
+        BadFileError: a key is missing or of the wrong kind.
+    """
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise BadFileError(
+            f"a key is missing or of the wrong kind: {error}", where=where, remedy=remedy
         ) from error
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from test_selection.catalog import CatalogTest
 from test_selection.ladder import KINDS, MUST_RUN, about
@@ -128,33 +127,6 @@ def note_lines(note: LadderNote) -> list[str]:
         kinds = (f"{got:,} of {of:,} {kind}" for kind, (got, of) in note.reached.items() if of)
         lines.append(f"reached: {', '.join(kinds) or 'nothing'}")
     return [*lines, *note.remarks]
-
-
-def note_to_json(note: LadderNote | None) -> dict[str, Any] | None:
-    """As it stands in `selection.json` and `summary.json`."""
-    return None if note is None else asdict(note)
-
-
-def note_from_json(content: Any) -> LadderNote | None:
-    """What `note_to_json` gave.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is something else.
-    """
-    if content is None:
-        return None
-    if content["by"] not in {"count", "seconds"}:
-        raise ValueError(f"ladder.by is {content['by']!r}")
-    return LadderNote(
-        source=str(content["source"]),
-        by=content["by"],
-        locked=int(content["locked"]),
-        came=int(content["came"]),
-        went=int(content["went"]),
-        complete_at={str(kind): float(at) for kind, at in content["complete_at"].items()},
-        reached={str(kind): (int(got), int(of)) for kind, (got, of) in content["reached"].items()},
-        remarks=tuple(str(one) for one in content["remarks"]),
-    )
 
 
 def _reached(inside: Iterable[CatalogTest], chosen: Iterable[CatalogTest]) -> dict[str, tuple[int, int]]:

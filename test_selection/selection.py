@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from test_selection.errors import BadFileError
-from test_selection.files import read_json, write_json
-from test_selection.ladder_note import LadderNote, note_from_json, note_to_json
+from test_selection.files import convert, read_json, write_json
+from test_selection.ladder_note import LadderNote
 
 KIND = "selection"
 
@@ -98,26 +97,6 @@ class Expectation:
         return row if self.seed is None else row | {"seed": self.seed}
 
 
-def expectation_from_json(row: Mapping[str, Any]) -> Expectation:
-    """The way back from `as_json`.
-
-    Raises:
-        KeyError, TypeError, ValueError: a key is missing or of the wrong kind.
-    """
-    precision = row.get("precision")
-    return Expectation(
-        mode=row["mode"],
-        reason=row.get("reason", ""),
-        where=row.get("where", ""),
-        precision=None
-        if precision is None
-        else Precision(atol=_number(precision.get("atol")), rtol=_number(precision.get("rtol"))),
-        no_grad=bool(row.get("no_grad", False)),
-        seed=None if row.get("seed") is None else int(row["seed"]),
-        cpu_move=tuple(row.get("cpu_move", ())),
-    )
-
-
 def write_selection(path: Path, selection: Selection) -> None:
     """Write `selection.json`."""
     write_json(
@@ -135,7 +114,7 @@ def write_selection(path: Path, selection: Selection) -> None:
             "bucket": selection.bucket,
             "moved": {bucket: dict(ids) for bucket, ids in selection.moved.items()},
             "beyond": dict(selection.beyond),
-            "ladder": note_to_json(selection.ladder),
+            "ladder": selection.ladder and asdict(selection.ladder),
             "expectations": {name: one.as_json() for name, one in selection.expectations.items()},
             "ids": selection.ids,
         },
@@ -149,36 +128,4 @@ def read_selection(path: Path) -> Selection:
         MissingInputError: there is no such file.
         BadFileError: a key is missing or of the wrong kind.
     """
-    content: dict[str, Any] = read_json(path, KIND)
-    try:
-        ids = content["ids"]
-        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-            raise TypeError("ids is not a list of text")
-        return Selection(
-            stage=None if content["stage"] is None else int(content["stage"]),
-            percent=float(content["percent"]),
-            ids=ids,
-            in_scope=int(content.get("in_scope", 0)),
-            in_scope_s=_number(content.get("in_scope_s")),
-            selected_s=_number(content.get("selected_s")),
-            out_of_scope=content.get("out_of_scope", {}),
-            collect_errors=content.get("collect_errors", {}),
-            missing=content.get("missing", []),
-            bucket=content.get("bucket"),
-            moved={bucket: dict(ids) for bucket, ids in content.get("moved", {}).items()},
-            beyond=content.get("beyond", {}),
-            ladder=note_from_json(content.get("ladder")),
-            expectations={
-                name: expectation_from_json(one) for name, one in content.get("expectations", {}).items()
-            },
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}",
-            where=path,
-            remedy="select again with `spyre-ci select`",
-        ) from error
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    return convert(read_json(path, KIND), Selection, where=path, remedy="select again with `spyre-ci select`")

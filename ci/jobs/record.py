@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ci.core.errors import BadFileError, MissingInputError, PlanMismatchError
 from ci.core.text import counted
 from ci.jobs.job import Job
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 KIND = "job"
 FILE = "job.json"
@@ -72,14 +71,7 @@ def read_record(folder: Path) -> JobRecord:
         BadFileError: a key is missing or of the wrong kind.
     """
     path = folder / FILE
-    content = read_json(path, KIND)
-    try:
-        shards = tuple(tuple(_whole(index) for index in one) for one in content["shards"])
-        return JobRecord(shards=shards, **{key: _text(content, key) for key in _TEXTS})
-    except (KeyError, TypeError) as error:
-        raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}", where=path, remedy="submit the run again"
-        ) from error
+    return convert(read_json(path, KIND), JobRecord, where=path, remedy="submit the run again")
 
 
 def refuse_another_deal(folder: Path, record: JobRecord) -> None:
@@ -112,19 +104,3 @@ def refuse_another_deal(folder: Path, record: JobRecord) -> None:
             where=folder / FILE,
             remedy="collect, select and plan a new run; or, where no pod of it ever began, remove this file",
         )
-
-
-_TEXTS = ("name", "namespace", "kind", "run", "image", "commit", "fingerprint", "store")
-
-
-def _text(content: dict[str, Any], key: str) -> str:
-    value = content[key]
-    if not isinstance(value, str):
-        raise TypeError(f"{key} is {value!r}, not text")
-    return value
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no shard")
-    return value

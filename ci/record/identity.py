@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from ci.core.errors import BadFileError
 from ci.core.text import iso_utc
 from ci.record.reproduce_line import Origin, ref_of, reproduce_line
 from ci.record.result import Result
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 KIND = "run"
 # What a file shows of a command; an id may be endless.
@@ -114,40 +114,34 @@ def read_identity(run_dir: Path) -> RunIdentity:
     return identity_from_json(read_json(path, KIND), where=path)
 
 
-def identity_from_json(content: Mapping[str, Any], *, where: Path) -> RunIdentity:
+def identity_from_json(content: Any, *, where: Path) -> RunIdentity:
     """The identity that `RunIdentity.as_json` wrote; other keys are passed over.
 
     Raises:
         BadFileError: a key is missing or of the wrong kind.
     """
+    remedy = "plan the run again with `spyre-ci plan`"
+    begun = epoch_in(content, "started_at", where=where, remedy=remedy)
+    return convert({**content, "started_at": begun}, RunIdentity, where=where, remedy=remedy)
+
+
+def epoch_in(content: Any, key: str, *, where: Path, remedy: str) -> float:
+    """A time of a file, in seconds since the epoch.
+
+    Args:
+        content: as JSON has it.
+        key: under which it stands, as ISO-8601.
+        where: what errors name.
+        remedy: what to do where it is none.
+
+    Raises:
+        BadFileError: it is missing, or no time.
+    """
     try:
-        return RunIdentity(
-            run=_text(content["run"]),
-            run_id=int(content["run_id"]),
-            run_attempt=int(content["run_attempt"]),
-            device=_text(content["device"]),
-            pytorch_version=_text(content["pytorch_version"]),
-            pytorch_sha=_text(content["pytorch_sha"]),
-            stage=None if content["stage"] is None else int(content["stage"]),
-            percent=float(content["percent"]),
-            started_at=datetime.fromisoformat(content["started_at"]).timestamp(),
-            lane=_text(content["lane"]),
-            job_name=_text(content["job_name"]),
-            workflow=_text(content["workflow"]),
-            url=_text(content["url"]),
-            provider=_text(content["provider"]),
-            commit=_text(content.get("commit", "")),
-            back_end=_text(content.get("back_end", "")),
-            image=_text(content.get("image", "")),
-            restricted=_text(content.get("restricted", "")),
-            reproduce=tuple(map(_text, content["reproduce"])),
-            seed=None if content.get("seed") is None else int(content["seed"]),
-        )
+        return datetime.fromisoformat(content[key]).timestamp()
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}",
-            where=where,
-            remedy="plan the run again with `spyre-ci plan`",
+            f"a key is missing or of the wrong kind: {error}", where=where, remedy=remedy
         ) from error
 
 
@@ -178,9 +172,3 @@ def reproduce_command(name: str, identity: RunIdentity, attempt: int = 1) -> str
 def command_of(result: Result, identity: RunIdentity) -> str:
     """The same for the try that a test's verdict speaks of, as far as it is known which."""
     return reproduce_command(result.id, identity, result.tried or 1)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value

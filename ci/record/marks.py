@@ -5,7 +5,6 @@ A mark never changes a verdict. It says whether a failure turns the run red, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -75,21 +74,3 @@ class Control:
 def mark_to_json(mark: Quarantined | Control) -> dict[str, Any]:
     """A mark as files hold it; what says nothing is left out."""
     return {key: value for key, value in asdict(mark).items() if value}
-
-
-def quarantined_from_json(row: Mapping[str, Any] | None) -> Quarantined | None:
-    """The way back.
-
-    Raises:
-        TypeError: a key is missing or unknown.
-    """
-    return None if row is None else Quarantined(**row)
-
-
-def control_from_json(row: Mapping[str, Any] | None) -> Control | None:
-    """The way back.
-
-    Raises:
-        TypeError: a key is missing or unknown.
-    """
-    return None if row is None else Control(**row)

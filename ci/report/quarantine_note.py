@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Literal
+from typing import Literal
 
 from ci.core.text import counted, one_line
 from ci.record.result import Result
@@ -62,7 +62,7 @@ class QuarantineNote:
     """
 
     file: str
-    entries: tuple[EntryNote, ...] = ()
+    entries: tuple[EntryNote, ...]
     tests: int = 0
     forgiven: int = 0
     error: str = ""
@@ -121,22 +121,6 @@ def quarantine_results(
     forgiven = sum(one.forgiven for one in held)
     note = QuarantineNote(file=str(quarantine.path), entries=notes, tests=len(held), forgiven=forgiven)
     return marked, note
-
-
-def note_to_json(note: QuarantineNote | None) -> dict[str, Any] | None:
-    """The note as `summary.json` holds it."""
-    return None if note is None else asdict(note)
-
-
-def note_from_json(row: Mapping[str, Any] | None) -> QuarantineNote | None:
-    """The way back.
-
-    Raises:
-        KeyError, TypeError: a key is missing or of the wrong kind.
-    """
-    if row is None:
-        return None
-    return QuarantineNote(**{**row, "entries": tuple(EntryNote(**one) for one in row["entries"])})
 
 
 def _marked(result: Result, entries: Iterable[Entry], today: date) -> Result:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError
 from ci.core.text import iso_utc
 from ci.record.environment import ran_in_of, rows_of
-from ci.record.identity import identity_from_json
-from ci.record.marks import control_from_json, mark_to_json, quarantined_from_json
+from ci.record.identity import epoch_in, identity_from_json
+from ci.record.marks import mark_to_json
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.quarantine_note import note_from_json as quarantine_from_json
-from ci.report.quarantine_note import note_to_json as quarantine_to_json
-from ci.report.totals import CollectError, Share, Summary
-from test_selection.bucket_note import bucket_note_from_json, bucket_note_to_json
-from test_selection.files import read_json, read_lines, write_json, write_lines
-from test_selection.ladder_note import note_from_json, note_to_json
+from ci.report.totals import Share, Summary
+from test_selection.files import convert, read_json, read_lines, write_json, write_lines
 
 RESULTS_KIND, RESULTS_FILE = "results", "results.jsonl.gz"
+_REMEDY = "report again with `spyre-ci report`"
 SUMMARY_KIND, SUMMARY_FILE = "summary", "summary.json"
 
 
@@ -43,15 +39,12 @@ def read_results(path: Path) -> list[Result]:
     header = next(lines)
     results = []
     for number, row in enumerate(lines, start=2):
-        try:
-            results.append(_result(row))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _bad(f"{path}:{number}", error) from error
+        results.append(convert(row, Result, where=f"{path}:{number}", remedy=_REMEDY))
     if len(results) != header.get("planned"):
         raise BadFileError(
             f"holds {len(results)} results, not {header.get('planned')}",
             where=path,
-            remedy="report again with `spyre-ci report`",
+            remedy=_REMEDY,
         )
     return results
 
@@ -80,10 +73,10 @@ def write_summary(path: Path, summary: Summary) -> None:
         "file_errors": [asdict(one) for one in summary.file_errors],
         "interrupted": summary.interrupted,
         "allow_collect_errors": summary.allow_collect_errors,
-        "ladder": note_to_json(summary.ladder),
-        "bucket": bucket_note_to_json(summary.bucket),
+        "ladder": summary.ladder and asdict(summary.ladder),
+        "bucket": summary.bucket and asdict(summary.bucket),
         "quarantined": 0 if summary.quarantine is None else summary.quarantine.tests,
-        "quarantine": quarantine_to_json(summary.quarantine),
+        "quarantine": summary.quarantine and asdict(summary.quarantine),
         "upstream": summary.upstream,
         "control": summary.control or None,
         "cards": summary.cards,
@@ -102,39 +95,23 @@ def read_summary(path: Path) -> Summary:
         BadFileError: a key is missing or of the wrong kind.
     """
     content = read_json(path, SUMMARY_KIND)
-    try:
-        return Summary(
-            identity=identity_from_json(content["identity"], where=path),
-            planned=int(content["planned"]),
-            verdicts={verdict: int(content["verdicts"][verdict.value]) for verdict in Verdict},
-            collect_errors=_errors(content["collect_errors"]),
-            exit_code=int(content["exit_code"]),
-            reasons=tuple(content["reasons"]),
-            completed_at=_epoch(content["identity"]["completed_at"]),
-            in_scope=int(content["in_scope"]),
-            shares={name: Share(**share) for name, share in content["shares"].items()},
-            seconds=float(content["seconds"]),
-            torn=int(content["torn"]),
-            notes=tuple(content.get("notes", ())),
-            missing_shards=tuple(content["missing_shards"]),
-            unplanned=int(content["unplanned"]),
-            unplanned_ids=tuple(content["unplanned_ids"]),
-            foreign_journals=tuple(content["foreign_journals"]),
-            file_errors=_errors(content["file_errors"]),
-            interrupted=bool(content["interrupted"]),
-            allow_collect_errors=bool(content["allow_collect_errors"]),
-            ladder=note_from_json(content.get("ladder")),
-            bucket=bucket_note_from_json(content.get("bucket")),
-            quarantine=quarantine_from_json(content.get("quarantine")),
-            control=content.get("control") or "",
-            upstream=int(content.get("upstream", 0)),
-            cards=int(content.get("cards", 0)),
-            in_scope_s=_seconds(content.get("in_scope_s")),
-            first_failure_s=_seconds(content.get("first_failure_s")),
-            ran_in=tuple(ran_in_of(one) for one in content.get("ran_in", ())),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _bad(path, error) from error
+    identity = content.get("identity")
+    ran_in = convert(content.get("ran_in", []), list[dict[str, Any]], where=path, remedy=_REMEDY)
+    summary = convert(
+        content
+        | {
+            "identity": asdict(identity_from_json(identity, where=path)),
+            "completed_at": epoch_in(identity, "completed_at", where=path, remedy=_REMEDY),
+            "control": content.get("control") or "",
+            "ran_in": [asdict(ran_in_of(one)) for one in ran_in],
+        },
+        Summary,
+        where=path,
+        remedy=_REMEDY,
+    )
+    if absent := set(Verdict) - summary.verdicts.keys():
+        raise BadFileError(f"has no count of {', '.join(sorted(absent))}", where=path, remedy=_REMEDY)
+    return summary
 
 
 def _row(result: Result) -> dict[str, Any]:
@@ -159,37 +136,7 @@ def _row(result: Result) -> dict[str, Any]:
     return row
 
 
-def _result(row: Mapping[str, Any]) -> Result:
-    content = {key: value for key, value in row.items() if key != "upstream"}
-    content["verdict"] = Verdict(row["verdict"])
-    content["quarantine"] = quarantined_from_json(row.get("quarantine"))
-    content["control"] = control_from_json(row.get("control"))
-    return Result(**content)
-
-
 def _rounded(share: Share) -> dict[str, Any]:
     return {
         name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(share).items()
     }
-
-
-def _errors(rows: Iterable[Mapping[str, Any]]) -> tuple[CollectError, ...]:
-    return tuple(
-        CollectError(file=row["file"], error=row["error"], detail=row.get("detail", "")) for row in rows
-    )
-
-
-def _seconds(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _epoch(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _bad(where: Path | str, error: Exception) -> BadFileError:
-    return BadFileError(
-        f"a key is missing or of the wrong kind: {error}",
-        where=where,
-        remedy="report again with `spyre-ci report`",
-    )

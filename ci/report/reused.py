@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ci.core.errors import BadFileError
 from ci.core.text import one_line
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 FILE, KIND = "reused.json", "reused"
 
@@ -55,20 +54,5 @@ def read_reused(run_dir: Path) -> Reused | None:
     path = run_dir / FILE
     if not path.is_file():
         return None
-    content = read_json(path, KIND)
-    try:
-        return Reused(
-            repository=str(content["repository"]),
-            run_id=int(content["run_id"]),
-            attempt=int(content["attempt"]),
-            sha=str(content["sha"]),
-            pull_request=int(content["pull_request"]),
-            url=str(content["url"]),
-            tree=str(content["tree"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}",
-            where=path,
-            remedy="remove it and the journals beside it, and run the tests",
-        ) from error
+    remedy = "remove it and the journals beside it, and run the tests"
+    return convert(read_json(path, KIND), Reused, where=path, remedy=remedy)

@@ -110,7 +110,7 @@ def _quarantined(context: Context, account: Account, folder: RunFolder, began_at
     except SpyreCiError as error:
         # The file was sound when the run began, or another host began it: the account is worth more.
         context.say(f"quarantine: not read, so nothing is quarantined: {error}")
-        return replace(account, quarantine=QuarantineNote(file=str(path), error=str(error)))
+        return replace(account, quarantine=QuarantineNote(file=str(path), entries=(), error=str(error)))
     results, note = _apply(context, account, quarantine, folder, began_at)
     return replace(account, results=results, quarantine=note)
 

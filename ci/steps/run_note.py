@@ -13,12 +13,13 @@ from ci.core.errors import BadFileError
 from ci.runner.back_end import back_end
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 KIND = "run-settings"
 # An address may hold a password, and where hosts share is for those who resume to say; the plan has the seed.
 UNNOTED = ("share", "share_password_file", "seed")
 FILE = "run-settings.json"
+_REMEDY = "delete the file; the run then goes on with the settings of this checkout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +70,7 @@ def read_note(folder: RunFolder) -> RunNote | None:
     path = folder.path / FILE
     if not path.is_file():
         return None
-    content = read_json(path, KIND)
-    try:
-        return RunNote(
-            shards=frozenset(int(one) for one in content["shards"]),
-            allow_collect_errors=bool(content["allow_collect_errors"]),
-            run=dict(content["run"]),
-            back_end=str(content.get("back_end", "")),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _bad(folder, error) from error
+    return convert(read_json(path, KIND), RunNote, where=path, remedy=_REMEDY)
 
 
 def as_noted(context: Context, folder: RunFolder, note: RunNote) -> Context:
@@ -109,5 +101,5 @@ def _bad(folder: RunFolder, error: Exception) -> BadFileError:
     return BadFileError(
         f"cannot be used: {said}",
         where=folder.path / FILE,
-        remedy="delete the file; the run then goes on with the settings of this checkout",
+        remedy=_REMEDY,
     )

@@ -162,7 +162,7 @@ def test_a_green_run_names_its_quarantined_failures() -> None:
 
 
 def test_a_quarantine_that_could_not_be_read_is_told(account: Account) -> None:
-    note = QuarantineNote(file="q", error="q:3: unknown key\n  remedy: mend it")
+    note = QuarantineNote(file="q", entries=(), error="q:3: unknown key\n  remedy: mend it")
     made = replace(account, quarantine=note)
     summary = summarize(made, identity(), selection())
     assert "nothing is quarantined: q:3: unknown key remedy: mend it" in render_markdown(summary, made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -9,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
+from test_selection.errors import BadFileError
+from test_selection.files import convert
 from test_selection.ladder_note import (
     Asked,
     LadderNote,
     drift,
     make_note,
-    note_from_json,
     note_lines,
-    note_to_json,
 )
 from test_selection.lock import Lock, make_lock, members
 from test_selection.places import By, below
@@ -116,15 +118,14 @@ def test_of_no_tests_there_is_a_note_too() -> None:
 @given(any_tests(), percents)
 def test_a_note_comes_back(tests: list[CatalogTest], percent: float) -> None:
     note = note_of(lock_of(tests), tests, percent, scope="other")
-    assert note_from_json(note_to_json(note)) == note
-    assert note_from_json(note_to_json(None)) is None
+    assert convert(json.loads(json.dumps(asdict(note))), LadderNote, where="x", remedy="") == note
 
 
 @pytest.mark.parametrize(
     "change", [{"by": "luck"}, {"reached": {"files": 3}}, {"locked": "x"}, {"source": ...}]
 )
 def test_something_else_is_no_note(change: dict[str, Any]) -> None:
-    content = {**(note_to_json(LadderNote(source="x")) or {}), **change}
+    content = {**asdict(LadderNote(source="x")), **change}
     content = {key: value for key, value in content.items() if value is not ...}
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        note_from_json(content)
+    with pytest.raises(BadFileError, match="x: a key is missing or of the wrong kind"):
+        convert(content, LadderNote, where="x", remedy="")
