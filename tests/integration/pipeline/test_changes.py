@@ -51,27 +51,6 @@ def branch(origin: Repository, changes: Mapping[str, str | None]) -> tuple[str, 
     return head, base
 
 
-def test_a_pull_request_is_compared_with_what_it_is_merged_into(
-    origin: Repository, tmp_path: Path, call: Call
-) -> None:
-    head, base = branch(origin, {"README.md": "# more\n", "docs/a.md": "a\n"})
-    code, found, said = call(origin.shallow(tmp_path / "clone", 2), "pull_request", request(head, base))
-    assert code == 0
-    # Main's own change since then is not the pull request's.
-    assert {key: found[key] for key in DOCS_ONLY} == DOCS_ONLY
-    assert "only documents change (2)" in said
-    assert "| `unit` | `-` | `only documents change (2)` |" in (tmp_path / "summary.md").read_text()
-
-
-def test_code_in_a_pull_request_runs_its_tests(origin: Repository, tmp_path: Path, call: Call) -> None:
-    head, base = branch(origin, {"README.md": "# more\n", "a.py": "2\n"})
-    clone = origin.shallow(tmp_path / "clone", 2)
-    _, found, said = call(clone, "pull_request", request(head, base, "ciflow/spyre-stage-2"))
-    assert all(found[key] for key in (*DOCS_ONLY, "pytorch"))
-    assert found["stage"] == 2
-    assert "unit      runs  a.py" in said
-
-
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_clone_too_shallow_to_tell_ends_the_job(
     origin: Repository, tmp_path: Path, call: Call, depth: int

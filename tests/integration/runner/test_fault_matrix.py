@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from ci.record.journal import read_journals
@@ -20,8 +14,6 @@ from .small_runs import Runner, make_plan
 pytestmark = pytest.mark.gate
 
 MATRIX = "test_fault_matrix.py::TestFaultMatrix::test_"
-CGROUPS = Path("/sys/fs/cgroup")
-MEMORY_LIMIT = 2 << 30
 # What each test does to its process, its verdict, and a part of the message.
 FAULTS = {
     "abort": (Verdict.FAILED, "died by SIGABRT"),
@@ -74,42 +66,3 @@ def test_every_fault_costs_its_test_and_every_other_test_has_its_verdict(
     for name in ("loops_in_c", "loops_in_python"):
         assert f"in test_{name}" in found[f"{MATRIX}{name}"].detail
     assert sum(path.stat().st_size for path in (runner.run_dir / "logs").iterdir()) < 200 << 20
-
-
-@pytest.fixture
-def cgroup() -> Iterator[Path]:
-    """A control group that may use little memory."""
-    version2 = (CGROUPS / "cgroup.controllers").is_file()
-    folder = CGROUPS / ("" if version2 else "memory") / f"spyre-ci-{os.getpid()}"
-    try:
-        folder.mkdir()
-        (folder / ("memory.max" if version2 else "memory.limit_in_bytes")).write_text(str(MEMORY_LIMIT))
-    except OSError as error:
-        pytest.skip(f"no control group with a limit of memory is to be had: {error}")
-    yield folder
-    folder.rmdir()
-
-
-def test_a_test_that_takes_all_memory_is_told_from_one_that_was_killed(runner: Runner, cgroup: Path) -> None:
-    ids = [f"{MATRIX}{name}" for name in ("passes_first", "out_of_memory", "killed", "passes_last")]
-    # The supervisor is part of the group, as in a container; the kernel ends the one that takes most.
-    script = (
-        f"import os; open({str(cgroup / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
-        "import sys; from pathlib import Path\n"
-        "from tests.integration.runner.small_runs import Runner, make_plan\n"
-        "runner = Runner(Path(sys.argv[1]))\n"
-        "runner.run(make_plan({'test_fault_matrix.py': sys.argv[2:]}), device='spyre')\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", script, str(runner.tree), *ids],
-        env={**os.environ, "PYTHONPATH": runner.path},
-        timeout=120,
-        check=True,
-    )
-    plan = make_plan({"test_fault_matrix.py": ids})
-    found = {one.id: one for one in reconcile(plan, read_journals(runner.run_dir)).results}
-    assert [found[name].verdict for name in ids] == [
-        Verdict.PASSED, Verdict.FAILED, Verdict.FAILED, Verdict.PASSED,
-    ]  # fmt: skip
-    assert found[ids[1]].message == "ended by the out-of-memory killer"
-    assert found[ids[2]].message == "died by SIGKILL"

@@ -79,14 +79,6 @@ def test_one_crash_costs_one_test_and_a_history_says_what_hangs(runner: Runner) 
     assert crashes[f"{FAULTS}test_e_exit_zero"]["message"] == "ended its process with exit code 0"
 
 
-@by_both_in_time
-def test_a_test_that_asks_python_to_exit_fails_alone(runner: Runner) -> None:
-    ids = [f"{FAULTS}test_k_sys_exit", f"{FAULTS}test_l_passes"]
-    runner.run(make_plan({"test_process_faults.py": ids}))
-    assert runner.outcomes()[f"{FAULTS}test_l_passes"] == "passed"
-    assert runner.outcomes()[f"{FAULTS}test_k_sys_exit"] in {"failed", "exit"}
-
-
 def alive(pid: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
@@ -393,18 +385,6 @@ def kill_worker_when(event_name: str, test: str) -> Any:
     return listen
 
 
-@by_both_in_time
-def test_a_worker_killed_from_outside_costs_the_running_test(runner: Runner) -> None:
-    ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
-    runner.run(
-        make_plan({"test_process_faults.py": ids}),
-        listen=kill_worker_when("start", ids[1]),
-    )
-    assert runner.outcomes() == {ids[0]: "passed", ids[1]: "infrastructure", ids[2]: "passed"}
-    assert "died by SIGKILL" in runner.named("worker_lost")[0]["message"]
-    assert [event["attempt"] for event in runner.named("shard_start")] == [1, 2]
-
-
 def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runner) -> None:
     ids = [f"{FAULTS}test_{name}" for name in ("g_hang", "l_passes")]
     runner.run(
@@ -412,18 +392,3 @@ def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runn
     )
     assert runner.outcomes() == {ids[0]: "infrastructure", ids[1]: "not_run"}
     assert "worker was lost 1 time" in runner.named("not_run")[0]["message"]
-
-
-@by_both_in_time
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_with_its_account(runner: Runner, number: signal.Signals) -> None:
-    ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
-
-    def interrupt(_shard: int, event: Mapping[str, Any]) -> None:
-        if event["e"] == "start" and event["id"] == ids[1]:
-            os.kill(os.getpid(), number)
-
-    assert runner.run(make_plan({"test_process_faults.py": ids}), listen=interrupt) is True
-    assert runner.outcomes() == {ids[0]: "passed"}
-    assert runner.named("shard_end")[-1]["status"] == "interrupted"
-    assert not any(alive(event["pid"]) for event in runner.named("shard_start"))
