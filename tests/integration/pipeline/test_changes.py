@@ -92,15 +92,8 @@ def test_a_merge_of_somebody_elses_is_not_taken_for_the_pull_requests(origin: Re
     assert found["unit"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"old.py": None, "docs/old.py": "x = 1\n" * 30}, {"old.py": None}, {"spyre-ci.yaml": "stage: 0\n"}],
-    ids=["moved into the documents", "deleted", "settings"],
-)
-def test_moving_and_deleting_code_is_a_change_of_code(
-    origin: Repository, call: Call, changes: dict[str, str | None]
-) -> None:
-    head, base = branch(origin, changes)
+def test_deleting_code_is_a_change_of_code(origin: Repository, call: Call) -> None:
+    head, base = branch(origin, {"old.py": None})
     _, found, _ = call(origin, "pull_request", request(head, base))
     assert found["unit"]
 

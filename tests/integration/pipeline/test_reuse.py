@@ -233,28 +233,6 @@ def test_what_ran_in_another_image_than_was_planned_for_is_not_taken(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("tree", "tested another tree"),
-        ("image", "ran in another image"),
-        ("tests", "planned other tests"),
-        ("torch", "had another PyTorch"),
-        ("back_end", "had another back end"),
-        ("settings", "was set otherwise"),
-        ("later", "says other things"),
-    ],
-)
-def test_other_work_is_not_taken(
-    queue: Queue, spyre: Spyre, name: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue.begin()
-    queue.ran(parts={name: "another"})
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(queue.tmp_path)["reused"] == "false"
-    assert f"run 50 {said}" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.parametrize(
     ("outcomes", "said"),
     [
         (GREEN | {IDS[1]: "failed"}, "is not green here: 1 test failed"),

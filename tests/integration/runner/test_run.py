@@ -30,26 +30,6 @@ by_both_in_the_gate = pytest.mark.parametrize(
 )
 
 
-@by_both
-def test_every_outcome_is_told_as_it_was(runner: Runner) -> None:
-    cls = "test_outcomes.py::TestOutcomes::"
-    expected = {
-        f"{cls}test_passes": "passed",
-        f"{cls}test_fails": "failed",
-        f"{cls}test_errors": "failed",
-        f"{cls}test_skips": "skipped",
-        f"{cls}test_xfails": "xfailed",
-        f"{cls}test_unexpectedly_passes": "failed",
-        f"{cls}test_subtests": "failed",
-        "test_outcomes.py::test_function[left=1,right=2]": "passed",
-    }
-    assert runner.run(make_plan({"test_outcomes.py": list(expected)}), real_torch=True) is False
-    assert runner.outcomes() == expected
-    messages = {event["id"]: event["message"] for event in runner.named("end")}
-    assert messages[f"{cls}test_errors"] == "OSError: disk on fire"
-    assert messages[f"{cls}test_skips"] == "not today"
-
-
 @by_both_in_time
 def test_one_crash_costs_one_test_and_a_history_says_what_hangs(runner: Runner) -> None:
     names = {
@@ -209,19 +189,6 @@ def test_what_a_spawned_process_imports_is_part_of_the_set_up_of_its_file(
     runner.run(make_plan({"test_outcomes.py": ids}), method="spawn")
     assert runner.outcomes() == dict.fromkeys(ids, "passed")
     assert runner.named("group_ready")[0]["setup_s"] > 1
-
-
-def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
-    cls = "test_outcomes.py::TestOutcomes::"
-    plan = make_plan(
-        {"test_outcomes.py": [f"{cls}test_passes"]}, {"test_outcomes.py": [f"{cls}test_fails"]}, {}
-    )
-    runner.run(plan, cards=2)
-    starts = runner.named("shard_start")
-    assert sorted(event["card"] for event in starts) == ["cpu:0", "cpu:1"]
-    assert {event["fingerprint"] for event in starts} == {plan.fingerprint}
-    assert sorted(path.name for path in (runner.run_dir / "journal").iterdir()) == ["0-1.jsonl", "1-1.jsonl"]
-    assert all(event["setup_s"] > 0 for event in runner.named("group_ready"))
 
 
 def test_a_shard_that_needs_two_cards_holds_two_and_runs_nowhere_with_fewer(runner: Runner) -> None:
