@@ -186,14 +186,6 @@ def test_files_whose_names_are_no_utf_8_go_through_the_whole_job_beside_good_one
     assert shop.pytorch("--id", "test_o%ED%B3%BF.py::TestOutcomes::test_fails")[0] == 1
 
 
-@pytest.mark.gate
-def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
-    shop.pytorch("--percent", "100", "--files", "sub/*")
-    code, out, _ = shop.pytorch("--last-failed", "latest")
-    assert code == 0
-    assert "every test of latest passed" in out
-
-
 def test_a_dry_run_shows_the_plan_and_runs_nothing(shop: Shop) -> None:
     code, out, _ = shop.pytorch(
         "--percent", "100", "--files", "test_outcomes.py,sub/*", "--dry-run", "--cards", "2"
