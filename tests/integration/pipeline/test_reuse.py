@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +15,13 @@ from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import IMAGE, plan_folder, run_journals, zipped
+from tests.repositories import git
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
 IDS = [f"test_a.py::A::test_{number}" for number in range(4)]
 GREEN = dict.fromkeys(IDS, "passed")
 WORKFLOW = ".github/workflows/pull-request.yml"
-WHO = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *WHO, *words], check=True, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout.strip()
 
 
 def commit(folder: Path, name: str, text: str) -> str:
