@@ -88,18 +88,6 @@ def test_ctrl_c_through_nox_still_ends_with_an_account(clone: Path) -> None:
     assert summary["exit_code"] == 130
 
 
-def test_a_worker_killed_under_nox_costs_one_test_and_nox_ends_with_3(clone: Path) -> None:
-    before = runs(clone)
-    with nox_running(clone, "--percent", "8", "--retries", "0") as (process, journal):
-        pid = json.loads(journal.read_text(encoding="utf-8").splitlines()[0])["pid"]
-        os.kill(pid, signal.SIGKILL)
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 3, out[-3000:]
-    verdicts = only_run(clone, besides=before)["verdicts"]
-    assert verdicts["infrastructure"] <= 1
-    assert verdicts["not_run"] == 0
-
-
 def test_a_usage_error_comes_through_nox_with_its_own_code(clone: Path) -> None:
     done = subprocess.run(
         [".venv/bin/nox", "-s", "pytorch", "--", "--stage", "9"],

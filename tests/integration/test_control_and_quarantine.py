@@ -149,19 +149,3 @@ def test_a_quarantined_failure_is_told_and_does_not_redden(
     assert skipped.get("type") == "pytest.xfail"
     assert f"known (https://e.test/1, @kernels, until {LATER})" in str(skipped.get("message"))
     assert "broken on spyre" in str(skipped.text)
-
-
-def test_an_expired_entry_protects_no_more(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quarantine(("pattern", "**::test_fails_everywhere*", "2000-01-01"))
-    assert run([*WORDS, "-k", "fails_everywhere or passes"]) == 1
-    assert "exit 1: 1 test failed; 1 quarantine entry expired (quarantine.yaml:1)" in capsys.readouterr().out
-    assert results(shop)[EVERYWHERE].quarantine is None
-
-
-def test_a_broken_quarantine_file_is_refused_before_anything_runs(
-    shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (shop / "quarantine.yaml").write_text("quarantine:\n- tset: x\n")
-    assert run([*WORDS]) == 2
-    assert "quarantine.yaml:2: unknown key 'tset'\n  remedy: did you mean 'test'?" in capsys.readouterr().err
-    assert not (shop / "runs").exists()

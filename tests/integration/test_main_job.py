@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from ci.report.results import read_results
-from test_selection.plan import read_plan
 from tests.integration.conftest import Called
 from tests.integration.runner.small_runs import STAND_IN
 
@@ -125,25 +124,6 @@ def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> N
 
 
 @pytest.mark.gate
-def test_failures_crashes_and_errors_are_told_with_the_command_that_repeats_them(shop: Shop) -> None:
-    code, out, _ = shop.pytorch(
-        "--percent", "100", "--files", "test_outcomes.py,test_process_faults.py", "-k", "fails or segfault"
-    )
-    assert code == 1
-    adds_up(shop.runs[0])
-    assert "died by SIGSEGV" in out
-    name = "test_process_faults.py::TestFaults::test_b_segfault"
-    seed = read_plan(shop.runs[-1] / "plan.json").run_seed
-    line = (
-        f"spyre-ci reproduce --run --pytorch-src {shop.tree} --device cpu --seed {seed} --attempt 2 -- {name}"
-    )
-    assert line in out
-    code, _, _ = shop.pytorch("--id", name)
-    assert code == 1
-    assert adds_up(shop.runs[1])["planned"] == 1
-
-
-@pytest.mark.gate
 def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "test_import_error.py,test_import_exit.py,sub/*")
     code, out, _ = shop.pytorch(*words)
@@ -154,16 +134,6 @@ def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Sho
     assert adds_up(shop.runs[0])["collect_errors"][0]["file"] == "test_import_error.py"
     code, _, _ = shop.pytorch(*words, "--allow-collect-errors")
     assert code == 0
-
-
-@pytest.mark.gate
-def test_last_failed_runs_only_what_did_not_pass(shop: Shop) -> None:
-    assert shop.pytorch("--percent", "100", "--files", "test_outcomes.py")[0] == 1
-    code, _, _ = shop.pytorch("--last-failed", "latest")
-    assert code == 1
-    first, second = (adds_up(run) for run in shop.runs)
-    assert second["planned"] == second["verdicts"]["failed"] == first["verdicts"]["failed"] == 4
-    assert shop.pytorch("--last-failed", "nowhere")[0] == 2
 
 
 @pytest.mark.gate
@@ -216,14 +186,6 @@ def test_files_whose_names_are_no_utf_8_go_through_the_whole_job_beside_good_one
     assert shop.pytorch("--id", "test_o%ED%B3%BF.py::TestOutcomes::test_fails")[0] == 1
 
 
-@pytest.mark.gate
-def test_nothing_failed_is_nothing_to_run_again(shop: Shop) -> None:
-    shop.pytorch("--percent", "100", "--files", "sub/*")
-    code, out, _ = shop.pytorch("--last-failed", "latest")
-    assert code == 0
-    assert "every test of latest passed" in out
-
-
 def test_a_dry_run_shows_the_plan_and_runs_nothing(shop: Shop) -> None:
     code, out, _ = shop.pytorch(
         "--percent", "100", "--files", "test_outcomes.py,sub/*", "--dry-run", "--cards", "2"
@@ -232,63 +194,6 @@ def test_a_dry_run_shows_the_plan_and_runs_nothing(shop: Shop) -> None:
     assert "shard 1:" in out
     assert "test_outcomes.py:" in out
     assert not (shop.runs[0] / "journal").exists()
-
-
-@pytest.mark.gate
-def test_json_goes_to_standard_output_alone(shop: Shop) -> None:
-    code, out, err = shop.pytorch("--percent", "100", "--files", "sub/*", "--json")
-    assert code == 0
-    assert json.loads(out) == shop.summary()
-    assert "collected" in err
-
-
-@pytest.mark.gate
-def test_the_verbs_on_files_come_to_the_same_as_the_main_job(shop: Shop) -> None:
-    files = "sub/*,test_outcomes.py"
-    shop.pytorch("--percent", "50", "--files", files, "--cards", "2")
-    folder = ("--run-dir", "runs/split")
-    source = ("--pytorch-src", str(shop.tree))
-    assert shop.call("collect", *folder, *source, "--files", files)[0] == 0
-    assert shop.call("select", *folder, "--percent", "50")[0] == 0
-    assert shop.call("plan", *folder, "--shards", "2")[0] == 0
-    elsewhere = shop.folder / "elsewhere"
-    elsewhere.mkdir()
-    split = shop.folder / "runs" / "split"
-    shutil.copy(split / "plan.json", elsewhere)
-    assert shop.call("run", *folder, "--shard", "0")[0] in (0, 1)
-    code, out, _ = shop.call("report", *folder)
-    assert code == 3
-    assert "shard 1 has no journal" in out
-    code, _, err = shop.call("run", "--plan", str(elsewhere / "plan.json"), *source, "--shard", "1")
-    assert (code, err) in [(0, ""), (1, "")]
-    shutil.copy(elsewhere / "journal" / "1-1.jsonl", split / "journal")
-    code, _, _ = shop.call("report", "split")
-    main, split_run = (adds_up(run) for run in shop.runs)
-    assert split_run["verdicts"] == main["verdicts"]
-    assert code == main["exit_code"]
-
-
-@pytest.mark.gate
-def test_shards_can_run_one_after_another_in_one_folder(shop: Shop) -> None:
-    folder = ("--run-dir", "runs/split")
-    two = "def test_a(): pass\ndef test_b(): pass\n"
-    (shop.tree / "test" / "test_two.py").write_text(two, encoding="utf-8")
-    shop.call("collect", *folder, "--pytorch-src", str(shop.tree), "--files", "test_two.py,sub/*")
-    shop.call("select", *folder, "--percent", "100")
-    shop.call("plan", *folder, "--shards", "2")
-    for shard in ("0", "1"):
-        code, out, _ = shop.call("run", *folder, "--shard", shard)
-        assert code == 0, out
-    assert shop.call("report", *folder)[0] == 0
-    assert adds_up(shop.runs[0])["verdicts"]["passed"] == 3
-
-
-def test_reporting_twice_writes_the_same(shop: Shop) -> None:
-    shop.pytorch("--percent", "100", "--files", "test_outcomes.py")
-    run = shop.runs[0]
-    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
-    assert shop.call("report", run.name)[0] == 1
-    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.gate
@@ -371,19 +276,6 @@ def test_an_interrupted_run_reports_what_it_did_and_ends_with_130(shop: Shop, nu
 
 
 @pytest.mark.gate
-def test_a_worker_killed_in_the_middle_costs_one_test(shop: Shop) -> None:
-    with running(shop, *HANG, "--retries", "0") as process:
-        (journal,) = shop.folder.glob("runs/*/journal/*.jsonl")
-        pid = json.loads(journal.read_text(encoding="utf-8").splitlines()[0])["pid"]
-        os.kill(pid, signal.SIGKILL)
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 3
-    verdicts = adds_up(shop.runs[0])["verdicts"]
-    assert (verdicts["passed"], verdicts["infrastructure"]) == (2, 1)
-    assert "died by SIGKILL" in out
-
-
-@pytest.mark.gate
 def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, tmp_path: Path) -> None:
     tests = tmp_path / "deletes" / "test"
     tests.mkdir(parents=True)
@@ -398,23 +290,6 @@ def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, 
     code, out, err = shop.call("pytorch", *words)
     assert (code, adds_up(shop.runs[0])["verdicts"]["passed"]) == (0, 2), err
     assert f"a test deleted files of {shop.runs[0]}; they were put back: catalog.jsonl.gz" in out + err
-
-
-def test_an_endpoint_that_is_down_keeps_the_report_and_the_exit_code(shop: Shop) -> None:
-    environ = {
-        "SPYRE_CI__REPORT__ENDPOINT": "http://127.0.0.1:9/",
-        "SPYRE_CI_HUD_TOKEN": "secret-token",
-        "SPYRE_CI__REPORT__BUDGET_S": "1",
-    }
-    code, out, err = shop.pytorch("--percent", "100", "--files", "sub/*", **environ)
-    assert code == 0
-    assert "NOT reported" in out
-    assert "spyre-ci hud flush" in out
-    assert len(list((shop.runs[0] / "outbox").glob("*.json"))) == 1
-    everything = (
-        out + err + "".join(p.read_text(errors="replace") for p in shop.runs[0].rglob("*") if p.is_file())
-    )
-    assert "secret-token" not in everything
 
 
 @pytest.mark.parametrize(

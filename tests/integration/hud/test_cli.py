@@ -26,7 +26,6 @@ from ci.hud.making import Ways, ended_of
 from ci.hud.outbox import Outbox
 from ci.hud.row_upload import note_rows
 from ci.hud.server.app import create_app
-from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import serve
 from ci.hud.server.store import Store
 from test_selection.files import read_json, write_json
@@ -80,19 +79,6 @@ def test_serve_says_its_port_answers_and_ends_quietly_at_an_interrupt(tmp_path: 
     assert token not in out + err
 
 
-def test_what_a_killed_server_had_answered_is_there(tmp_path: Path, payload: dict[str, Any]) -> None:
-    with serving(tmp_path, "--port", "0") as (process, url):
-        token = (tmp_path / ".spyre-ci" / "hud-token").read_text().strip()
-        answer = requests.post(
-            f"{url}/github/callback", json=payload, headers={"Authorization": f"Bearer {token}"}, timeout=20
-        )
-        assert answer.status_code == 200
-        process.kill()
-    store = Store(tmp_path / ".spyre-ci" / "hud.sqlite")
-    assert count_jobs(store.database) == 1
-    store.close()
-
-
 def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
     store = Store(tmp_path / "hud.sqlite")
     application = create_app(store, token="t", repository="o/r", clock=lambda: 0.0)
@@ -102,18 +88,6 @@ def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
             serve("127.0.0.1", port, application, echo=print)
     store.close()
     assert "--port 0" in str(caught.value.remedy)
-
-
-def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
-    store = Store(tmp_path / "hud.sqlite")
-    with pytest.raises(PortInUseError, match=r"cannot listen on no\.such\.host\.invalid"):
-        serve(
-            "no.such.host.invalid",
-            0,
-            create_app(store, token="t", repository="o/r", clock=lambda: 0.0),
-            echo=print,
-        )
-    store.close()
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "a" * 70, "x\0y"])

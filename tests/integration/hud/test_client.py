@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,35 +22,6 @@ def send(
     return post(payload, target)
 
 
-def test_a_report_is_sent_as_the_contract_says(faulty: Any, payload: dict[str, Any]) -> None:
-    answer = send(faulty.url, payload)
-    assert answer.outcome is Outcome.DELIVERED
-    (request,) = faulty.requests
-    assert request["path"] == "/github/callback"
-    assert request["headers"]["Authorization"] == f"Bearer {TOKEN}"
-    assert request["headers"]["Content-Type"] == "application/json"
-    assert json.loads(request["body"]) == payload
-
-
-@pytest.mark.parametrize(
-    ("step", "outcome", "doubtful"),
-    [
-        (400, Outcome.REFUSED, False),
-        (401, Outcome.UNAUTHORIZED, False),
-        (429, Outcome.RATE_LIMITED, False),
-        (500, Outcome.RETRY, True),
-        (503, Outcome.RETRY, True),
-        ("cut", Outcome.RETRY, True),
-    ],
-)
-def test_faults_become_answers(
-    faulty: Any, payload: dict[str, Any], step: Any, outcome: Outcome, doubtful: bool
-) -> None:
-    faulty.script = [step]
-    answer = send(faulty.url, payload)
-    assert (answer.outcome, answer.doubtful) == (outcome, doubtful)
-
-
 @pytest.mark.parametrize("step", ["hang", "drip"])
 def test_a_server_that_never_ends_its_answer_is_given_up(
     faulty: Any, payload: dict[str, Any], step: str
@@ -66,22 +36,6 @@ def test_nobody_there_leaves_no_doubt(payload: dict[str, Any]) -> None:
     answer = send("http://127.0.0.1:1", payload)
     assert (answer.outcome, answer.doubtful) == (Outcome.RETRY, False)
     assert answer.detail.startswith("no connection: ")
-
-
-def test_a_redirect_is_not_followed(faulty: Any, payload: dict[str, Any]) -> None:
-    faulty.script = [(307, {"Location": f"{faulty.url}/elsewhere"}, "")]
-    assert send(faulty.url, payload).outcome is Outcome.REFUSED
-    assert len(faulty.requests) == 1
-
-
-def test_the_servers_wish_to_wait_is_read(faulty: Any, payload: dict[str, Any]) -> None:
-    faulty.script = [(429, {"Retry-After": "120"}, "")]
-    assert send(faulty.url, payload).retry_after_s == 120
-
-
-def test_a_token_the_server_repeats_is_not_shown(faulty: Any, payload: dict[str, Any]) -> None:
-    faulty.script = [(401, {}, f"bad token {TOKEN}")]
-    assert send(faulty.url, payload).detail == "HTTP 401: bad token ***"
 
 
 def test_a_long_answer_is_cut(faulty: Any, payload: dict[str, Any]) -> None:

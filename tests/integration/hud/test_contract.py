@@ -241,7 +241,13 @@ FIELDS: list[tuple[str, Any, int, int, str]] = [
     ("workflow.run_id", GONE, 400, 400, "workflow.run_id: is missing"),
     ("workflow.run_id", None, 400, 400, "workflow.run_id"),
     ("workflow.run_id", [], 400, 400, "workflow.run_id"),
-    ("workflow.run_id", "5c0ffee0-uuid", 400, 500, "workflow.run_id: must be a whole number"),
+    (
+        "workflow.run_id",
+        "5c0ffee0-uuid",
+        400,
+        500,
+        'workflow.run_id: must be a whole number (seen: "5c0ffee0-uuid")',
+    ),
     ("workflow.run_id", "", 400, 500, "workflow.run_id"),
     ("workflow.run_id", 0, 400, 200, "workflow.run_id"),
     ("workflow.run_id", -1, 400, 200, "workflow.run_id"),
@@ -283,6 +289,7 @@ FIELDS: list[tuple[str, Any, int, int, str]] = [
     ("workflow.completed_at", "2261-12-31T23:59:59-23:59", 400, 200, "workflow.completed_at"),
     ("workflow.completed_at", "2026-08-01T01:00:00Z", 400, 200, "is before started_at"),
     ("workflow.started_at", "1970-01-01T00:00:00+14:00", 400, 200, "workflow.started_at"),
+    ("workflow.started_at", "0001-01-01T00:00:00+23:59", 400, 200, "workflow.started_at"),
     ("workflow.test_results", {"passed": 1, "failed": 2, "skipped": 3, "total": 6}, 200, 200, ""),
     ("workflow.test_results", {"passed": 1, "failed": 2, "skipped": 3}, 200, 200, ""),
     ("workflow.test_results", {}, 200, 200, ""),
@@ -420,6 +427,8 @@ TOKENS: list[tuple[str, Callable[[], str], int, int]] = [
     ("a GitHub token without the word Bearer", token_of, 401, 200),
     ("nothing", lambda: "", 401, 401),
     ("Bearer alone", lambda: "Bearer ", 401, 401),
+    ("the server's own token and more", lambda: f"Bearer {TOKEN}x", 401, 401),
+    ("a letter that is not ASCII", lambda: "Bearer k\xe4se", 401, 401),
     ("no JWT", lambda: "Bearer abc", 401, 401),
     ("an empty JWT", lambda: "Bearer ..", 401, 401),
     ("Basic", lambda: f"Basic {TOKEN}", 401, 401),
@@ -484,12 +493,15 @@ def test_each_token(
 ) -> None:
     _, header, by_default, as_upstream = row
     value = header()
-    answer = world.client.post(PATH, json=payload, headers={"Authorization": value} if value else {})
+    headers = {"Authorization": value.encode("latin-1")} if value else {}
+    answer = world.client.post(PATH, json=payload, headers=headers)
     assert answer.status_code == (as_upstream if world.mode == "strict" else by_default), answer.text
     assert len(world.rows()) == (1 if answer.status_code == 200 else 0)
     assert value.rpartition(" ")[2][:20] not in answer.text or value in {"", "Bearer "}
     if answer.status_code != 200:
         world.said(answer)
+    if answer.status_code == 401 and world.mode == "default":
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 def test_an_issuer_that_cannot_be_reached_is_a_503_and_strictly_a_401(
@@ -701,6 +713,7 @@ def test_by_default_a_failing_store_keeps_neither_state_nor_row(
     monkeypatch.setattr("ci.hud.server.store.merge", full)
     answer = world.post(pull_request(payload))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
+    assert world.said(answer) == "the store failed: database or disk is full"
     monkeypatch.undo()
     assert world.post(pull_request(payload)).status_code == 200
 

@@ -22,8 +22,6 @@ from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 from test_selection.files import read_json, write_json
 
-from .conftest import CHECK_RUN
-
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 
@@ -54,15 +52,6 @@ def test_a_run_is_reported_to_the_embedded_endpoint(
         "embedded",
         1,
     )
-
-
-def test_reporting_twice_changes_nothing(world: Any, run_dir: Path, settings: MakeSettings) -> None:
-    here = settings()
-    world.deliver(run_dir, here)
-    before = stored(here)
-    assert world.deliver(run_dir, here).outcome == "delivered"
-    assert stored(here) == before
-    assert len(list((run_dir / "outbox" / "delivered").glob("*.json"))) == 1
 
 
 def test_a_corrected_summary_corrects_the_row(world: Any, run_dir: Path, settings: MakeSettings) -> None:
@@ -101,16 +90,6 @@ def test_a_stranger_on_the_port_is_not_sent_the_token(
     assert len(stored(here)) == 1
 
 
-def test_a_server_elsewhere_gets_the_report_and_the_token(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
-) -> None:
-    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN)
-    assert delivery.outcome == "delivered"
-    assert world.lines == [f"HUD: reported to {faulty.url}/github/callback"]
-    assert faulty.requests[0]["headers"]["Authorization"] == "Bearer s3cret-token"
-    assert json.loads(faulty.requests[0]["body"])["workflow"]["check_run_id"] == CHECK_RUN
-
-
 def test_the_cis_check_run_and_artifact_are_told(
     world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
@@ -118,41 +97,6 @@ def test_the_cis_check_run_and_artifact_are_told(
     world.deliver(run_dir, settings(report__endpoint=faulty.url), environ)
     workflow = json.loads(faulty.requests[0]["body"])["workflow"]
     assert (workflow["check_run_id"], workflow["artifact_url"]) == ("99", "https://a.example/r.html")
-
-
-def test_faults_on_the_way_are_waited_out(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
-) -> None:
-    faulty.script = [503, "cut", 429, "ok"]
-    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), TOKEN)
-    assert delivery.outcome == "delivered"
-    assert world.slept == [1.5, 3.0, 75.0]
-    assert len({request["body"] for request in faulty.requests}) == 1
-
-
-def test_an_endpoint_that_is_down_keeps_the_report_and_names_the_remedy(
-    world: Any, run_dir: Path, settings: MakeSettings
-) -> None:
-    delivery = world.deliver(run_dir, settings(report__endpoint="http://127.0.0.1:1"), TOKEN)
-    assert delivery.outcome == "left"
-    (line,) = world.lines
-    assert line.startswith("HUD: NOT reported (1 kept in the outbox): no connection: ")
-    assert line.endswith(f"  remedy: wait until the endpoint is back, then `spyre-ci hud flush {run_dir}`")
-    assert waiting(run_dir) == 1
-    assert "s3cret" not in (run_dir / "hud.json").read_text()
-
-
-def test_an_endpoint_that_comes_back_gets_the_report_by_a_flush(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
-) -> None:
-    there = settings(report__endpoint=faulty.url)
-    faulty.script = [503] * 6
-    assert world.deliver(run_dir, there, TOKEN).outcome == "left"
-    world.now += 3600
-    assert world.flush(run_dir, there, TOKEN).outcome == "delivered"
-    assert waiting(run_dir) == 0
-    assert read_json(run_dir / "hud.json", "hud")["outcome"] == "delivered"
-    assert len(faulty.requests) == 7
 
 
 def test_an_ignored_report_is_warned_of_loudly_and_kept(
@@ -164,27 +108,6 @@ def test_an_ignored_report_is_warned_of_loudly_and_kept(
     assert line.startswith("HUD: WARNING: NOT reported (1 kept in the outbox): the relay ignored the report")
     assert "in its exact letter case" in line
     assert waiting(run_dir) == 1
-
-
-def test_a_missing_token_is_said_and_the_report_kept(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
-) -> None:
-    there = settings(report__endpoint=faulty.url)
-    assert world.deliver(run_dir, there).outcome == "left"
-    assert "there is no token for the endpoint" in world.lines[0]
-    assert "set SPYRE_CI_HUD_TOKEN" in world.lines[0]
-    assert f"spyre-ci hud flush {run_dir}" in world.lines[0]
-    assert faulty.requests == []
-    assert world.flush(run_dir, there, TOKEN).outcome == "delivered"
-
-
-def test_a_token_file_of_the_settings_is_used(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "token").write_text("from-file\n")
-    there = settings(report__endpoint=faulty.url, report__token_file="token")
-    assert world.deliver(run_dir, there).outcome == "delivered"
-    assert faulty.requests[0]["headers"]["Authorization"] == "Bearer from-file"
 
 
 def test_an_endpoint_that_is_no_url_fails_no_run(world: Any, run_dir: Path, settings: MakeSettings) -> None:

@@ -146,52 +146,6 @@ def dispatched(run_dir: Path) -> dict[str, str]:
     return TOKEN
 
 
-def test_a_server_that_comes_back_after_an_hour_gets_every_report_once_and_in_order(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, payload: dict[str, Any]
-) -> None:
-    back_at = world.now + 3600
-    faulty.otherwise = lambda: "ok" if world.now >= back_at else 503
-    there = settings(report__endpoint=faulty.url)
-    for number in range(5):
-        fill(run_dir, payload, [f"job-{number}"])
-        delivery = world.flush(run_dir, there, TOKEN)
-        assert delivery.outcome == "left"
-        assert "HTTP 503" in delivery.reason
-        world.now += 600
-    world.now = back_at
-    faulty.requests.clear()
-    assert world.flush(run_dir, there, TOKEN).outcome == "delivered"
-    assert jobs(faulty) == [f"job-{number}" for number in range(5)]
-    assert waiting(run_dir) == []
-
-
-def test_a_server_that_is_gone_for_an_hour_is_not_connected_to_a_thousand_times(
-    world: Any, run_dir: Path, settings: MakeSettings, payload: dict[str, Any]
-) -> None:
-    fill(run_dir, payload, [f"job-{number}" for number in range(20)])
-    delivery = world.flush(run_dir, settings(report__endpoint="http://127.0.0.1:1"), TOKEN)
-    assert len(delivery.report.left) == 20
-    assert len(world.slept) < 10
-    assert "no connection" in delivery.reason
-
-
-def test_150_reports_through_a_relay_that_limits_arrive_once_in_order(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, payload: dict[str, Any]
-) -> None:
-    names = [f"job-{number:03}" for number in range(150)]
-    fill(run_dir, payload, names)
-    seen: list[float] = []
-
-    def relay() -> Any:
-        seen.append(world.now)
-        return "ok" if sum(now > world.now - 60 for now in seen) <= 100 else 429
-
-    faulty.otherwise = relay
-    assert world.flush(run_dir, settings(report__endpoint=faulty.url), TOKEN).outcome == "delivered"
-    assert jobs(faulty) == names
-    assert all(later - earlier >= 60 for earlier, later in zip(seen, seen[60:], strict=False))
-
-
 FLUSH = """
 import sys, time
 from pathlib import Path

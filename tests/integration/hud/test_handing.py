@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from ci.config import Settings, load_settings
 from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
-from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
 from ci.hud.handed import forward
 from ci.hud.handing import BOX, MAX_INPUT_CHARACTERS, hand_over
@@ -28,47 +25,6 @@ TAKEN: Any = (204, {}, "")
 @pytest.fixture
 def there(settings: MakeSettings, github: Any) -> Settings:
     return settings(report__dispatch__repository="our/repo", report__dispatch__api=github.url)
-
-
-def test_a_nightly_is_handed_over_as_one_input(
-    world: Any, run_dir: Path, there: Settings, github: Any
-) -> None:
-    github.script = [TAKEN]
-    delivery = hand_over(run_dir, world.reporter(there, ENVIRON))
-    assert delivery.outcome == "dispatched"
-    assert world.lines == ["HUD: handed to our/repo on GitHub (hud-report.yml), which reports it"]
-    (request,) = github.requests
-    assert request["path"] == "/repos/our/repo/actions/workflows/hud-report.yml/dispatches"
-    assert request["headers"]["Authorization"] == f"Bearer {TOKEN}"
-    assert request["headers"]["X-GitHub-Api-Version"] == "2022-11-28"
-    body = json.loads(request["body"])
-    assert (body["ref"], list(body["inputs"])) == ("main", ["report"])
-    assert json.loads(body["inputs"]["report"])["workflow"]["run_id"] == 4242
-    assert read_json(run_dir / "hud.json", "hud")["outcome"] == "dispatched"
-    # Its own way out: what the run tells its endpoint has nothing to do with it.
-    assert len(list((run_dir / BOX / "delivered").glob("*.json"))) == 1
-    assert not (run_dir / "outbox").exists()
-
-
-def test_what_is_handed_over_is_posted_where_it_arrives(
-    world: Any, run_dir: Path, there: Settings, github: Any, faulty: Any
-) -> None:
-    github.script = [TAKEN, (200, {}, '{"value": "minted"}')]
-    hand_over(run_dir, world.reporter(there, ENVIRON))
-    text = json.loads(github.requests[0]["body"])["inputs"]["report"]
-    environ = {
-        "SPYRE_CI_REPORT": text,
-        "GITHUB_REPOSITORY": "torch-spyre/torch-spyre",
-        "ACTIONS_ID_TOKEN_REQUEST_URL": f"{github.url}/token",
-        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "asking",
-    }
-    flags = {"report.endpoint": faulty.url, "report.post_times": "posts"}
-    here = load_settings(path=None, environ={}, flags=flags, cwd=run_dir.parent)
-    delivery = forward(run_dir.parent, world.reporter(here, environ))
-    assert delivery.outcome == "delivered"
-    (request,) = faulty.requests
-    assert request["headers"]["Authorization"] == "Bearer minted"
-    assert json.loads(request["body"]) == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -170,24 +126,6 @@ def test_a_token_file_serves_as_well(world: Any, run_dir: Path, settings: MakeSe
     assert github.requests[0]["headers"]["Authorization"] == "Bearer from-file"
 
 
-def test_the_verb_prints_its_outcome_for_machines(
-    run_dir: Path, there: Settings, github: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPYRE_CI_GITHUB_TOKEN", TOKEN)
-    output = run_dir / "output"
-    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
-    github.script = [TAKEN, 422]
-    result = CliRunner().invoke(app, ["dispatch", str(run_dir), "--json"], obj=there)
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["outcome"] == "dispatched"
-    summary = read_json(run_dir / "summary.json", "summary")
-    write_json(run_dir / "summary.json", "summary", {**summary, "exit_code": 0})
-    result = CliRunner().invoke(app, ["dispatch", "latest", "--json"], obj=there)
-    assert result.exit_code == 3
-    assert json.loads(result.stdout)["report"]["left"][0]["outcome"] == "refused"
-    assert output.read_text() == "hud_outcome=dispatched\nhud_outcome=left\n"
-
-
 def test_a_run_without_a_summary_is_said(world: Any, there: Settings, tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no summary file"):
         hand_over(tmp_path, world.reporter(there, ENVIRON))
@@ -207,15 +145,3 @@ def test_forwarding_wants_a_server_elsewhere_and_the_jobs_own_repository(
     with pytest.raises(BadFileError, match="is no JSON"):
         forward(tmp_path, world.reporter(there, {"SPYRE_CI_REPORT": "$(id)"}))
     assert list(tmp_path.glob("handed-*")) == []
-
-
-def test_a_forwarded_report_that_is_not_taken_ends_with_3(
-    settings: MakeSettings, faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faulty.script = [403]
-    monkeypatch.setenv("SPYRE_CI_REPORT", json.dumps(payload))
-    monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "s3cret-token")
-    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    result = CliRunner().invoke(app, ["forward", "--json"], obj=settings(report__endpoint=faulty.url))
-    assert result.exit_code == 3
-    assert json.loads(result.stdout)["report"]["left"][0]["outcome"] == "unauthorized"

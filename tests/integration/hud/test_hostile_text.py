@@ -56,8 +56,6 @@ VOID = frozenset({"meta", "link", "br", "hr", "input", "img", "col"})
 # What pages may have; there is no template with any other.
 TAGS_OF_CODE = frozenset({"script", "img", "iframe", "object", "embed", "base"})
 
-ACTIVE = re.compile(r"[\s\x00-\x20]*(javascript|data:text|vbscript|//)", re.IGNORECASE)
-
 
 class Reader(html.parser.HTMLParser):
     """Elements and attributes of a page, and whether every one is closed."""

@@ -62,29 +62,6 @@ def workflows(faulty: Any) -> list[dict[str, Any]]:
     return [json.loads(request["body"])["workflow"] for request in faulty.requests]
 
 
-def test_begin_and_end_are_told_with_the_jobs_check_run_and_a_token_each(
-    job: Any, faulty: Any, github: Any, tmp_path: Path
-) -> None:
-    faulty.script = [BEGUN, "ok"]
-    code, said = job("--percent", "100", "--files", "test_devices.py", "--cards", "1")
-    assert code == 0, said
-    begun, ended = workflows(faulty)
-    assert (begun["status"], ended["status"], ended["conclusion"]) == ("in_progress", "completed", "success")
-    for one in (begun, ended):
-        assert (one["run_id"], one["run_attempt"], one["check_run_id"]) == (987, 2, "53211")
-        assert (one["name"], one["job_name"]) == ("upstream pull request", "pytorch (cpu)")
-        assert one["started_at"] == begun["started_at"]
-    for request in faulty.requests:
-        body = json.loads(request["body"])
-        assert {key: body[key] for key in CLIENT_PAYLOAD} == CLIENT_PAYLOAD
-        assert request["headers"]["Authorization"] == "Bearer minted-token"
-    assert len(github.requests) == 2
-    assert (tmp_path / "output").read_text() == "hud_outcome=delivered\n" * 2
-    assert said.index("HUD: told that the run has begun") < said.index("HUD: reported to")
-    written = "".join(path.read_text() for path in (tmp_path / "runs").rglob("*.json"))
-    assert not any(secret in said + written for secret in ("minted-token", "asking-token"))
-
-
 @pytest.mark.nightly
 @pytest.mark.nightly
 def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, faulty: Any) -> None:
@@ -94,15 +71,6 @@ def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, fa
     begun, ended = workflows(faulty)
     assert (begun["status"], ended["status"], ended["conclusion"]) == ("in_progress", "completed", "failure")
     assert ended["test_results"]["total"] == 0
-
-
-@pytest.mark.nightly
-@pytest.mark.nightly
-def test_a_relay_that_is_down_changes_nothing_of_the_run(job: Any, faulty: Any) -> None:
-    faulty.otherwise = 403
-    code, said = job("--percent", "100", "--files", "test_devices.py", "--cards", "1")
-    assert code == 0, said
-    assert "HUD: NOT reported (2 kept in the outbox)" in said
 
 
 @pytest.mark.nightly

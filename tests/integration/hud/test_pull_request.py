@@ -53,27 +53,6 @@ def waiting(run_dir: Path) -> list[str]:
     return [report.status for report in Outbox(run_dir, lambda: 0).pending()]
 
 
-def test_begin_and_end_are_told_in_order_with_one_check_run(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
-) -> None:
-    faulty.script = [BEGUN, "ok"]
-    here = settings(report__endpoint=faulty.url)
-    output = run_dir.parent / "output"
-    environ["GITHUB_OUTPUT"] = str(output)
-    assert world.begin(run_dir, here, environ).outcome == "delivered"
-    assert world.deliver(run_dir, here, environ).outcome == "delivered"
-    bodies = [json.loads(request["body"]) for request in faulty.requests]
-    assert told(faulty) == ["in_progress", "completed"]
-    assert [body["workflow"]["check_run_id"] for body in bodies] == ["991", "991"]
-    for body in bodies:
-        assert {key: body[key] for key in CLIENT_PAYLOAD} == CLIENT_PAYLOAD
-    assert world.lines == [
-        f"HUD: told that the run has begun: {faulty.url}/github/callback",
-        f"HUD: reported to {faulty.url}/github/callback",
-    ]
-    assert output.read_text() == "hud_outcome=delivered\n" * 2
-
-
 def test_a_nightly_tells_no_begin(
     world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
 ) -> None:
@@ -116,19 +95,6 @@ def test_an_end_is_kept_with_the_reason_while_its_begin_is_refused(
     faulty.script = [BEGUN, "ok"]
     assert world.flush(run_dir, here, environ).outcome == "delivered"
     assert told(faulty)[1:] == ["in_progress", "completed"]
-
-
-def test_a_state_that_was_applied_behind_a_500_is_said_and_the_end_is_sent(
-    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
-) -> None:
-    here = settings(report__endpoint=faulty.url)
-    faulty.script = [500, TRANSITION, 500, TRANSITION]
-    assert world.begin(run_dir, here, environ).outcome == "delivered"
-    assert world.deliver(run_dir, here, environ).outcome == "delivered"
-    assert sum("state applied, row possibly lost" in line for line in world.lines) == 2
-    assert waiting(run_dir) == []
-    told_json = read_json(run_dir / "hud.json", "hud")
-    assert "state applied, row possibly lost" in told_json["report"]["warnings"][0]
 
 
 def test_a_second_end_is_refused(

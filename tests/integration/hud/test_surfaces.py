@@ -68,41 +68,6 @@ def closed_network(settings: MakeSettings, folder: Path, **more: Any) -> Setting
 # --- signatures
 
 
-def test_a_signed_report_is_taken_for_the_repository_of_the_secret(
-    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
-) -> None:
-    with serving(closed_network(settings, tmp_path)) as (url, store, _):
-        answer = requests.post(f"{url}/github/callback", json=payload, auth=signing(), timeout=TIMEOUT)
-        assert answer.json() == {"ok": True, "status": "completed"}
-        assert list_jobs(store.database, limit=1)[0]["downstream_repo"] == REPOSITORY
-
-
-@pytest.mark.parametrize(
-    "auth",
-    [signing("other"), signing(text="wrong" * 10), signing(at=NOW - 301), signing(at=NOW + 301)],
-    ids=["unknown name", "wrong secret", "too old", "of the future"],
-)
-def test_a_signature_that_does_not_hold_is_a_401(
-    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any], auth: HmacAuth
-) -> None:
-    with serving(closed_network(settings, tmp_path)) as (url, store, _):
-        answer = requests.post(f"{url}/github/callback", json=payload, auth=auth, timeout=TIMEOUT)
-        assert answer.status_code == 401
-        assert count_jobs(store.database) == 0
-
-
-def test_a_body_changed_on_its_way_is_a_401(
-    settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
-) -> None:
-    with serving(closed_network(settings, tmp_path)) as (url, store, _):
-        request = requests.Request("POST", f"{url}/github/callback", json=payload, auth=signing()).prepare()
-        assert isinstance(request.body, bytes)
-        request.body = request.body.replace(b'"failed": 2', b'"failed": 0')
-        with requests.Session() as session:
-            assert session.send(request, timeout=TIMEOUT).status_code == 401
-        assert count_jobs(store.database) == 0
-
-
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_signed_report_that_is_repeated_is_answered_as_it_was_and_changes_nothing(
     settings: MakeSettings, tmp_path: Path, payload: dict[str, Any], strict: bool
@@ -592,22 +557,3 @@ def test_an_odd_body_is_never_a_crash(
             assert answer.status_code in allowed, (body[:60], answer.text)
             assert answer.json()
         assert count_jobs(store.database) == 0
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_hostile_values_are_kept_as_they_are_or_left_out(
-    settings: MakeSettings, strict: bool, payload: dict[str, Any]
-) -> None:
-    with serving(settings(hud__strict_upstream=strict)) as (url, store, token):
-        for number, text in enumerate(
-            ("'; DROP TABLE test_run; --", "\0", "\u202e", "x" * 1000, "{{7*7}}"), 1
-        ):
-            workflow = {**payload["workflow"], "run_id": number, "job_name": text}
-            content = {**payload, "workflow": workflow}
-            answer = requests.post(
-                f"{url}/github/callback", json=content, headers=bearer(token), timeout=TIMEOUT
-            )
-            assert answer.status_code == 200, answer.text
-            (row,) = [one for one in list_jobs(store.database, limit=50) if one["run_id"] == str(number)]
-            assert row["job_name"] == text
-        assert requests.get(f"{url}/", timeout=TIMEOUT).status_code == 200

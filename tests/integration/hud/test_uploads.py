@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,14 +88,6 @@ def test_what_pytest_writes_becomes_rows(url: str, store: Store, tmp_path: Path,
     assert "one is not two" in failure["message"]
     assert (failure["invoking_file"], failure["file"]) == ("test_some", "test_some.py")
     assert {row["tests"] for row in store.database.rows("SELECT * FROM test_run_summary")} == {5, 1}
-
-
-def test_the_same_file_twice_changes_nothing(url: str, store: Store) -> None:
-    body = b'<testsuite><testcase classname="a" name="b" time="1"/></testsuite>'
-    assert send(url, "junit", gzip.compress(body, mtime=0)).json()["stored"] == 1
-    answer = send(url, "junit", gzip.compress(body, mtime=0))
-    assert answer.json() == {"ok": True, "sent": 1, "stored": 1, "unchanged": "the same file is here"}
-    assert store.database.rows("SELECT sum(tests) AS tests FROM job_card") == [{"tests": 1}]
 
 
 def test_another_file_of_the_name_takes_its_place_once_it_is_whole(url: str, store: Store) -> None:

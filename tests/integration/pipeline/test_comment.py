@@ -62,26 +62,6 @@ def bodies(api: GitHubApi, login: str = BOT) -> list[str]:
     return [row["body"] for row in rows if row["user"]["login"] == login]
 
 
-def test_the_results_of_a_fork_s_run_become_one_comment_that_is_kept_up_to_date(
-    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
-) -> None:
-    hand_on(api, tmp_path, ended(50), NOW)
-    event("workflow_run", {"workflow_run": ended(50)})
-    assert spyre("comment") == 0
-    (body,) = bodies(api)
-    assert "2 of 3 tests failed" in body
-    assert "`t.py::A::test_bad`" in body
-    assert "AssertionError: 1 != 2" in body
-    assert "spyre:0" in body
-    assert "spyre-ci reproduce --run --pytorch-src ../pytorch --device spyre -- t.py::A::test_bad" in body
-    hand_on(api, tmp_path, ended(51), dict.fromkeys(NOW, "passed") | {"t.py::B::test_old": "flaky"})
-    event("workflow_run", {"workflow_run": workflow_run(51, head="fork/r")})
-    assert spyre("comment") == 0
-    (body,) = bodies(api)
-    assert "nothing failed" in body
-    assert "Flaky (1)" in body
-
-
 def test_what_changed_against_main_is_said_test_by_test(
     api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
 ) -> None:
@@ -134,34 +114,6 @@ def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_a
     (body,) = bodies(api)
     assert body.count("Against `main at cccccccccccc`") == 1
     assert "Not compared with main: `no run of main has such results`" in body
-
-
-def test_a_comment_of_a_later_run_is_not_written_over(
-    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in (51, 50):
-        hand_on(api, tmp_path, ended(number), NOW)
-        event("workflow_run", {"workflow_run": ended(number)})
-        assert spyre("comment") == 0
-    (body,) = bodies(api)
-    assert "run 51" in body
-    assert "tells of a later run" in capsys.readouterr().out
-
-
-def test_a_stranger_s_comment_with_our_mark_is_left_alone(
-    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
-) -> None:
-    api.repositories["o/r"].comments[1] = {
-        "id": 1,
-        "issue": 7,
-        "body": "<!-- spyre-ci:comment:pull-request:99:1 -->\nnever mind",
-        "user": {"login": "stranger"},
-    }
-    hand_on(api, tmp_path, ended(50), NOW)
-    event("workflow_run", {"workflow_run": ended(50)})
-    assert spyre("comment") == 0
-    assert len(bodies(api)) == 1
-    assert bodies(api, "stranger") == ["<!-- spyre-ci:comment:pull-request:99:1 -->\nnever mind"]
 
 
 def test_other_names_have_comments_of_their_own(
@@ -268,16 +220,6 @@ def test_a_run_of_a_push_is_not_commented_on(
     assert api.seen == []
 
 
-def test_an_answer_that_was_lost_makes_no_second_comment(
-    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
-) -> None:
-    hand_on(api, tmp_path, ended(50), NOW)
-    event("workflow_run", {"workflow_run": ended(50)})
-    api.fail("cut", method="POST", path="comments", taken=True)
-    assert spyre("comment") == 0
-    assert len(bodies(api)) == 1
-
-
 def test_a_comment_that_was_not_written_ends_as_incomplete(
     api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,15 +286,6 @@ def test_of_another_ci_s_run_nobody_is_told_to_ask_github_for_it_again(
     (body,) = bodies(api)
     assert "[run 12](https://ci/j/12/)" in body
     assert "start its jobs again from the run's page" in body
-
-
-def test_a_dry_run_prints_the_text_and_asks_nobody(
-    api: GitHubApi, job: Path, spyre: Spyre, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report_folder(job / "runs" / "ci", NOW)
-    assert spyre("comment", "runs/ci", "--dry-run") == 0
-    assert "2 of 3 tests failed" in capsys.readouterr().out
-    assert api.seen == []
 
 
 def test_a_folder_without_results_or_a_pull_request_is_refused(

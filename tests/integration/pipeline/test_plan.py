@@ -105,16 +105,6 @@ def test_more_legs_than_a_matrix_has_are_several_matrices_and_many_branches(
     assert project.git("status", "--porcelain") == ""
 
 
-def test_a_stage_of_nothing_plans_nothing_and_is_no_failure(
-    project: Repository, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
-    code, found = plan(tree, "--stage", "0")
-    assert (code, found["tests"], found["matrix"], found["kind"]) == (0, 0, {"include": []}, "none")
-    assert 'matrix={"include":[]}' in (tmp_path / "output").read_text().splitlines()
-    assert not (project.folder / "runs/ci").exists()
-
-
 @pytest.mark.nightly
 def test_a_machine_without_a_history_plans_by_the_durations_that_were_exported(
     project: Repository, tree: Path, capsys: pytest.CaptureFixture[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +15,13 @@ from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import IMAGE, plan_folder, run_journals, zipped
+from tests.repositories import git
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
 IDS = [f"test_a.py::A::test_{number}" for number in range(4)]
 GREEN = dict.fromkeys(IDS, "passed")
 WORKFLOW = ".github/workflows/pull-request.yml"
-WHO = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *WHO, *words], check=True, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout.strip()
 
 
 def commit(folder: Path, name: str, text: str) -> str:
@@ -230,28 +222,6 @@ def test_what_ran_in_another_image_than_was_planned_for_is_not_taken(
     assert outputs(queue.tmp_path)["reused"] == "false"
     said = " ".join(capsys.readouterr().out.split())
     assert "did not run all of its tests in the image that is wanted, or does not say so" in said
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("tree", "tested another tree"),
-        ("image", "ran in another image"),
-        ("tests", "planned other tests"),
-        ("torch", "had another PyTorch"),
-        ("back_end", "had another back end"),
-        ("settings", "was set otherwise"),
-        ("later", "says other things"),
-    ],
-)
-def test_other_work_is_not_taken(
-    queue: Queue, spyre: Spyre, name: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue.begin()
-    queue.ran(parts={name: "another"})
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(queue.tmp_path)["reused"] == "false"
-    assert f"run 50 {said}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

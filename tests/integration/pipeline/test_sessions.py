@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,10 +16,6 @@ from tests.integration.conftest import need
 from .repository import Repository
 
 ROOT = Path(__file__).parents[3]
-SESSIONS = (
-    "lint", "unit", "device", "package", "image", "publish", "hud", "pytorch", "forward", "build", "verify",
-    "release", "plan", "shards", "report", "pipeline", "webhooks",
-)  # fmt: skip
 
 
 def nox(folder: Path, *words: str, **environ: str) -> tuple[int, str]:
@@ -46,12 +41,6 @@ def project(tmp_path: Path) -> Path:
     made.commit({"spyre-ci.yaml": "stage: 2\n"})
     made.commit({"README.md": "# it\n"})
     return made.folder
-
-
-def test_every_session_a_pipeline_calls_is_there(tmp_path: Path) -> None:
-    code, said = nox(tmp_path, "-l")
-    assert code == 0
-    assert set(SESSIONS) <= set(re.findall(r"^[*-] (\w+)", said, re.MULTILINE))
 
 
 def test_the_settings_and_files_of_the_project_count(project: Path, tmp_path: Path) -> None:

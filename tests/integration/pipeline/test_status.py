@@ -13,19 +13,6 @@ SHA = "a" * 40
 GIVEN = ("--repository", "o/r", "--sha", SHA)
 
 
-def test_a_status_is_set_and_the_newest_of_a_context_counts(api: GitHubApi, spyre: Spyre) -> None:
-    for state in ("pending", "success"):
-        assert (
-            spyre("status", *GIVEN, "--state", state, "--context", "jenkins/pr", "--url", "https://ci/1") == 0
-        )
-    newest = api.repositories["o/r"].statuses[SHA][0]
-    assert (newest["state"], newest["context"], newest["target_url"]) == (
-        "success",
-        "jenkins/pr",
-        "https://ci/1",
-    )
-
-
 @pytest.mark.parametrize(
     ("pages", "left"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -118,42 +117,6 @@ def test_killed_in_the_middle_no_run_is_in_part_and_the_next_one_finishes(desk: 
     told = desk.prune()
     assert told["finished"] == [str(trash)]
     assert desk.names() == ["latest", "young"]
-
-
-def test_ctrl_c_ends_it_with_130_and_a_second_prune_goes_on(desk: Desk) -> None:
-    with desk.started("-c", SLOW, "prune") as process:
-        desk.until("deleting")
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 130
-    assert "interrupted" in err
-    assert len(desk.whole()) == 3
-    desk.prune()
-    assert desk.names() == ["latest", "young"]
-
-
-def test_two_prunes_are_one_after_the_other(desk: Desk) -> None:
-    with desk.started("-c", SLOW, "prune", "--json") as process:
-        desk.until("deleting")
-        with desk.started("-m", "ci.cli", "prune") as second:
-            _, err = second.communicate(timeout=TIMEOUT_S)
-        assert second.returncode == 3
-        assert "another prune is at work here" in err
-        assert removed(desk.prune("--dry-run")) != []
-        (desk.folder / "go on").touch()
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 0
-    assert removed(json.loads(out)) == ["old", "older"]
-
-
-def test_a_run_that_another_process_works_in_stays(desk: Desk) -> None:
-    with desk.started("-c", WORKING, str(desk.runs / "old")) as worker:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "at work\n"
-        assert removed(desk.prune("--dry-run")) == ["older"]
-        assert removed(desk.prune()) == ["older"]
-    # Whoever was killed works in nothing, but wrote into the folder's lock alone: it is as old as it was.
-    assert removed(desk.prune()) == ["old"]
 
 
 def test_a_run_that_begins_while_others_are_deleted_stays(desk: Desk) -> None:

@@ -180,39 +180,6 @@ WHOLE = {
 }  # fmt: skip
 
 
-def test_a_run_whose_supervisor_was_killed_leaves_no_process_and_goes_on(site: Site) -> None:
-    with site.waiting() as process:
-        assert find_strays_of_run(site.run_dir)
-        code, _, err = site.resume()
-        assert code == 2
-        assert f"is being run right now by process {process.pid} on {os.uname().nodename}" in err
-        kill(process, site.run_dir)
-    site.release()
-    code, out, err = site.resume()
-    assert (code, err) == (1, "")
-    assert "3 of 5 tests are left, 1 of them begun before" in out
-    assert site.verdicts == WHOLE
-    assert site.ran == {**dict.fromkeys(IDS, 1), f"{WAITS}c_waits": 2}
-    assert site.results[f"{WAITS}c_waits"].message == "attempt 1: not run: interrupted; attempt 2: passed"
-    assert [path.name for path in sorted(site.journal.parent.iterdir())] == ["0-1.jsonl", "0-2.jsonl"]
-    before = (site.run_dir / "results.jsonl.gz").read_bytes()
-    code, out, _ = site.resume()
-    assert code == 1
-    assert "nothing is left to run; it is reported anew" in out
-    assert (site.run_dir / "results.jsonl.gz").read_bytes() == before
-
-
-def test_a_run_that_was_interrupted_says_how_to_go_on_and_does(site: Site) -> None:
-    with site.waiting() as process:
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 130
-    assert f"to go on from here: spyre-ci run --resume {site.run_dir}" in out
-    site.release()
-    assert site.resume()[0] == 1
-    assert site.verdicts == WHOLE
-
-
 def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
     with site.waiting() as process:

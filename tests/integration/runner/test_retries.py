@@ -112,15 +112,6 @@ def test_a_retry_that_cannot_be_made_says_why_and_is_owed_no_more(runner: Runner
     assert pending_retries(read_journals(runner.run_dir), 1) == []
 
 
-def test_a_test_lost_with_its_worker_has_all_its_tries_left(runner: Runner) -> None:
-    ids = ["test_costly.py::TestOnce::test_costs_its_worker_then_fails", f"{RETRIES}passes"]
-    plan = make_plan({"test_costly.py": ids[:1], "test_retries.py": ids[1:]})
-    runner.run(plan, cards=2, device="spyre", static=False, retries=1)
-    found = results(runner, plan)[ids[0]]
-    assert (found.verdict, found.attempts) == (Verdict.FLAKY, 3)
-    assert "the second time" in found.message
-
-
 def test_a_test_that_follows_others_is_not_run_again_alone(runner: Runner) -> None:
     ids = [f"{RETRIES}{name}" for name in ("passes", "always_fails", "fails_once")]
     plan = make_plan({"test_retries.py": ids})
@@ -143,15 +134,6 @@ def test_a_test_that_follows_one_that_crashed_says_so_where_it_fails(runner: Run
     found = results(runner, plan)
     assert [found[name].verdict for name in ids] == [Verdict.FLAKY, Verdict.PASSED, Verdict.FAILED]
     assert f"it ran in a new process, since {ids[0]} before it had ended theirs" in found[ids[2]].message
-
-
-def test_more_failures_than_may_be_run_again_are_told(runner: Runner) -> None:
-    ids = [f"{RETRIES}{name}" for name in ("always_fails", "fails_once")]
-    plan = make_plan({"test_retries.py": ids})
-    runner.run(plan, cards=1, retries=1, retry_budget=1)
-    (told,) = runner.named("no_retry")
-    assert told["ids"] == [ids[1]]
-    assert "run.retry_budget" in told["message"]
 
 
 @pytest.mark.parametrize("static", [True, False])

@@ -30,26 +30,6 @@ by_both_in_the_gate = pytest.mark.parametrize(
 )
 
 
-@by_both
-def test_every_outcome_is_told_as_it_was(runner: Runner) -> None:
-    cls = "test_outcomes.py::TestOutcomes::"
-    expected = {
-        f"{cls}test_passes": "passed",
-        f"{cls}test_fails": "failed",
-        f"{cls}test_errors": "failed",
-        f"{cls}test_skips": "skipped",
-        f"{cls}test_xfails": "xfailed",
-        f"{cls}test_unexpectedly_passes": "failed",
-        f"{cls}test_subtests": "failed",
-        "test_outcomes.py::test_function[left=1,right=2]": "passed",
-    }
-    assert runner.run(make_plan({"test_outcomes.py": list(expected)}), real_torch=True) is False
-    assert runner.outcomes() == expected
-    messages = {event["id"]: event["message"] for event in runner.named("end")}
-    assert messages[f"{cls}test_errors"] == "OSError: disk on fire"
-    assert messages[f"{cls}test_skips"] == "not today"
-
-
 @by_both_in_time
 def test_one_crash_costs_one_test_and_a_history_says_what_hangs(runner: Runner) -> None:
     names = {
@@ -77,14 +57,6 @@ def test_one_crash_costs_one_test_and_a_history_says_what_hangs(runner: Runner) 
     assert "in test_g_hang" in hang["detail"]
     assert crashes[of_file]["message"] == "took longer than 0.7 s and was ended"
     assert crashes[f"{FAULTS}test_e_exit_zero"]["message"] == "ended its process with exit code 0"
-
-
-@by_both_in_time
-def test_a_test_that_asks_python_to_exit_fails_alone(runner: Runner) -> None:
-    ids = [f"{FAULTS}test_k_sys_exit", f"{FAULTS}test_l_passes"]
-    runner.run(make_plan({"test_process_faults.py": ids}))
-    assert runner.outcomes()[f"{FAULTS}test_l_passes"] == "passed"
-    assert runner.outcomes()[f"{FAULTS}test_k_sys_exit"] in {"failed", "exit"}
 
 
 def alive(pid: int) -> bool:
@@ -217,19 +189,6 @@ def test_what_a_spawned_process_imports_is_part_of_the_set_up_of_its_file(
     runner.run(make_plan({"test_outcomes.py": ids}), method="spawn")
     assert runner.outcomes() == dict.fromkeys(ids, "passed")
     assert runner.named("group_ready")[0]["setup_s"] > 1
-
-
-def test_each_shard_has_its_card_and_its_journal(runner: Runner) -> None:
-    cls = "test_outcomes.py::TestOutcomes::"
-    plan = make_plan(
-        {"test_outcomes.py": [f"{cls}test_passes"]}, {"test_outcomes.py": [f"{cls}test_fails"]}, {}
-    )
-    runner.run(plan, cards=2)
-    starts = runner.named("shard_start")
-    assert sorted(event["card"] for event in starts) == ["cpu:0", "cpu:1"]
-    assert {event["fingerprint"] for event in starts} == {plan.fingerprint}
-    assert sorted(path.name for path in (runner.run_dir / "journal").iterdir()) == ["0-1.jsonl", "1-1.jsonl"]
-    assert all(event["setup_s"] > 0 for event in runner.named("group_ready"))
 
 
 def test_a_shard_that_needs_two_cards_holds_two_and_runs_nowhere_with_fewer(runner: Runner) -> None:
@@ -393,18 +352,6 @@ def kill_worker_when(event_name: str, test: str) -> Any:
     return listen
 
 
-@by_both_in_time
-def test_a_worker_killed_from_outside_costs_the_running_test(runner: Runner) -> None:
-    ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
-    runner.run(
-        make_plan({"test_process_faults.py": ids}),
-        listen=kill_worker_when("start", ids[1]),
-    )
-    assert runner.outcomes() == {ids[0]: "passed", ids[1]: "infrastructure", ids[2]: "passed"}
-    assert "died by SIGKILL" in runner.named("worker_lost")[0]["message"]
-    assert [event["attempt"] for event in runner.named("shard_start")] == [1, 2]
-
-
 def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runner) -> None:
     ids = [f"{FAULTS}test_{name}" for name in ("g_hang", "l_passes")]
     runner.run(
@@ -412,18 +359,3 @@ def test_a_shard_whose_workers_keep_going_is_given_up_with_a_reason(runner: Runn
     )
     assert runner.outcomes() == {ids[0]: "infrastructure", ids[1]: "not_run"}
     assert "worker was lost 1 time" in runner.named("not_run")[0]["message"]
-
-
-@by_both_in_time
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_with_its_account(runner: Runner, number: signal.Signals) -> None:
-    ids = [f"{FAULTS}test_{name}" for name in ("a_passes", "g_hang", "l_passes")]
-
-    def interrupt(_shard: int, event: Mapping[str, Any]) -> None:
-        if event["e"] == "start" and event["id"] == ids[1]:
-            os.kill(os.getpid(), number)
-
-    assert runner.run(make_plan({"test_process_faults.py": ids}), listen=interrupt) is True
-    assert runner.outcomes() == {ids[0]: "passed"}
-    assert runner.named("shard_end")[-1]["status"] == "interrupted"
-    assert not any(alive(event["pid"]) for event in runner.named("shard_start"))

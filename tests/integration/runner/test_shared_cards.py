@@ -179,21 +179,6 @@ def test_a_card_whose_supervisor_was_killed_is_free_once_its_worker_has_ended(ho
     until(lambda: mine.take(card))
 
 
-def test_a_host_whose_cards_are_all_sick_ends_as_incomplete_and_says_why(host: Host) -> None:
-    host.environ.pop("SPYRE_DEVICES")
-    plan = make_plan({"test_retries.py": SLOW[:1]}, {"test_retries.py": SLOW[1:2]})
-    cards = max(2, os.cpu_count() or 1)  # as many as are emulated
-    environ = {
-        "SPYRE_CI_CARD_FAULTS": ",".join(f"emulated:{number}=open" for number in range(cards)),
-        "SPYRE_CI__RUN__CARD_STRIKES": "1",
-    }
-    ended = host.end(host.start("one", plan, "--cards", "2", **environ))
-    assert ended.code == EXIT_INCOMPLETE
-    assert "card emulated:0 is left out: benched until" in ended.text
-    assert "RAS::PCI::PCIeFailure" in ended.text
-    assert host.verdicts("one", plan) == {"not_run"}
-
-
 def lost(folder: Path) -> None:
     """The folder of leases is not to be had any more."""
     shutil.rmtree(folder, ignore_errors=True)

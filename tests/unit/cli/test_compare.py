@@ -82,13 +82,6 @@ def test_runs_are_named_as_everywhere(words: list[str], capsys: pytest.CaptureFi
     assert "new against old" in out(capsys)
 
 
-def test_the_other_way_round_it_is_the_other_way_round(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", "new", "old"]) == 0
-    said = out(capsys)
-    assert "old against new" in said
-    assert "1 test faster, by more than noise" in said
-
-
 def test_an_artifact_is_a_run_too(capsys: pytest.CaptureFixture[str]) -> None:
     add_catalog(OLD, NAMES)
     add_catalog(NEW, [*NAMES, "test_9.py::test_new"])

@@ -80,13 +80,6 @@ def test_a_sick_cards_test_is_named_on_one_line_without_control_characters(
     assert "\x1b" not in told
 
 
-def test_flakes_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["flakes", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    assert (content["ran"], content["flaky"], content["percent"]) == (10, 2, 20.0)
-    assert [one["id"] for one in content["tests"]] == NAMES[:2]
-
-
 def test_a_proposal_leaves_out_what_is_quarantined(capsys: pytest.CaptureFixture[str]) -> None:
     Path("quarantine.yaml").write_text(yaml.safe_dump({"quarantine": [{"test": NAMES[1], **ENTRY}]}))
     assert run(["flakes", "--propose", "--owner", "me", "--issue", "https://e.test/2"]) == 0

@@ -59,12 +59,6 @@ def test_labels_and_runners_are_those_of_the_settings(capsys: pytest.CaptureFixt
     assert (row["shards"], row["runs_on"]) == ("0-2", ["x", "n3"])
 
 
-def test_the_pods_of_an_indexed_job_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "mine", "--for", "indexed-job", "--cards-per-leg", "1"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["completions"], found["cards_per_pod"], found["shards"]) == (3, 1, ["0", "1", "2"])
-
-
 def test_what_becomes_of_morelegs_of_than_a_matrix_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     write(Path("big.json"), *[60.0] * 2048)
     assert run(["matrix", "big.json", "--for", "github"]) == 0

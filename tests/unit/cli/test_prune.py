@@ -111,13 +111,6 @@ def test_a_run_that_somebody_works_in_stays(capsys: pytest.CaptureFixture[str]) 
     assert left() == ["latest", "old", "young"]
 
 
-def test_what_a_release_names_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    put(Path(".spyre-ci/records/release.json"), "release", release_of("old"))
-    told = asked(capsys)
-    assert removed(told) == ["older"]
-    assert next(one["why"] for one in told["kept"] if one["name"] == "old") == "a release names it"
-
-
 def test_a_broken_release_holds_all_it_might_name(capsys: pytest.CaptureFixture[str]) -> None:
     Path("dist").mkdir()
     Path("dist/release.json").write_text("{")

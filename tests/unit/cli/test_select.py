@@ -73,18 +73,6 @@ def test_without_a_lock_one_is_made_for_the_run_and_that_is_said(call: Call) -> 
     assert not Path(KEPT).exists()
 
 
-def test_a_kept_lock_is_used_and_moves_nobody_when_others_come_and_go(call: Call) -> None:
-    assert call("select", "--run-dir", "r", "--percent", "25", "--relock")[0] == 0
-    before = selected()
-    put(Path("r"), rows(440)[10:])
-    code, said = call("select", "--run-dir", "r", "--percent", "25")
-    assert code == 0
-    assert "ladder: ladder.lock.gz, by count, 400 places; 40 came since, 10 went" in said
-    old = {test.id for test in rows(400)}
-    assert selected() & old == before & {test.id for test in rows(440)[10:]}
-    assert not Path("r", KEPT).exists()
-
-
 @pytest.mark.parametrize(
     ("device", "said"), [("cpu", "ladder.lock.gz is not used: it is of device spyre and not cpu")]
 )

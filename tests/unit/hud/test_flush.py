@@ -86,12 +86,6 @@ def test_reports_arrive_once_and_in_order(run: Run, tmp_path: Path) -> None:
     assert world.slept == []
 
 
-def test_a_server_that_comes_back_gets_the_report(run: Run) -> None:
-    world, report = run(DOWN, DOWN, OK)
-    assert report.delivered == ("job-0",)
-    assert world.slept == [1.5, 3.0]
-
-
 def test_a_server_that_stays_down_leaves_the_report_with_the_reason(run: Run, tmp_path: Path) -> None:
     world, report = run(DOWN, jobs=2)
     assert len(world.sent) == MAX_ATTEMPTS
@@ -114,12 +108,6 @@ def test_a_budget_of_nothing_sends_nothing(run: Run, tmp_path: Path) -> None:
     assert world.sent == []
     assert report.left[0].reason == "the time for reporting was used up"
     assert waiting(tmp_path) == ["job-0"]
-
-
-def test_a_rate_limit_is_waited_out_for_a_minute_and_more(run: Run) -> None:
-    world, report = run(LIMITED, OK)
-    assert world.slept == [75.0]
-    assert report.delivered == ("job-0",)
 
 
 def test_a_rate_limit_longer_than_the_budget_is_left(run: Run, tmp_path: Path) -> None:
@@ -145,12 +133,6 @@ def test_an_answer_that_meets_every_report_alike_ends_the_flush(run: Run, outcom
     world, report = run(said(outcome, 401), jobs=3)
     assert len(world.sent) == 1
     assert [left.outcome for left in report.left] == [outcome] * 3
-
-
-def test_a_state_that_was_applied_leaves_the_outbox_with_a_warning(run: Run, tmp_path: Path) -> None:
-    _, report = run(said(Outcome.STATE_APPLIED, 400))
-    assert report.warnings == ("job-0: said state_applied",)
-    assert waiting(tmp_path) == []
 
 
 @pytest.fixture
@@ -198,34 +180,11 @@ def test_a_begin_that_was_told_before_is_not_sent_again_and_holds_no_end(
     assert waiting(tmp_path) == []
 
 
-def test_an_end_is_held_while_its_begin_is_refused(
-    tmp_path: Path, begun: dict[str, Any], ended: dict[str, Any]
-) -> None:
-    outbox, world = Outbox(tmp_path, lambda: 0), World([said(Outcome.REFUSED, 400)])
-    outbox.enqueue("begin", begun)
-    outbox.enqueue("end", ended)
-    report = flush(tmp_path, TARGET, world.effects, budget_s=100, send=world.post)
-    assert [left.outcome for left in report.left] == ["refused", "held"]
-    assert len(world.sent) == 1
-
-
 def test_doubt_is_remembered_from_attempt_to_attempt_and_from_flush_to_flush(run: Run) -> None:
     world, _ = run(DOWN, LIMITED, LIMITED, budget_s=30)
     assert [doubtful for _, _, doubtful in world.sent] == [False, True]
     world, _ = run(OK)
     assert [doubtful for _, _, doubtful in world.sent] == [True]
-
-
-def test_a_report_that_does_not_hold_is_not_sent(
-    tmp_path: Path, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = World()
-    monkeypatch.setattr(flush_module, "post", world.post)
-    Outbox(tmp_path, lambda: 0).enqueue("bad", {**payload, "delivery_id": "other"})
-    report = flush(tmp_path, TARGET, world.effects, budget_s=100)
-    assert world.sent == []
-    assert report.left[0].outcome == "invalid"
-    assert report.left[0].reason == "payload.head_sha: must be the delivery_id, the PyTorch commit"
 
 
 def test_a_flush_beside_another_sends_nothing(run: Run, tmp_path: Path) -> None:
@@ -235,14 +194,6 @@ def test_a_flush_beside_another_sends_nothing(run: Run, tmp_path: Path) -> None:
     assert [(left.outcome, left.reason) for left in report.left] == [
         ("busy", "another process is sending these reports")
     ]
-
-
-def test_a_file_that_is_no_report_is_left_and_said(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "outbox").mkdir()
-    (tmp_path / "outbox" / "000000-odd.json").write_text("{")
-    _, report = run(OK)
-    assert report.delivered == ("job-0",)
-    assert [left.outcome for left in report.left] == ["unreadable"]
 
 
 def test_a_token_sent_in_clear_is_warned_of(tmp_path: Path) -> None:

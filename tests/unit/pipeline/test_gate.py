@@ -35,16 +35,6 @@ def is_open(jobs: list[Job]) -> bool:
     return True
 
 
-def states(jobs: list[Job]) -> dict[str, str]:
-    return {one.name: one.state for one in jobs}
-
-
-def test_all_that_succeeded_opens_it() -> None:
-    jobs = judge(needs(lint="success", unit="success", pytorch="success"), NAMES)
-    assert is_open(jobs)
-    assert states(jobs) == dict.fromkeys(("changes", *NAMES), "ok")
-
-
 @pytest.mark.parametrize(
     ("result", "why"),
     [
@@ -66,66 +56,10 @@ def test_any_other_end_of_a_job_closes_it(result: str | None, why: str) -> None:
     assert caught.value.exit_code == 1
 
 
-def test_a_job_that_vanished_closes_it() -> None:
-    jobs = judge(needs(lint="success", pytorch="success"), NAMES)
-    assert states(jobs)["unit"] == "red"
-    assert not is_open(jobs)
-
-
-def test_a_job_that_the_change_left_out_keeps_nothing_closed() -> None:
-    jobs = judge(needs(told(unit="false"), lint="success", unit="skipped", pytorch="success"), NAMES)
-    assert states(jobs)["unit"] == "left out"
-    assert is_open(jobs)
-
-
 @pytest.mark.parametrize("said", ["true", "", "False", "FALSE", "0", " false", "null"])
 def test_a_job_is_left_out_only_by_the_very_word(said: str) -> None:
     jobs = judge(needs(told(unit=said), lint="success", unit="skipped", pytorch="success"), NAMES)
     assert not is_open(jobs)
-
-
-@pytest.mark.parametrize("result", ["failure", "cancelled", "skipped", "odd"])
-def test_what_changes_said_counts_only_where_it_succeeded(result: str) -> None:
-    said = told(result, unit="false", pytorch_blocking="false")
-    jobs = judge(needs(said, lint="success", unit="skipped", pytorch="failure"), NAMES)
-    assert {name for name, state in states(jobs).items() if state == "red"} == {"changes", "unit", "pytorch"}
-
-
-@pytest.mark.parametrize(
-    "changes", [None, [], "success", {"result": "success"}, {"result": "success", "outputs": []}]
-)
-def test_a_changes_that_cannot_be_read_leaves_nothing_out(changes: Any) -> None:
-    rows = needs(lint="success", unit="skipped", pytorch="success") | {"changes": changes}
-    assert not is_open(judge(rows, NAMES))
-
-
-@pytest.mark.parametrize("result", ["failure", "cancelled", "skipped"])
-def test_what_does_not_block_is_told(result: str) -> None:
-    said = told(pytorch_blocking="false")
-    jobs = judge(needs(said, lint="success", unit="success", pytorch=result), NAMES)
-    assert states(jobs)["pytorch"] == "told"
-    assert is_open(jobs)
-
-
-@pytest.mark.parametrize("row", [None, {"result": "odd"}, {"result": None}, {}, 7])
-def test_even_what_does_not_block_must_be_there_and_be_known(row: Any) -> None:
-    rows = needs(told(pytorch_blocking="false"), lint="success", unit="success") | {"pytorch": row}
-    assert not is_open(judge(rows, NAMES))
-    rows.pop("pytorch")
-    assert not is_open(judge(rows, NAMES))
-
-
-def test_changes_itself_always_blocks() -> None:
-    said = told("failure", changes_blocking="false", changes="false")
-    assert not is_open(judge(needs(said, lint="success", unit="success", pytorch="success"), NAMES))
-    said = told("skipped", changes_blocking="false", changes="false")
-    assert not is_open(judge(needs(said, lint="success", unit="success", pytorch="success"), NAMES))
-
-
-def test_a_needed_job_that_nobody_expects_may_be_skipped_but_must_not_fail() -> None:
-    rest = needs(lint="success", unit="success", pytorch="success")
-    for result, opens in (("skipped", True), ("success", True), ("failure", False), ("cancelled", False)):
-        assert is_open(judge(rest | {"reuse": {"result": result}}, NAMES)) is opens
 
 
 def test_it_is_closed_where_nothing_is_expected() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.core.errors import BadFileError, SpyreCiError
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report import history_store
@@ -50,13 +50,6 @@ def test_a_run_is_recorded_with_every_result_and_set_up(path: Path, account: Acc
     assert len(found["results"]) == 11
     assert (ADD, "passed", 1.25, "spyre:0", 1) in found["results"]
     assert found["setups"] == [("test_a.py", 4.0), ("test_b.py", 2.5)]
-
-
-def test_recording_a_run_twice_changes_nothing(path: Path, account: Account) -> None:
-    record(path, identity(), account.results, account.setup_seconds())
-    once = rows(path)
-    record(path, identity(), account.results, account.setup_seconds())
-    assert rows(path) == once
 
 
 def test_a_run_reported_again_with_more_journals_replaces_its_results(path: Path) -> None:
@@ -207,19 +200,3 @@ def test_a_file_that_is_no_history_is_refused(tmp_path: Path) -> None:
     path.write_text("not a database, and long enough to be looked at" * 50)
     with pytest.raises(BadFileError, match="is not a history of runs"):
         record(path, identity(), [], {})
-
-
-def test_a_history_of_another_version_is_refused(path: Path) -> None:
-    record(path, identity(), [], {})
-    store = sqlite3.connect(path)
-    store.execute("PRAGMA user_version = 9")
-    store.close()
-    with pytest.raises(BadFileError, match=f"is a history of version 9, not {history_store.VERSION}"):
-        export_durations(path)
-
-
-def test_reading_makes_no_history(path: Path) -> None:
-    for call in (lambda: export_durations(path), lambda: prune(path, 1, 0.0)):
-        with pytest.raises(MissingInputError, match="there is no history yet"):
-            call()
-    assert not path.exists()

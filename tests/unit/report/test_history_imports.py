@@ -117,13 +117,6 @@ def test_no_other_version_is_taken(path: Path, version: int) -> None:
         import_classes(path, {})
 
 
-def test_a_file_that_is_no_history_takes_no_import(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_text("not a database, and long enough to be looked at" * 50)
-    with pytest.raises(BadFileError, match="is not a history of runs"):
-        import_durations(path, TOLD, device="cpu")
-
-
 def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
     path.parent.mkdir()
     store = sqlite3.connect(path)

@@ -59,16 +59,6 @@ def test_a_folder_that_holds_no_report_or_a_broken_one_is_refused(tmp_path: Path
     assert not (tmp_path / "history.sqlite").exists()
 
 
-def test_the_verb_takes_a_runs_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = report_folder(tmp_path / "run-1", OUTCOMES)
-    monkeypatch.chdir(tmp_path)
-    assert run(["history", "import", str(folder)]) == 0
-    assert f"{folder}: run run-1, attempt 1, on spyre" in capsys.readouterr().out.replace("\n", " ")
-    assert run(["history", "show"]) == 0
-
-
 def changed(folder: Path, who: dict[str, Any], row: dict[str, Any]) -> Path:
     """A report in which somebody wrote what they liked."""
     summary = json.loads((folder / "summary.json").read_text())

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import BadFileError, MissingInputError
-from ci.record.verdict import Verdict
 from ci.report.html import render_html
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary
@@ -18,22 +17,11 @@ from ci.report.summary import render_markdown
 from ci.report.terminal import ending_lines
 from ci.report.totals import Estimates, Share, Summary, summarize
 
-from .conftest import CRASH, identity, selection
+from .conftest import identity, selection
 
 
 def rows(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in gzip.open(path, "rt")]
-
-
-def test_results_have_a_header_and_a_line_a_test(tmp_path: Path, account: Account) -> None:
-    path = tmp_path / "results.jsonl.gz"
-    write_results(path, "r", account.results)
-    header, *lines = rows(path)
-    assert header == {"schema": "spyre-ci/results/1", "run": "r", "planned": 11}
-    assert len(lines) == 11
-    crash = next(line for line in lines if line["id"] == CRASH)
-    assert crash["verdict"] == "failed"
-    assert {"id", "verdict", "seconds", "card", "attempts", "message", "cause", "detail"} <= crash.keys()
 
 
 def test_results_are_read_back_as_they_were(tmp_path: Path, account: Account) -> None:
@@ -55,31 +43,6 @@ def test_a_verdict_nobody_knows_is_refused_with_its_line(tmp_path: Path) -> None
     path.write_text('{"schema": "spyre-ci/results/1", "planned": 1}\n{"id": "a", "verdict": "great"}\n')
     with pytest.raises(BadFileError, match=r"results\.jsonl:2: .*great"):
         read_results(path)
-
-
-def test_the_summary_names_every_verdict_and_adds_up(tmp_path: Path, summary: Summary) -> None:
-    path = tmp_path / "summary.json"
-    write_summary(path, summary)
-    content = json.loads(path.read_text())
-    assert content["schema"] == "spyre-ci/summary/1"
-    assert list(content["verdicts"]) == [verdict.value for verdict in Verdict]
-    assert sum(content["verdicts"].values()) == content["planned"] == 11
-    assert (content["run"], content["exit_code"]) == ("2026-02-02-nightly-7", 3)
-    assert content["collect_errors"][0]["file"] == "test_torch.py"
-    assert content["collect_errors"][0]["error"].startswith("ImportError: cannot import")
-
-
-def test_the_summary_identifies_the_run(tmp_path: Path, summary: Summary) -> None:
-    path = tmp_path / "summary.json"
-    write_summary(path, summary)
-    told = json.loads(path.read_text())["identity"]
-    wanted = "run_id run_attempt lane job_name workflow url provider pytorch_version pytorch_sha device "
-    wanted += "stage percent started_at completed_at"
-    assert set(wanted.split()) <= told.keys()
-    assert (told["started_at"], told["completed_at"]) == (
-        "2026-02-02T02:40:00.000Z",
-        "2026-02-02T02:40:17.000Z",
-    )
 
 
 def test_the_summary_is_read_back_as_it_was(tmp_path: Path, summary: Summary) -> None:

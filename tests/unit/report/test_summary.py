@@ -23,16 +23,6 @@ PUNCTUATION = st.text("`|\\<>&*_[]()!#@~:-\n ab", max_size=20)
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
-def test_the_first_line_states_the_exit_code_and_why(summary: Summary, account: Account) -> None:
-    first = render_markdown(summary, account).splitlines()[0]
-    assert first.startswith("## exit 3: 1 in-scope file could not be collected; 1 shard without a journal; ")
-
-
-def test_a_green_run_says_so(green: tuple[Account, Summary]) -> None:
-    assert outcome_line(green[1]) == "exit 0: 2 tests, nothing failed and nothing is missing"
-    assert "###" not in render_markdown(green[1], green[0]).split("### Slowest files")[0]
-
-
 def test_stage_0_says_that_it_runs_nothing(summary: Summary) -> None:
     nothing = replace(summary, planned=0, reasons=(), exit_code=0)
     assert outcome_line(nothing) == "exit 0: no tests, as 0 % was asked for"
@@ -46,29 +36,6 @@ def test_collection_errors_stand_before_everything_else_with_the_error_first(
     )
     assert "- `E: y`: `x.py`" in text
     assert text.index("### Could not be collected (1)") < text.index("| verdict | tests |")
-
-
-def test_every_verdict_has_its_count_and_they_add_up(summary: Summary, account: Account) -> None:
-    text = render_markdown(summary, account)
-    numbers = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|$", text, re.MULTILINE))
-    assert list(numbers) == [verdict.words for verdict in Verdict]
-    assert sum(map(int, numbers.values())) == 11
-    assert "| **planned** | **11** |" in text
-
-
-def test_a_failed_test_shows_cause_card_message_command_and_traceback(
-    summary: Summary, account: Account
-) -> None:
-    text = render_markdown(summary, account)
-    name = "test_a.py::TestA::test_crash[dtype=float32,op=kron]"
-    assert f"| `{name}` | `signal` | `spyre:0` | `SIGSEGV` |" in text
-    assert f"--device spyre -- '{name}' github-7.1\n" in text
-    assert "frame 0\nframe 1" in text
-
-
-def test_tests_that_were_not_run_are_one_line_a_reason(summary: Summary, account: Account) -> None:
-    text = render_markdown(summary, account)
-    assert "| 2 | `shard 2 has no journal: it never ran, or its journal was not gathered` | " in text
 
 
 def test_holes_are_told(summary: Summary, account: Account) -> None:

@@ -14,7 +14,7 @@ from ci.record.journal import Journal, JournalWriter, journal_path, read_journal
 from ci.report.html import render_html
 from ci.report.junit import junit_suite, shard_cases
 from ci.report.reconcile import Account, reconcile
-from ci.report.results import read_results, read_summary
+from ci.report.results import read_results
 from ci.report.summary import render_markdown
 from ci.report.terminal import ending_lines
 from ci.report.totals import Summary, summarize
@@ -33,21 +33,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
-
-
-def test_every_report_is_written(tmp_path: Path, account: Account) -> None:
-    summary = write(tmp_path, account)
-    assert set(contents(tmp_path)) == {
-        "results.jsonl.gz",
-        "summary.json",
-        "summary.md",
-        "report.html",
-        "junit/0.xml",
-        "junit/1.xml",
-        "junit/2.xml",
-    }
-    assert summary.exit_code == read_summary(tmp_path / "summary.json").exit_code == 3
-    assert tuple(read_results(tmp_path / "results.jsonl.gz")) == account.results
 
 
 def test_writing_again_gives_the_same_bytes(tmp_path: Path, account: Account) -> None:

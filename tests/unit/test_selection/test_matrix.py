@@ -89,22 +89,6 @@ def test_a_github_matrix_keeps_to_its_limits(shards: int) -> None:
     assert [leg["leg"] for leg in legs] == list(range(len(legs)))
 
 
-def test_a_leg_says_where_it_runs_and_how_long() -> None:
-    content, _ = github_matrix([Leg(shards=(0, 1, 2, 5), cards=4, expected_s=600.25)], WORDING)
-    assert content == {
-        "include": [
-            {
-                "leg": 0,
-                "shards": "0-2,5",
-                "cards": 4,
-                "runs_on": ["linux", "spyre_pf_x4"],
-                "expected_s": 600.25,
-                "timeout_minutes": 61,
-            }
-        ]
-    }
-
-
 def test_more_legs_than_a_matrix_has_become_several_and_it_is_said() -> None:
     content, why = github_matrix(legs_of(2048), WORDING)
     assert [(row["call"], row["legs"]) for row in content["include"]] == [(0, 256), (1, 256)]
@@ -135,12 +119,6 @@ def test_a_matrix_too_long_for_an_output_is_refused() -> None:
     ):
         github_matrix(legs, WORDING)
     assert github_matrix(legs, HAND_OVER)[0]["include"][0]["shards"] == "0-4095"
-
-
-def test_branches_sort_as_their_legs_do() -> None:
-    found = jenkins_branches(legs_of(2048), WORDING)
-    assert list(found) == sorted(found)
-    assert found["leg-000"]["label"] == "linux && spyre_pf_x4"
 
 
 def test_an_indexed_job_has_a_pod_for_each_list_of_shards() -> None:

@@ -89,16 +89,6 @@ def test_a_declared_op_no_test_is_of_is_named(rules: Rules) -> None:
     assert scope_table(plain, bound).unknown_ops == []
 
 
-def test_a_tree_is_counted_by_file_alone(rules: Rules) -> None:
-    table = file_table(["a.py", "a/b.py", "b.py", "new.py"], "spyre", rules)
-    assert {one.code: one.files for one in table.reasons if one.files} == {
-        "out-a": 1,
-        "subject": 1,
-        "in-scope": 2,
-    }
-    assert table.catch_all == ["a/b.py", "new.py"]
-
-
 def test_an_empty_catalog_has_a_table(rules: Rules) -> None:
     table = scope_table(Catalog(pytorch="p", device="spyre"), rules)
     assert [one.tests for one in table.reasons] == [0] * 5

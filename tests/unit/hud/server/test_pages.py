@@ -16,8 +16,6 @@ from ci.hud.server.pages.render import page_text
 from ci.hud.server.queries.jobs import attempts, list_jobs
 from ci.hud.server.store import Store
 
-HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
@@ -94,30 +92,6 @@ def test_a_failure_in_quarantine_is_told_apart(store: Store, payload: dict[str, 
     page = run_page(job, [job])
     assert re.search(r"failed</td><td class=\"number\">3<", page)
     assert re.search(r"failed in quarantine</td><td class=\"number\">2<", page)
-
-
-def test_hostile_text_is_inert(store: Store, payload: dict[str, Any]) -> None:
-    details = {
-        "run": HOSTILE,
-        "lane": HOSTILE,
-        "device": HOSTILE,
-        "pytorch": HOSTILE,
-        "verdicts": {HOSTILE: 1},
-    }
-    content = {**payload, "delivery_id": HOSTILE, "payload": {"head_sha": HOSTILE, "spyre_ci": details}}
-    job = row(store, content, name=HOSTILE, job_name=HOSTILE, conclusion=HOSTILE, url=f"https://x/{HOSTILE}")
-    for page in (index([job]), run_page(job, [job, job])):
-        assert "<script" not in page
-        assert "<img" not in page
-        assert "49" not in re.sub(r"\d{3,}", "", page.partition("</style>")[2])
-        assert "&lt;script&gt;" in page
-
-
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "JaVaScRiPt:alert(1)", "//x"])
-def test_urls_that_are_no_web_pages_are_no_links(store: Store, payload: dict[str, Any], url: str) -> None:
-    job = row(store, payload, url=url, artifact_url=url)
-    page = run_page(job, [job])
-    assert url not in page
 
 
 def test_a_link_shows_no_credentials(store: Store, payload: dict[str, Any]) -> None:

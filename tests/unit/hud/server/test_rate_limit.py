@@ -12,11 +12,6 @@ class World:
         self.limit = RateLimit(limit, lambda: self.now)
 
 
-def test_repositories_do_not_share_a_limit() -> None:
-    world = World(1)
-    assert [world.limit.wait("a"), world.limit.wait("a"), world.limit.wait("b")] == [0, 60, 0]
-
-
 def test_the_wait_is_until_one_would_be_taken() -> None:
     world = World(2)
     world.limit.wait("a")

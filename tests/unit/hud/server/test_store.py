@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from ci.core.errors import BadFileError
 from ci.hud.callback import Callback
 from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
-from ci.hud.server.store import CallbackRefusedError, Store
+from ci.hud.server.store import Store
 
 REPOSITORY = "torch-spyre/torch-spyre"
 COLUMNS = """
@@ -63,23 +62,6 @@ def test_a_nightly_is_a_row_with_the_contracts_columns(store: Store, payload: di
     assert row["queue_time"] is None
 
 
-def test_sending_twice_changes_nothing(store: Store, payload: dict[str, Any]) -> None:
-    record(store, changed(payload))
-    before = list_jobs(store.database, limit=10)
-    record(store, changed(payload))
-    assert list_jobs(store.database, limit=10) == before
-    assert count_jobs(store.database) == 1
-
-
-def test_a_write_merges_only_what_it_defines(store: Store, payload: dict[str, Any]) -> None:
-    record(store, changed(payload, artifact_url="https://a.example/r", url="https://ci.example/1"))
-    record(store, changed(payload, artifact_url=None, test_results=None, conclusion="success"))
-    (row,) = list_jobs(store.database, limit=10)
-    assert row["artifact_url"] == "https://a.example/r"
-    assert row["passed_tests"] == 7
-    assert row["conclusion"] == "success"
-
-
 def test_a_later_attempt_supersedes_the_one_before(store: Store, payload: dict[str, Any]) -> None:
     record(store, changed(payload))
     record(store, changed(payload, run_attempt=2, check_run_id="4242-2", conclusion="success"))
@@ -108,43 +90,6 @@ def test_a_row_is_found_by_its_number(store: Store, payload: dict[str, Any]) -> 
     assert one_job(store.database, row["id"] + 1) is None
 
 
-def test_a_nightly_reports_completed_only(store: Store, payload: dict[str, Any]) -> None:
-    with pytest.raises(CallbackRefusedError, match="nightly callbacks must have status 'completed'"):
-        record(store, changed(payload, status="in_progress"))
-
-
-def test_a_pull_request_goes_through_its_states_and_is_measured(
-    store: Store, payload: dict[str, Any]
-) -> None:
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
-    record(store, pull_request(payload, "in_progress", test_results=None), at=1030.5)
-    record(store, pull_request(payload, "completed"), at=1100)
-    (row,) = list_jobs(store.database, limit=10)
-    assert (row["pr_number"], row["pytorch_head_sha"]) == (7, "abc")
-    assert (row["queue_time"], row["execution_time"]) == (30.5, 69.5)
-    assert row["status"] == "completed"
-
-
-def test_an_undispatched_delivery_is_refused(store: Store, payload: dict[str, Any]) -> None:
-    store.dispatch(delivery_id="d-1", repository="somebody/else", at=1000)
-    with pytest.raises(CallbackRefusedError, match="no matching dispatch record"):
-        record(store, pull_request(payload, "in_progress"))
-    assert count_jobs(store.database) == 0
-
-
-def test_a_skipped_state_and_a_duplicate_are_refused(store: Store, payload: dict[str, Any]) -> None:
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
-    with pytest.raises(CallbackRefusedError, match="invalid state transition"):
-        record(store, pull_request(payload, "completed"))
-    record(store, pull_request(payload, "in_progress"))
-    with pytest.raises(CallbackRefusedError, match="invalid state transition"):
-        record(store, pull_request(payload, "in_progress"))
-    record(store, pull_request(payload, "completed"))
-    with pytest.raises(CallbackRefusedError, match="invalid state transition"):
-        record(store, pull_request(payload, "completed", conclusion="success"))
-    assert list_jobs(store.database, limit=1)[0]["conclusion"] == "failure"
-
-
 def test_a_rerun_starts_fresh_and_has_no_queue_time(store: Store, payload: dict[str, Any]) -> None:
     store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
     record(store, pull_request(payload, "in_progress"))
@@ -157,41 +102,6 @@ def test_a_second_dispatch_changes_nothing(store: Store, payload: dict[str, Any]
     store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=2000)
     record(store, pull_request(payload, "in_progress"), at=2010)
     assert list_jobs(store.database, limit=1)[0]["queue_time"] == 1010
-
-
-def test_states_are_kept_for_three_days(store: Store, payload: dict[str, Any]) -> None:
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
-    with pytest.raises(CallbackRefusedError, match="no matching dispatch record"):
-        record(store, pull_request(payload, "in_progress"), at=1000 + 3 * 24 * 3600 + 1)
-
-
-def test_what_was_stored_is_there_after_opening_again(tmp_path: Path, payload: dict[str, Any]) -> None:
-    for _ in range(2):
-        store = Store(tmp_path / "hud.sqlite")
-        record(store, changed(payload))
-        store.close()
-    store = Store(tmp_path / "hud.sqlite")
-    assert count_jobs(store.database) == 1
-    store.close()
-
-
-def test_many_writers_lose_nothing(store: Store, payload: dict[str, Any]) -> None:
-    other = Store(store.path)
-
-    def write(target: Store, numbers: range) -> None:
-        for number in numbers:
-            record(target, changed(payload, run_id=number, check_run_id=number))
-
-    threads = [
-        threading.Thread(target=write, args=(target, range(start, start + 10)))
-        for start, target in ((1, store), (11, other), (21, store), (31, other))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    other.close()
-    assert count_jobs(store.database) == 40
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
