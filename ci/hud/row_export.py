@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci.core.errors import BadFileError, MissingInputError
-from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import RowWriter, unpacked
 from ci.hud.row_layout import KINDS, Kind, TestRun
-from ci.hud.rows import Job, SummaryRows, is_failed
+from ci.hud.rows import Job, SummaryRows, is_failed, junit_rows
 from test_selection.files import atomic_writer
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import IO, Protocol, TypeVar, cast
+from typing import IO, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -28,9 +27,8 @@ from ci.hud.row_layout import (
     without_nulls,
 )
 from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS, NO_MESSAGE, TEXT_CHARACTERS, Job
+from ci.record.junit import UNREADABLE, Source
 
-# What reading a broken file raises, gzip's faults among it.
-UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile, ValueError)
 RowType = TypeVar("RowType", TestRun, TestRunSummary)
 
 # No line of ours comes near: an outcome's text ends at 64 Ki characters.
@@ -38,13 +36,6 @@ LINE_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
 # A few kilobytes, unpacked, can hold so many that reading them takes minutes.
 MOST_EMPTY_LINES = 10_000
-
-
-class Source(Protocol):
-    """Where bytes of a file come from."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Up to so many bytes."""
 
 
 def object_name(kind: Kind, job: Job) -> str:

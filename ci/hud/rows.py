@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 from xml.etree.ElementTree import Element  # the type; files are read by defusedxml
@@ -26,13 +27,13 @@ from ci.hud.row_layout import (
     TestRun,
     TestRunSummary,
 )
+from ci.record.junit import NOT_RUN, Source, junit_cases
 
 ID_PROPERTY = "id"
 NO_MESSAGE = "no message"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
 DIGEST_CHARACTERS = 16
-_NOT_RUN = frozenset({"notrun", "skipped", "suppressed", "disabled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,21 @@ class Job:
     def keys(self) -> dict[str, int]:
         """As the rows have them."""
         return dict(zip(self.NAMES, self.numbers(), strict=True))
+
+
+def junit_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
+    """The `test_run` rows of a JUnit file, in its order.
+
+    Args:
+        stream: the file's bytes, unpacked.
+        job: whose rows they are.
+        name: of the file, for errors.
+
+    Raises:
+        BadFileError: of `junit_cases`.
+    """
+    for case, suite_file in junit_cases(stream, name=name):
+        yield case_row(case, job, suite_file=suite_file)
 
 
 def case_row(case: Element, job: Job, *, suite_file: str = "") -> TestRun:
@@ -201,7 +217,7 @@ def _outcomes(case: Element, tag: str) -> Outcomes:
 def _skipped(case: Element) -> Outcomes:
     """Why it was skipped; some runners, such as GoogleTest, say only by an attribute that it never ran."""
     found = _outcomes(case, "skipped")
-    told = {case.get("status", "").lower(), case.get("result", "").lower()} & _NOT_RUN
+    told = {case.get("status", "").lower(), case.get("result", "").lower()} & NOT_RUN
     if found is UNSET and told and not any(case.find(tag) is not None for tag in ("failure", "error")):
         return Outcome(message=", ".join(sorted(told)))
     return found

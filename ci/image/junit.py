@@ -16,11 +16,9 @@ import junitparser
 
 from ci.core.errors import BadFileError, UsageError
 from ci.core.text import clean, one_line, plain
-from ci.hud.junit_rows import junit_rows
-from ci.hud.row_layout import Outcomes, TestRun
-from ci.hud.rows import Job, counted_as
 from ci.image.component_tests import ComponentTests
 from ci.image.outcome import Failing, Found, Outcome
+from ci.record.junit import case_of, junit_cases
 from test_selection.files import atomic_writer, write_json
 
 KIND = "image-tests"
@@ -28,8 +26,6 @@ KIND = "image-tests"
 NOTE = "outcome.json"
 OURS = "spyre-ci.xml"
 MOST_FAILING = 200
-# Rows name the job they are of, which nobody asks for here.
-_JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=1)
 
 
 def read_results(folder: Path) -> Found:
@@ -46,11 +42,11 @@ def read_results(folder: Path) -> Found:
         name = path.relative_to(folder).as_posix()
         try:
             with path.open("rb") as stream:
-                for row in junit_rows(stream, _JOB, name=name):
-                    became = _became(row)
-                    counts[became] += 1
-                    if became == "failed" and len(failing) < MOST_FAILING:
-                        failing.append(_failing(row))
+                for element, _ in junit_cases(stream, name=name):
+                    case = case_of(element)
+                    counts[case.became] += 1
+                    if case.became == "failed" and len(failing) < MOST_FAILING:
+                        failing.append(Failing(name=one_line(case.name), message=one_line(case.message)))
             files += 1
         except BadFileError as error:
             damaged[clean(name)] = one_line(error.what, 500)
@@ -155,20 +151,3 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 def _xml(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.xml") if path.is_file())
-
-
-def _became(row: TestRun) -> str:
-    counted = counted_as(row.failure, row.error, row.skipped)
-    return {"successes": "passed", "skipped": "skipped"}.get(counted, "failed")
-
-
-def _failing(row: TestRun) -> Failing:
-    name = f"{row.classname}::{row.name}" if row.classname else row.name
-    return Failing(name=one_line(name), message=one_line(_message(row.failure) or _message(row.error)))
-
-
-def _message(outcomes: Outcomes) -> str:
-    if not outcomes:
-        return ""
-    first = outcomes[0] if isinstance(outcomes, list) else outcomes
-    return first.message

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import ParseError
-
-import junitparser
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import parse
 
 from ci.core.errors import BadFileError
 from ci.core.text import counted, one_line
+from ci.record.junit import case_of, junit_cases
 
 # As many failed tests are named in a record.
 MOST_FAILED = 100
@@ -64,35 +58,16 @@ def read_counts(path: Path) -> Counts:
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     failing: list[str] = []
     try:
-        xml = junitparser.JUnitXml.fromfile(str(path), parse_func=_parse)
-        for case in _cases(xml):
-            became, why = _became(case)
-            counts[became] += 1
-            if became == "failed" and len(failing) < MOST_FAILED:
-                name = f"{case.classname}::{case.name}" if case.classname else str(case.name)
-                failing.append(one_line(f"{name}: {why}" if why else name))
-    except (OSError, ParseError, ValueError, junitparser.JUnitXmlError, DefusedXmlException) as error:
+        with path.open("rb") as stream:
+            for element, _ in junit_cases(stream, name=path.name):
+                case = case_of(element)
+                counts[case.became] += 1
+                if case.became == "failed" and len(failing) < MOST_FAILED:
+                    failing.append(one_line(f"{case.name}: {case.message}" if case.message else case.name))
+    except (OSError, BadFileError) as error:
         raise BadFileError(
-            f"is no JUnit that can be read: {error}",
+            f"is no JUnit that can be read: {error.what if isinstance(error, BadFileError) else error}",
             where=path,
             remedy="look at what the tests printed: their process ended before it wrote its results",
         ) from error
     return Counts(**counts, failing=tuple(failing))
-
-
-def _parse(path: str) -> Any:
-    return parse(path, forbid_dtd=True)
-
-
-def _cases(suites: Any) -> Iterator[Any]:
-    """Every test case; a suite goes through those within it by itself."""
-    for suite in suites:
-        yield from suite
-
-
-def _became(case: Any) -> tuple[str, str]:
-    """passed, failed or skipped, and why it failed."""
-    bad = [one for one in case.result if isinstance(one, junitparser.Failure | junitparser.Error)]
-    if bad:
-        return "failed", bad[0].message or ""
-    return ("skipped", "") if case.is_skipped else ("passed", "")

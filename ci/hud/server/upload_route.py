@@ -18,10 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ci.core.errors import BadFileError
 from ci.hud.callback import MAX_WHOLE
-from ci.hud.junit_rows import junit_rows
 from ci.hud.row_files import read_rows, unpacked
 from ci.hud.row_layout import TestRun, TestRunSummary
-from ci.hud.rows import Job
+from ci.hud.rows import Job, junit_rows
 from ci.hud.server.gate import Vouched
 from ci.hud.server.http import receive
 from ci.hud.server.replays import answered, note_answer

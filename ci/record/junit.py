@@ -1,21 +1,26 @@
-"""Reading JUnit of any runner as HUD's rows: pytest, pytest-xdist, unittest-xml-reporting, and our own.
+"""Reading JUnit of any runner: pytest, pytest-xdist, unittest-xml-reporting, and our own.
 
 The file is another's word: it is read as a stream, and entities are refused.
 """
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder  # the parser is defusedxml's
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from ci.core.errors import BadFileError
-from ci.hud.row_files import UNREADABLE, Source
-from ci.hud.row_layout import TestRun
-from ci.hud.rows import Job, case_row
 
+# What reading a broken file raises, gzip's faults among it.
+UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile, ValueError)
+# A runner's words, in `status`, for a test that it did not run.
+NOT_RUN = frozenset({"notrun", "skipped", "suppressed", "disabled"})
 # What one element may have: the whole of it is in memory, in the worst case twenty times over.
 MOST_ELEMENT = 16 * 1024 * 1024
 # Of attributes a parser makes twenty times as much.
@@ -26,12 +31,45 @@ MOST_INSIDE = 10_000
 MOST_OUTSIDE = 1_000_000
 
 
-def junit_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
-    """The `test_run` rows of a JUnit file, in its order.
+class Source(Protocol):
+    """Where bytes of a file come from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to so many bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What became of a test case.
+
+    Attributes:
+        name: class and name.
+        became: passed, failed (which an error is too) or skipped.
+        message: why it failed.
+    """
+
+    name: str
+    became: Literal["passed", "failed", "skipped"]
+    message: str = ""
+
+
+def case_of(element: Element) -> Case:
+    """What became of a test case of `junit_cases`."""
+    name = "::".join(filter(None, (element.get("classname"), element.get("name"))))
+    bad = element.find("failure")
+    bad = element.find("error") if bad is None else bad
+    if bad is not None:
+        first = next(iter((bad.text or "").strip().splitlines()), "")
+        return Case(name=name, became="failed", message=bad.get("message") or first)
+    left = element.find("skipped") is not None or element.get("status", "").lower() in NOT_RUN
+    return Case(name=name, became="skipped" if left else "passed")
+
+
+def junit_cases(stream: Source, *, name: str) -> Iterator[tuple[Element, str]]:
+    """Each test case of a JUnit file with the file of its suite; what was read is let go.
 
     Args:
         stream: the file's bytes, unpacked.
-        job: whose rows they are.
         name: of the file, for errors.
 
     Raises:
@@ -39,9 +77,9 @@ def junit_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
     """
     cases = 0
     try:
-        for case, suite_file in _cases(stream, name):
+        for found in _cases(stream, name):
             cases += 1
-            yield case_row(case, job, suite_file=suite_file)
+            yield found
     except DefusedXmlException as error:
         raise BadFileError(
             "declares entities or a document type, which no test runner writes",
@@ -106,7 +144,6 @@ class _Limits:
 
 
 def _cases(stream: Source, name: str) -> Iterator[tuple[Element, str]]:
-    """Each test case with the file of its suite; what was read is let go, however large the file is."""
     open_elements: list[Element] = []
     case: Element | None = None
     fed, limits = _Fed(stream), _Limits()
