@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lanes.desk import SOON, WAIT_S, Desk, lane, until
+from tests.calls import until
+from tests.integration.lanes.desk import SOON, WAIT_S, Desk, lane
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux")
 
