@@ -68,17 +68,6 @@ class Pod:
         gone = self._condition("DisruptionTarget", on=True, reason="TerminationByKubelet", message=message)
         self._move(phase="Failed", reason="Evicted", message=message, conditions=[gone])
 
-    def overfill(self) -> None:
-        """It wrote more than its scratch takes; the kubelet ended it, and calls that no disruption."""
-        said = 'Usage of EmptyDir volume "scratch" exceeds the limit "10Gi". '
-        self._move(phase="Failed", reason="Evicted", message=said, conditions=[])
-
-    def preempt(self) -> None:
-        """The scheduler ended it for one of more priority."""
-        said = "spyre-scheduler: preempting to accommodate a higher priority pod"
-        why = {"reason": "PreemptionByScheduler", "message": said}
-        self._move(phase="Failed", conditions=[self._condition("DisruptionTarget", on=True, **why)])
-
     def lose_node(self) -> None:
         """Its node does not answer: the pod is to go, and stays as it was, since nobody can end it."""
         self.stick()

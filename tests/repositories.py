@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -11,3 +12,16 @@ def git(folder: Path, *words: str) -> str:
     settings = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     argv = ["git", "-C", str(folder), *settings, *words]
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def commit(folder: Path, files: Mapping[str, str | bytes] | None = None, message: str = "change") -> str:
+    """Write files and commit everything, in a repository that is made where there is none; the commit."""
+    for name, content in (files or {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    if not (folder / ".git").exists():
+        git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", message)
+    return git(folder, "rev-parse", "HEAD")

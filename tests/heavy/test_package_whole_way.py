@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.conftest import need
+from tests.repositories import commit
 
 ROOT = Path(__file__).parent.parent.parent
 EXTENSION = {
@@ -117,20 +118,12 @@ def package(verb: str, project: Path, *words: str, **more: str) -> Any:
     return json.loads(done.stdout)
 
 
-def repository(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "first"]):
-        named = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
-        subprocess.run(["git", "-C", str(folder), *named, *words], check=True, timeout=60)
-    return folder
-
-
 def test_an_extension_goes_all_the_way(tmp_path: Path) -> None:
     need(shutil.which("g++") is not None, "a C++ compiler")
     need(shutil.which("ccache") is not None, "ccache")
-    project = repository(tmp_path / "demo_spyre", EXTENSION)
+    project = tmp_path / "demo_spyre"
+    project.mkdir()
+    commit(project, EXTENSION)
     cache = {"CCACHE_DIR": str(tmp_path / "ccache")}
     first = package("build", project, "--index", "testpypi", **cache)
     assert first["ccache"] == {"hits": 0, "misses": 1}
@@ -157,25 +150,3 @@ def test_this_project_packages_itself(tmp_path: Path) -> None:
     checks = package("verify", project)["checks"]
     assert [one for one in checks if not one["passed"]] == []
     assert any("smoke tests: 3 passed" in one["seen"] for one in checks)
-
-
-if os.environ.get("SPYRE_CI_BUILD_TWICE"):  # on demand: it compiles twice more
-
-    def test_an_extension_built_twice_names_what_differs(tmp_path: Path) -> None:
-        project = repository(tmp_path / "demo_spyre", EXTENSION)
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "ci.cli",
-            "package",
-            "build",
-            str(project),
-            "--json",
-            "--twice",
-        ]
-        done = run(command, tmp_path)
-        told = json.loads(done.stdout)
-        assert done.returncode == (0 if told["reproducible"] else 1)
-        differing = [member for found in told["differing"].values() for member in found]
-        assert all(member.endswith((".so", "RECORD")) for member in differing)

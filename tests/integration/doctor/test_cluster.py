@@ -29,16 +29,6 @@ def looked(world: MakeWorld, kubeconfig: Path) -> Finding:
     return found
 
 
-@pytest.mark.nightly
-def test_a_cluster_in_which_jobs_may_be_made(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
-    found = looked(world, api.kubeconfig(tmp_path))
-    assert found.level is Level.OK, found
-    assert found.said == "v1.33.2, namespace cards (of KUBECONFIG); jobs may be made"
-    assert {one.path for one in api.seen if one.method != "GET"} == {
-        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    }
-
-
 def test_what_one_may_not_do_is_named(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
     api.denied |= {("create", "jobs"), ("get", "pods/log"), ("delete", "services")}
     found = looked(world, api.kubeconfig(tmp_path))

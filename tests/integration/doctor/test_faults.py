@@ -60,11 +60,6 @@ def wait_until_gone(server: socket.socket, meanwhile: Callable[[], object] = int
 # --- engine
 
 
-def test_an_engine_that_is_not_there_is_told(world: MakeWorld, tmp_path: Path) -> None:
-    found = engine.look_engine(world({"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}))
-    assert faults(found)[0].startswith(f"no container engine answers at unix://{tmp_path}/none.sock")
-
-
 @pytest.mark.nightly
 def test_an_engine_that_hangs_costs_its_own_line_and_its_process(
     world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

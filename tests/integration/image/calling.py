@@ -6,28 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.calls import Said
 
 from .conftest import World
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def output(self) -> str:
-        """In one line: what is shown to people is folded at the terminal's width."""
-        return " ".join((self.stdout + self.stderr).split())
-
-
-def spyre_ci(world: World, *words: str, **environ: str) -> Result:
+def spyre_ci(world: World, *words: str, **environ: str) -> Said:
     given = {
         "SPYRE_CI__IMAGE__STACK": str(world.folder / "stack.yaml"),
         "SPYRE_CI__IMAGE__REPOSITORY": f"{world.registry}/spyre/runtime-{world.run}",
@@ -43,10 +32,10 @@ def spyre_ci(world: World, *words: str, **environ: str) -> Result:
         check=False,
         timeout=300,
     )
-    return Result(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+    return Said(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-def made(result: Result) -> dict[str, Any]:
-    assert result.exit_code == 0, result.output
-    told: dict[str, Any] = json.loads(result.stdout)
+def made(result: Said) -> dict[str, Any]:
+    assert result.code == 0, result.output
+    told: dict[str, Any] = json.loads(result.out)
     return told

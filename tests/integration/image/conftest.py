@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +23,8 @@ from ci.image.registry import digest_of
 from ci.image.resolve import Resolver
 from ci.image.stack import read_stack
 from tests.engine import build_image, engine_client, served
+from tests.packages import make_wheel
+from tests.repositories import commit, git
 
 LOCK_S = 900
 # What stands in for PyTorch: 200 MB of wheel would tell no more of how images are built.
@@ -35,18 +35,8 @@ def wheel(
     folder: Path, name: str, version: str, code: str, *, tag: str = "py3-none-any", needs: str = ""
 ) -> Path:
     """A wheel with one module."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-{tag}.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr(f"{name}/__init__.py", code)
-        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        packed.writestr(f"{info}/METADATA", about + (f"Requires-Dist: {needs}\n" if needs else ""))
-        packed.writestr(
-            f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: {tag}\n"
-        )
-        packed.writestr(f"{info}/RECORD", "")
-    return path
+    fields = {"Requires-Dist": needs} if needs else {}
+    return make_wheel(folder, name, version, files={f"{name}/__init__.py": code}, fields=fields, tag=tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,24 +61,11 @@ class World:
 
     def commit(self, files: dict[str, str], message: str = "change") -> str:
         """Commit files to the repository; returns the commit."""
-        for name, text in files.items():
-            path = self.repository / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        self.git("add", "-A")
-        self.git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", message)
-        return self.git("rev-parse", "HEAD")
+        return commit(self.repository, files, message)
 
     def git(self, *words: str) -> str:
         """Run git in the repository."""
-        done = subprocess.run(
-            ["git", "-C", str(self.repository), *words],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        return done.stdout.strip()
+        return git(self.repository, *words)
 
 
 @pytest.fixture(scope="session")
@@ -149,7 +126,6 @@ def world(
     wheel(folder / "packages", "senlib", "1.0", "answer = 42\n")
     repository.mkdir()
     made = World(client=client, registry=registry, folder=folder, repository=repository, index=index, run=run)
-    made.git("init", "-q", "-b", "main")
     made.commit({"flex.txt": "one\n", "check.sh": 'cp flex.txt "$DESTDIR/../seen.txt"\n'})
     prebuilt = f"{registry}/drivers-{run}:1"
     drivers = 'RUN ["/bin/sh", "-c", "mkdir /opt/drivers && echo d > /opt/drivers/driver.txt"]'

@@ -51,29 +51,6 @@ def built(world: World, stack: ResolvedStack, tmp_path: Path, lines: list[str]) 
 
 
 @pytest.mark.nightly
-def test_three_components_become_an_image_that_runs(world: World, tmp_path: Path) -> None:
-    stack = resolved(world)
-    lines: list[str] = []
-    tag, made = built(world, stack, tmp_path, lines)
-    assert made.image.startswith("sha256:")
-    script = (
-        "import os, senlib, torch; print(os.getuid(), senlib.answer, torch.__version__, "
-        "open('/opt/flex/greeting.txt').read().strip(), open('/opt/drivers/driver.txt').read().strip())"
-    )
-    said = world.client.containers.run(
-        tag, ["python", "-c", script], remove=True, read_only=True, network_mode="none"
-    )
-    assert said.decode().split() == ["10001", "42", "2.13.0", "hello", "d"]
-    image = world.client.images.get(tag)
-    assert image.labels["io.github.torch-spyre.component.flex"] == stack.components[1].commit
-    told = str(image.history()) + str(image.attrs)
-    assert world.index not in told
-
-    again = built(world, resolved(world), tmp_path / "again", [])[1]
-    assert (again.image, again.cached > 0) == (made.image, True)
-
-
-@pytest.mark.nightly
 def test_a_step_that_fails_is_told_with_its_lines_and_how_to_try_it(world: World, tmp_path: Path) -> None:
     world.commit({"flex.txt": "two\n"})
     text = (world.folder / "stack.yaml").read_text()

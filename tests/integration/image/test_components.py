@@ -71,7 +71,7 @@ def test_a_containerfile_that_is_not_there_is_said(world: World) -> None:
     path = world.folder / "stack.yaml"
     path.write_text(path.read_text().replace("build/Containerfile", "build/Dockerfile"))
     result = spyre_ci(world, "image", "build")
-    assert result.exit_code == 2
+    assert result.code == 2
     assert "flex has no build/Dockerfile" in result.output
     assert f"file://{world.repository} at" in result.output
 
@@ -98,11 +98,11 @@ def test_a_checkout_of_this_machine_is_built_as_it_stands(world: World) -> None:
 def test_a_checkout_is_no_release(world: World) -> None:
     words = ("--with", f"flex={world.repository}", "--push", "--version", "1.2.3")
     result = spyre_ci(world, "image", "build", *words)
-    assert result.exit_code == 2
+    assert result.code == 2
     assert "flex is taken from elsewhere: that is no release" in result.output
 
 
 def test_a_folder_that_is_not_there_is_said(world: World) -> None:
     result = spyre_ci(world, "image", "build", "--with", "flex=nowhere")
-    assert result.exit_code == 2
+    assert result.code == 2
     assert "there is no such folder" in result.output

@@ -45,9 +45,9 @@ def test_the_examples_run_one_after_the_other(world: World) -> None:
             more = ["--json"] if verb in WITH_JSON else []
             # Nobody types into the shell, which ends with its input.
             said = spyre_ci(world, *words, *more)
-            assert said.exit_code == 0, (words, said.output)
+            assert said.code == 0, (words, said.output)
             if more:
-                check(verb, said.stdout)
+                check(verb, said.out)
     assert (world.folder / "sbom.json").is_file()
 
 
@@ -60,8 +60,8 @@ def test_the_example_of_a_tree_runs(world: World) -> None:
         said = spyre_ci(world, *words, "--json", SPYRE_CI__IMAGE__PYTORCH_URL=f"file://{world.repository}")
     finally:
         world.client.api.remove_image(image, force=True)
-    assert said.exit_code == 0, said.output
-    check("tree", said.stdout)
+    assert said.code == 0, said.output
+    check("tree", said.out)
     assert (world.folder / "pytorch" / "test" / "test_ops.py").is_file()
 
 

@@ -92,7 +92,7 @@ def test_wrong_credentials_are_said_and_nothing_is_pushed(world: World, locked: 
         "DOCKER_CONFIG": login,
     }
     result = spyre_ci(world, "image", "build", "--push", "--tag", "latest", **environ)
-    assert result.exit_code == 2
+    assert result.code == 2
     assert "refuses the credentials for" in result.output
     assert f"docker login {locked.address}" in result.output
     assert "Step 1/" not in result.output

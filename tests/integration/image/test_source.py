@@ -14,8 +14,9 @@ from ci.image.commit import COMMIT_LABEL
 from ci.image.containerfile import URL_LABEL
 from ci.image.registry import find_digest
 from ci.runner.source import fetch
+from tests.calls import Said
 
-from .calling import Result, made, spyre_ci
+from .calling import made, spyre_ci
 from .conftest import World
 
 pytestmark = pytest.mark.nightly
@@ -78,11 +79,11 @@ def forget(world: World) -> None:
                 world.client.api.remove_image(image["Id"], force=True)
 
 
-def build(world: World, *words: str) -> Result:
+def build(world: World, *words: str) -> Said:
     return spyre_ci(world, "image", "build", "--variant", "main", "--json", *words)
 
 
-def labels(world: World, result: Result) -> dict[str, str]:
+def labels(world: World, result: Said) -> dict[str, str]:
     told: dict[str, str] = world.client.images.get(made(result)["image"]).labels
     return told
 
@@ -92,8 +93,8 @@ def test_a_commit_is_built_once_and_the_next_with_its_cache(pytorch: World) -> N
     first = build(pytorch, "--push")
     assert labels(pytorch, first)[COMMIT_LABEL] == commit
     assert labels(pytorch, first)[URL_LABEL] == f"file://{pytorch.repository}"
-    assert "without a compiler's cache" in first.stderr
-    assert "compiled 2 with 2 jobs" in first.stderr
+    assert "without a compiler's cache" in first.err
+    assert "compiled 2 with 2 jobs" in first.err
     said = pytorch.client.containers.run(
         made(first)["image"],
         ["sh", "-c", "python -c 'import torch; print(torch.version.git_version)'; ls / /opt/spyre"],
@@ -109,14 +110,14 @@ def test_a_commit_is_built_once_and_the_next_with_its_cache(pytorch: World) -> N
     replace(pytorch, repository=pytorch.folder.parent / "flex").commit({"flex.txt": "two\n"})
     second = build(pytorch, "--push")
     assert made(second)["image"] != made(first)["image"]
-    assert "is in the registry: PyTorch is not built" in second.stderr
-    assert "compiled" not in second.stderr
+    assert "is in the registry: PyTorch is not built" in second.err
+    assert "compiled" not in second.err
 
     forget(pytorch)
     later = pytorch.commit({"torch/csrc/c.cpp": "c\n"})
     third = build(pytorch, "--push")
-    assert "with a compiler's cache" in third.stderr
-    assert "compiled 1 with 2 jobs" in third.stderr
+    assert "with a compiler's cache" in third.err
+    assert "compiled 1 with 2 jobs" in third.err
     assert labels(pytorch, third)[COMMIT_LABEL] == later
 
 
@@ -125,14 +126,14 @@ def test_without_a_registry_the_engine_keeps_what_was_built(pytorch: World) -> N
     nowhere = {"SPYRE_CI__IMAGE__REPOSITORY": ""}
     stack = pytorch.folder / "stack.yaml"
     first = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere)
-    assert "compiled 2" in first.stderr, first.output
+    assert "compiled 2" in first.err, first.output
     replace(pytorch, repository=pytorch.folder.parent / "flex").commit({"flex.txt": "two\n"})
     second = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere)
-    assert "is on the engine: PyTorch is not built" in second.stderr
+    assert "is on the engine: PyTorch is not built" in second.err
     # Steps are among what goes in; the cache serves them all the same.
     stack.write_text(stack.read_text().replace("[python build.py]", "[echo again, python build.py]"))
     third = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **nowhere)
-    assert "compiled 0" in third.stderr
+    assert "compiled 0" in third.err
     # So do steps that keep none, and what comes after them.
     for line in ('rm -rf "$CCACHE_DIR"/*', "true"):
         text = stack.read_text().replace("python build.py]", f"python build.py, '{line}']")
@@ -141,8 +142,8 @@ def test_without_a_registry_the_engine_keeps_what_was_built(pytorch: World) -> N
     # A registry that is asked, and not pushed to, may be away.
     away = {"SPYRE_CI__IMAGE__REPOSITORY": f"127.0.0.1:1/spyre/runtime-{pytorch.run}"}
     fourth = spyre_ci(pytorch, "image", "build", "--variant", "main", "--json", **away)
-    assert "cannot be looked up" in fourth.stderr
-    assert "is on the engine: PyTorch is not built" in fourth.stderr
+    assert "cannot be looked up" in fourth.err
+    assert "is on the engine: PyTorch is not built" in fourth.err
 
 
 @pytest.mark.soak
@@ -165,7 +166,7 @@ def test_a_pytorch_that_cannot_be_built_is_said_and_nothing_is_pushed(
     stack.write_text(stack.read_text().replace("[python build.py]", steps))
     shown = made(spyre_ci(pytorch, "image", "render", "--variant", "main", "--json"))
     result = build(pytorch, "--push")
-    assert result.exit_code == code, result.output
+    assert result.code == code, result.output
     assert said in result.output
     repository = f"{pytorch.registry}/spyre/runtime-{pytorch.run}"
     assert find_digest(pytorch.client, f"{repository}:{shown['tag']}") is None
@@ -191,13 +192,13 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
     assert (source.sha, source.version) == (commit, "2.15.0a0")
 
     again = spyre_ci(pytorch, "image", "tree", image, str(tree))
-    assert again.stdout.strip() == commit
+    assert again.out.strip() == commit
     assert f"is PyTorch {commit} already" in again.output
 
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     refused = spyre_ci(pytorch, "image", "tree", image, str(tmp_path / "full"))
-    assert refused.exit_code == 2
+    assert refused.code == 2
     assert "holds something else, and is not overwritten" in refused.output
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
 
@@ -205,7 +206,7 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
     nowhere = spyre_ci(
         pytorch, "image", "tree", image, str(tmp_path / "new"), SPYRE_CI__IMAGE__PYTORCH_URL=url
     )
-    assert nowhere.exit_code == 2
+    assert nowhere.code == 2
     assert f"check that {url} can be reached and gives out {commit}" in nowhere.output
     assert not (tmp_path / "new").exists()
 
@@ -214,14 +215,14 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
 def test_an_image_that_does_not_say_its_pytorch_has_no_tree(world: World, tmp_path: Path) -> None:
     drivers = f"{world.registry}/drivers-{world.run}:1"
     result = spyre_ci(world, "image", "tree", drivers, str(tmp_path / "tree"))
-    assert result.exit_code == 2
+    assert result.code == 2
     assert f"does not say which PyTorch it has: its label {COMMIT_LABEL} is ''" in result.output
     missing = spyre_ci(
         world, "image", "tree", f"{world.registry}/nothing-{world.run}:1", str(tmp_path / "tree")
     )
-    assert missing.exit_code == 2
+    assert missing.code == 2
     assert f"there is no image {world.registry}/nothing-{world.run}:1" in missing.output
     away = spyre_ci(world, "image", "tree", "127.0.0.1:1/nothing:1", str(tmp_path / "tree"))
-    assert away.exit_code == 2
+    assert away.code == 2
     assert "127.0.0.1:1" in away.output
     assert not (tmp_path / "tree").exists()

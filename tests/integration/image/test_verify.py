@@ -73,13 +73,13 @@ def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path:
     sbom = tmp_path / "sbom.json"
     result = spyre_ci(world, "image", "build", "--push", "--tag", "pr-1", "--sbom", str(sbom), "--json")
     first = made(result)
-    lines = [line for line in result.stderr.splitlines() if line.startswith(("ok ", "FAIL "))]
+    lines = [line for line in result.err.splitlines() if line.startswith(("ok ", "FAIL "))]
     assert [line[5:].partition(":")[0] for line in lines] == CHECKS
-    assert "role notebook: port 8888 answers 200 on all addresses, and SIGTERM ends it" in result.stderr
-    assert "role serve: port 8080 answers 200" in result.stderr
-    assert "torch: 2.13.0 at ffff" in result.stderr
-    assert re.search(r"nothing to compare with: there is no \S+:pr-1 yet", result.stderr)
-    assert result.stderr.index("verifying") < result.stderr.index("pushed")
+    assert "role notebook: port 8888 answers 200 on all addresses, and SIGTERM ends it" in result.err
+    assert "role serve: port 8080 answers 200" in result.err
+    assert "torch: 2.13.0 at ffff" in result.err
+    assert re.search(r"nothing to compare with: there is no \S+:pr-1 yet", result.err)
+    assert result.err.index("verifying") < result.err.index("pushed")
 
     text = sbom.read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
@@ -112,7 +112,7 @@ def test_all_that_failed_is_named_and_nothing_is_pushed(world: World) -> None:
     path.write_text(path.read_text() + "roles: {test: {command: python -c 'raise SystemExit(9)'}}\n")
     shown = made(spyre_ci(world, "image", "render", "--json"))
     result = spyre_ci(world, "image", "build", "--push", "--tag", "latest")
-    assert result.exit_code == 1
+    assert result.code == 1
     assert "2 of 15 checks failed" in result.output
     assert f"torch: 2.12.0 at {'f' * 40}, not 2.13.0" in result.output
     assert "role test: ended with code 9" in result.output
@@ -270,12 +270,12 @@ def test_what_a_role_cannot_do_is_said(world: World, tmp_path: Path) -> None:
 def test_an_image_of_others_is_told_all_it_lacks(world: World) -> None:
     image = os.environ["TEST_BASE_IMAGE"]
     result = spyre_ci(world, "image", "verify", image)
-    assert result.exit_code == 1
+    assert result.code == 1
     assert "org.opencontainers.image.title is missing" in result.output
     assert "user: the image says nothing, ended with code 127" in result.output
     assert 'exec: "run": executable file not found' in result.output
     missing = spyre_ci(world, "image", "verify", f"{world.registry}/nothing:1")
-    assert missing.exit_code == 2
+    assert missing.code == 2
     assert "there is no image" in missing.output
 
 
@@ -295,7 +295,7 @@ def test_an_image_that_grew_is_refused_with_the_layers_that_did(world: World, tm
     first = made(spyre_ci(world, "image", "build", "--push", "--tag", "latest", "--json"))
     world.commit({"flex.txt": "x" * 60_000_000})
     result = spyre_ci(world, "image", "build", "--push")
-    assert result.exit_code == 1
+    assert result.code == 1
     assert re.search(
         r"1 of 15 checks failed size: [0-9.]+ MiB in \d+ layers, \+2\d\.\d % against", result.output
     )
@@ -303,7 +303,7 @@ def test_an_image_that_grew_is_refused_with_the_layers_that_did(world: World, tm
     repository = first["image"].rpartition(":")[0]
     assert find_digest(world.client, f"{repository}:latest") == first["digest"]
     allowed = spyre_ci(world, "image", "build", "--push", SPYRE_CI__IMAGE__MAX_GROWTH_PERCENT="50")
-    assert allowed.exit_code == 0, allowed.output
+    assert allowed.code == 0, allowed.output
     assert tmp_path.exists()
 
 

@@ -111,7 +111,7 @@ def test_a_wheel_that_is_not_to_be_had_is_said(world: World, variant: str, said:
         wheel(others, "torch", OCTOBER, torch(OCTOBER, "a" * 40), tag=tag)
     use(world, variant.replace("INDEX", world.index))
     result = spyre_ci(world, *build())
-    assert result.exit_code == 2
+    assert result.code == 2
     assert said in result.output
     assert "remedy" in result.output.lower()
 
@@ -121,7 +121,7 @@ def test_a_base_with_another_python_is_said(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, nightly(world), python="3.9")
     result = spyre_ci(world, *build())
-    assert result.exit_code == 1
+    assert result.code == 1
     assert "the base has Python 3.11, and base.python_version is 3.9" in result.output
 
 
@@ -138,7 +138,7 @@ def test_an_image_whose_torch_tells_no_commit_is_refused(world: World, code: str
     use(world, nightly(world))
     shown = made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))
     result = spyre_ci(world, *build("--push", "--tag", "nightly"))
-    assert result.exit_code == 2
+    assert result.code == 2
     assert said in result.output
     repository = f"{world.registry}/spyre/runtime-{world.run}"
     for tag in (shown["tag"], "nightly"):

@@ -86,29 +86,6 @@ def test_torch_spyre_is_known_and_not_run_and_only_new_files_are_written(spyre: 
     assert spyre.git("status", "--porcelain") == ""
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("files", "ref"),
-    [
-        pytest.param(TORCH_SPYRE, SHA, id="torch-spyre"),
-        pytest.param(TORCH_ACME, SHA, id="torch-acme", marks=pytest.mark.nightly),
-        pytest.param(TORCH_SPYRE, "v0.1.0", id="release", marks=pytest.mark.nightly),
-    ],
-)
-def test_what_is_written_passes_the_checks_of_workflows(
-    tmp_path: Path, files: dict[str, str], ref: str
-) -> None:
-    checkout = make(tmp_path / "checkout", files)
-    init(checkout, "--write", ref=ref)
-    # What is the project's own is not what is looked at.
-    for name in files:
-        if not name.startswith(".github/"):
-            (checkout.folder / name).unlink()
-    found = json.loads(spyre_ci(checkout.folder, "package", "lint", ".", "--json"))
-    assert found["findings"] == []
-    assert {"zizmor", "check-jsonschema", "codespell"} <= found["linters"].keys()
-
-
 def test_an_upgrade_takes_peoples_edits_and_dependabots_pins_along(spyre: Checkout) -> None:
     init(spyre, "--write")
     spyre.replace("spyre-ci.yaml", "# stage: 1\n", "stage: 2\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import secrets
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from ci.core.errors import CommandError, MissingInputError, UsageError
 from ci.image.build import BuildStepError
 from ci.jobs.images import COMMIT_LABEL, Builder
 from ci.jobs.parts import Image
+from tests.repositories import commit
 
 
 class Site:
@@ -37,15 +37,8 @@ class Site:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def git(self, *words: str) -> str:
-        git = ["git", "-C", str(self.folder / "app"), "-c", "user.name=a", "-c", "user.email=a@example.com"]
-        done = subprocess.run([*git, *words], check=True, capture_output=True, text=True, timeout=60)
-        return done.stdout.strip()
-
     def commit(self) -> str:
-        self.git("add", "-A")
-        self.git("commit", "-q", "-m", "change")
-        return self.git("rev-parse", "HEAD")
+        return commit(self.folder / "app")
 
     def of_folder(self) -> str:
         upload = {"folder": "app", "to": self.to}
@@ -94,8 +87,6 @@ def test_a_folder_is_built_pushed_and_named_by_its_digest_once(
 
 
 def test_a_repository_is_built_at_its_ref_once_for_a_commit(site: Site, client: docker.DockerClient) -> None:
-    (site.folder / "app").mkdir(exist_ok=True)
-    site.git("init", "-q", "-b", "main")
     commit = site.commit()
     first = site.of_git()
     assert client.images.pull(first).labels[COMMIT_LABEL] == commit

@@ -110,11 +110,6 @@ def test_secrets_come_from_the_callers_environment_and_are_shown_nowhere(
     assert (code, lines) == (0, ["[0] it is ***", f"[0] {len(TOKEN)}"])
 
 
-def test_what_a_pod_says_commands_nobody(make_job: MakeJob, here: Here) -> None:
-    _, _, lines = ran(make_job(r"printf '\033[31m::error::no\033[0m\n##[error]no\n'"), here)
-    assert lines == ["[0] ::error::no", "[0] # #[error]no"]
-
-
 def test_how_each_pod_ended_is_said_and_where_its_results_are(make_job: MakeJob, here: Here) -> None:
     lines: list[str] = []
     script = "[ $JOB_COMPLETION_INDEX = 0 ] || exit 3"
@@ -141,12 +136,6 @@ def test_a_job_ends_at_its_deadline(make_job: MakeJob, here: Here) -> None:
     ends, code, lines = ran(make_job("sleep 100", pods=2, deadline_s=2), here)
     assert ([(one.code, one.pods) for one in ends], code) == ([(3, 1), (3, 1)], 3)
     assert lines == ["[0] ended: its time is over"]
-
-
-def test_an_emulated_card_is_one_of_as_many_as_the_spec_says(make_job: MakeJob, here: Here) -> None:
-    job = make_job('echo "$SPYRE_CI_EMULATE $SPYRE_CI__RUN__CARDS"', spec={"resources": {"cards": 2}})
-    assert ran(job, here)[2] == ["[0] 1 2"]
-    assert ran(make_job('echo "no ${SPYRE_CI_EMULATE-cards}"'), here)[2] == ["[0] no cards"]
 
 
 def test_devices_that_are_given_take_the_emulated_cards_place(make_job: MakeJob, here: Here) -> None:

@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.calls import until
 
 ROOT = Path(__file__).parent.parent.parent.parent
 WAIT_S = 60.0
@@ -155,10 +155,3 @@ class Desk:
         for row in self.begun():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(row["pid"], signal.SIGKILL)
-
-
-def until(holds: Callable[[], object], seconds: float = WAIT_S) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -18,7 +18,7 @@ from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.wrapper import BEGIN, MARK, OUTPUT, mark_of
 from ci.runner.strays import end_strays
 from test_selection.files import read_json
-from tests.integration.lanes.desk import until
+from tests.calls import until
 
 POLITE = """
 import signal, sys, time

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lanes.desk import ONCE, SOON, WAIT_S, Desk, lane, until
+from tests.calls import until
+from tests.integration.lanes.desk import SOON, WAIT_S, Desk, lane
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux")
 
@@ -36,130 +37,22 @@ def attempts(desk: Desk, name: str) -> list[dict[str, Any]]:
     return [one for run in desk.history() if run["lane"] == name for one in run["attempts"]]
 
 
-def test_what_is_due_runs_once_and_is_in_the_history(desk: Desk) -> None:
-    desk.lanes(good=lane("code-0"))
-    code, out, said = desk.call("run", "--once")
-    assert (code, said) == (0, "")
-    (begun,) = desk.begun()
-    assert (begun["session"], begun["cwd"], begun["words"][-2:]) == (
-        "code-0",
-        str(desk.folder),
-        ["-s", "code-0"],
-    )
-    (run,) = desk.history()
-    assert (run["lane"], run["standing"], run["attempts"][0]["exit_code"]) == ("good", "passed", 0)
-    assert "good: attempt 1 of the run due" in out
-    assert f"PASSED, exit code 0; what it left is in {desk.state}/good/{run['due']}-1" in out
-
-
-def test_a_lane_that_fails_and_one_that_is_lost_are_told_by_the_exit_code(desk: Desk) -> None:
-    desk.lanes(red=lane("code-1"), good=lane("code-0"))
-    assert desk.call("run", "--once")[0] == 1
-    lost = {"most": 2, "first_s": 0.2, "factor": 1, "jitter": 0}
-    desk.lanes(red=lane("code-1"), good=lane("code-0"), lost=lane("dead", retries=lost))
-    assert desk.call("run", "--once")[0] == 3
-    assert Counter(one["lane"] for one in desk.begun()) == {"red": 1, "good": 1, "lost": 3}
-    code, out, _ = desk.call("status")
-    assert code == 0
-    head, *rows = [line.split()[0] for line in out.splitlines()]
-    # Which of the three was due last, nobody knows.
-    assert (head, Counter(rows)) == ("lane", {"red": 1, "good": 1, "lost": 3})
-    assert out.count("ended by SIGKILL") == 3
-
-
-def test_a_run_outlives_a_worker_that_is_killed_and_the_next_one_learns_its_exit_code(desk: Desk) -> None:
-    desk.lanes(long=lane("until"))
-    one = desk.start("run")
-    until(desk.begun)
-    kill(one)
-    other = desk.start("run", "--once")
-    time.sleep(1)
-    assert other.poll() is None
-    desk.go()
-    out, _ = other.communicate(timeout=WAIT_S)
-    assert other.returncode == 0
-    assert "was on its way when the last worker ended" in out
-    assert len(desk.begun()) == 1
-    assert [one["exit_code"] for one in attempts(desk, "long")] == [0]
-
-
-def test_a_run_whose_processes_are_gone_is_tried_again(desk: Desk) -> None:
-    retries = {"most": 1, "first_s": 0.2, "jitter": 0}
-    desk.lanes(long=lane("until", retries=retries))
-    one = desk.start("run")
-    until(desk.begun)
-    kill(one)
-    # As when the machine was restarted: the worker, what ran the run, and the run itself.
-    folder = next((desk.state / "long").iterdir())
-    wrapper = int((folder / "begin.json").read_text(encoding="utf-8").split('"pid": ')[1].split(",")[0])
-    for number in (wrapper, desk.begun()[0]["pid"]):
-        subprocess.run(["kill", "-9", str(number)], check=True)
-    desk.go()
-    assert desk.call("run", "--once")[0] == 0
-    assert [one["standing"] for one in attempts(desk, "long")] == ["gone", "passed"]
-    assert len(desk.begun()) == 2
-
-
-def test_of_two_workers_one_works_and_the_other_says_who_does(desk: Desk) -> None:
-    desk.lanes(long=lane("until"))
-    one = desk.start("run")
-    until(desk.begun)
-    code, _, said = desk.call("run")
-    assert code == 3
-    assert (
-        f"another worker has these lanes: the folder is being run right now by process {one.pid} on " in said
-    )
-    kill(one)
-    desk.go()
-    assert desk.call("run", "--once")[0] == 0
-    assert len(desk.begun()) == 1
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
-def test_told_to_end_a_worker_hands_its_run_back_and_the_next_one_begins_it_again(
-    desk: Desk, number: signal.Signals
+@pytest.mark.nightly
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGTERM, 1), (signal.SIGINT, 130)])
+def test_a_run_that_was_told_to_end_with_the_worker_is_begun_again_whatever_code_it_ended_with(
+    desk: Desk, number: signal.Signals, code: int
 ) -> None:
-    desk.lanes(polite=lane("polite-130", retries={"most": 0}))
+    desk.lanes(polite=lane(f"polite-{code}", retries={"most": 0}))
     one = desk.start("run")
-    output = desk.state / "polite"
     desk.up("polite")
-    code, out = told(one, number)
-    assert code == 130
-    assert (
-        "exit code 130 (ended with the worker, and was handed back); the next worker begins it again" in out
-    )
-    ((folder),) = output.iterdir()
+    ended, out = told(one, number)
+    assert ended == 130
+    assert "was handed back); the next worker begins it again" in out
+    ((folder),) = (desk.state / "polite").iterdir()
     assert "wrote the account" in (folder / "output.log").read_text(encoding="utf-8")
     desk.lanes(polite=lane("code-0", retries={"most": 0}))
     assert desk.call("run", "--once")[0] == 0
-    found = attempts(desk, "polite")
-    assert [(one["number"], one["handed_back"], one["standing"]) for one in found] == [
-        (1, True, "cancelled"), (2, False, "passed"),
-    ]  # fmt: skip
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_run_that_was_told_to_end_with_the_worker_is_begun_again_whatever_code_it_ended_with(
-    desk: Desk, number: int
-) -> None:
-    desk.lanes(polite=lane(f"polite-{number}"))
-    one = desk.start("run")
-    desk.up("polite")
-    assert told(one, signal.SIGTERM)[0] == 130
-    desk.lanes(polite=lane("code-0"))
-    assert desk.call("run", "--once")[0] == 0
     assert [one["standing"] for one in attempts(desk, "polite")] == ["cancelled", "passed"]
-
-
-@pytest.mark.nightly
-def test_a_run_that_ends_with_0_at_its_limit_timed_out(desk: Desk) -> None:
-    desk.lanes(polite=lane("polite-0", time_limit_s=2, retries={"most": 0}))
-    assert desk.call("run", "--once")[0] == 3
-    (found,) = attempts(desk, "polite")
-    # Its worker tells it too, and one of the two is first.
-    assert (found["standing"], found["exit_code"]) == ("timed out", 3)
-    assert found["said"].split(";")[0] == "took longer than its 2 s"
 
 
 @pytest.mark.nightly
@@ -234,46 +127,6 @@ def test_where_no_worker_was_yet_status_says_so_and_who_begins_lanes(desk: Desk)
         0, {"schema": "spyre-ci/lane-history/1", "runs": [], "begun_by_ci": ["ours"]},
     )  # fmt: skip
     assert not desk.state.exists()
-
-
-def test_a_virtual_environment_called_env_is_no_file_of_secrets(desk: Desk) -> None:
-    (desk.folder / ".env").mkdir()
-    desk.lanes(good=lane("code-0"))
-    assert desk.call("run", "--once")[0] == 0
-    desk.lanes({"secrets": ".env"}, good=lane("code-0"))
-    code, _, said = desk.call("run", "--once")
-    assert (code, "is a folder, and secrets stand in a file" in said) == (2, True)
-
-
-def test_secrets_reach_the_lane_that_lists_them_and_no_log(desk: Desk) -> None:
-    path = desk.folder / ".env"
-    path.write_text("SECRET_ONE=hush-one\nSECRET_TWO='hush\ntwo'\n", encoding="utf-8")
-    path.chmod(0o600)
-    desk.environ["SECRET_TWO"] = ""
-    lists = lane("code-0", secrets=["SECRET_ONE", "SECRET_TWO"])
-    desk.lanes(lists=lists, other=lane("code-0"))
-    code, out, said = desk.call("run", "--once")
-    assert (code, said) == (0, "")
-    begun = {one["lane"]: one["environ"] for one in desk.begun()}
-    assert (begun["lists"]["SECRET_ONE"], begun["lists"]["SECRET_TWO"]) == ("hush-one", "hush\ntwo")
-    assert not {"SECRET_ONE"} & set(begun["other"])
-    assert "hush" not in out
-    files = [one for one in desk.state.rglob("*") if one.is_file()]
-    assert [one for one in files if b"hush" in one.read_bytes()] == []
-
-
-def test_before_anything_begins_every_missing_secret_is_named(desk: Desk) -> None:
-    desk.lanes(
-        one=lane("code-0", secrets=["A_KEY", "B_KEY"]),
-        two=lane("code-0", secrets=["C_KEY"]),
-        three=lane("code-0"),
-    )
-    code, _, said = desk.call("run", "--once")
-    assert code == 2
-    assert "there is no value of A_KEY (lane one); B_KEY (lane one); C_KEY (lane two)" in said
-    assert desk.begun() == []
-    # Who is not asked for needs none.
-    assert desk.call("run", "--once", "--lane", "three")[0] == 0
 
 
 def test_the_log_stays_short_whatever_a_run_prints(desk: Desk) -> None:
@@ -361,23 +214,3 @@ def test_killed_again_and_again_nothing_begins_twice_and_nothing_is_forgotten(de
     assert {run["state"] for run in history} == {"ended"}
     assert {len(run["attempts"]) for run in history if run["lane"] == "lost"} == {2}
     assert len(begun) > 40
-
-
-@pytest.mark.nightly
-def test_a_worker_that_is_killed_a_few_times_begins_nothing_twice(desk: Desk) -> None:
-    rng = random.Random(0)  # noqa: S311  # as above
-    desk.lanes({"poll_s": 0.05}, quick=lane("code-0", SOON), slow=lane("sleep-400", SOON))
-    for _ in range(4):
-        one = desk.start("run")
-        seen = len(desk.begun())
-        until(lambda: len(desk.begun()) > seen)  # noqa: B023  # it is asked at once
-        time.sleep(rng.uniform(0, 0.5))
-        kill(one)
-    desk.lanes(quick=lane("code-0", ONCE), slow=lane("code-0", ONCE))
-    assert desk.call("run", "--once")[0] == 0
-    begun = [f"{one['lane']}/{one['run']}" for one in desk.begun()]
-    noted = [
-        f"{one['lane']}/{one['due']}-{one['number']}" for run in desk.history() for one in run["attempts"]
-    ]
-    assert sorted(begun) == sorted(noted)
-    assert len(set(begun)) == len(begun)

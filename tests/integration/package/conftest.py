@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from tests.calls import Said
+from tests.repositories import commit, git
 
 PYPROJECT = """\
 [build-system]
@@ -39,15 +40,6 @@ FILES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What a command ended with and printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
     """A project in a repository of its own."""
 
@@ -64,22 +56,7 @@ class Checkout:
 
     def commit(self, files: Mapping[str, str] | None = None) -> str:
         """Write files and commit everything; the commit."""
-        for name, text in (files or {}).items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", "change")
-        return self.git("rev-parse", "HEAD").strip()
-
-
-def git(folder: Path, *words: str) -> str:
-    """What git says in a folder."""
-    named = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
-    done = subprocess.run(
-        ["git", "-C", str(folder), *named, *words], check=True, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout
+        return commit(self.folder, files)
 
 
 @pytest.fixture
@@ -106,7 +83,6 @@ def checkout(tmp_path: Path, spyre_ci: Callable[..., Said]) -> Checkout:
     """A small project of one commit."""
     folder = tmp_path / "demo"
     folder.mkdir()
-    git(folder, "init", "--quiet", "--initial-branch=main")
     made = Checkout(folder=folder, spyre_ci=spyre_ci)
     made.commit(FILES)
     return made

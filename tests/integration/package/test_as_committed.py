@@ -15,7 +15,8 @@ from ci.package.bed import lay
 from ci.package.export import export
 from ci.package.project import read_project, read_source
 from ci.package.wiring import Bench
-from tests.integration.package.conftest import Checkout, git
+from tests.integration.package.conftest import Checkout
+from tests.repositories import git
 
 MODULE = "demo/__init__.py"
 

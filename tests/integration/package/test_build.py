@@ -68,20 +68,6 @@ def test_a_declared_version_is_that_of_the_file_it_is_kept_in(checkout: Checkout
     assert json.loads(said.out)["version"] == "1.2.3"
 
 
-@pytest.mark.nightly
-def test_a_build_that_differs_from_itself_is_named(checkout: Checkout) -> None:
-    setup = (
-        "import pathlib, time\nfrom setuptools import setup\n"
-        "pathlib.Path('demo/made.py').write_text(f'AT = {time.time_ns()}')\nsetup()\n"
-    )
-    checkout.commit({"setup.py": setup})
-    said = checkout.package("build", "--twice")
-    assert said.code == 1
-    assert "two builds of 0.3.0.dev2+g" in said.err
-    assert "demo/made.py" in said.err
-    assert json.loads((checkout.folder / ".spyre-ci/records/build.json").read_text())["passed"] is False
-
-
 def test_a_project_that_cannot_be_built_shows_its_last_lines(checkout: Checkout) -> None:
     checkout.commit({"setup.py": "raise SystemExit('no compiler for you')\n"})
     earlier = [checkout.folder / ".spyre-ci/records" / f"{step}.json" for step in ("build", "verify")]

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.core.process import Ended, finish_command, run_command
+from ci.core.process import Ended, finish_command
 from ci.package.lint.linters import LINTERS
 from ci.package.lint.tools import find_tool
 from tests.integration.conftest import need
+from tests.repositories import commit
 
 WORKFLOW = """\
 name: ci
@@ -69,12 +70,7 @@ def project(folder: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def committed(folder: Path) -> Path:
-    for words in (
-        ["init", "--quiet"],
-        ["add", "--all"],
-        ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "--quiet", "-m", "x"],
-    ):
-        run_command(["git", "-C", folder, *words], timeout_s=60)
+    commit(folder)
     return folder
 
 

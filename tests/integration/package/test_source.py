@@ -11,7 +11,8 @@ import pytest
 from ci.core.errors import MissingInputError
 from ci.package.export import export
 from ci.package.project import Project, Source, read_project, read_source
-from tests.integration.package.conftest import Checkout, git
+from tests.integration.package.conftest import Checkout
+from tests.repositories import git
 
 
 def files(tree: Path) -> set[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.core.process import run_command
+from tests.repositories import commit
 
 PYPROJECT = """\
 [build-system]
@@ -39,16 +39,7 @@ FILES = {
 
 
 def project(folder: Path, files: Mapping[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    for words in (
-        ["init", "--quiet"],
-        ["add", "--all"],
-        ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "--quiet", "-m", "x"],
-    ):
-        run_command(["git", "-C", folder, *words], timeout_s=60)
+    commit(folder, files)
     return folder
 
 

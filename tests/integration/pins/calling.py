@@ -16,19 +16,11 @@ from ci.core.errors import SpyreCiError
 from ci.pins.ledger import read_records
 from ci.pins.record import Record
 from ci.pins.record_cli import diff, record
+from tests.calls import Said
 
 APP = typer.Typer()
 APP.command()(record)
 APP.command()(diff)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What a verb ended with and printed."""
-
-    code: int
-    out: str
-    err: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

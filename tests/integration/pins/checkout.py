@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ from ci.config.pins_model import PinPlace
 from ci.pins.change import Change
 from ci.pins.diary import append_event
 from ci.pins.events import Requested, Upgraded
+from tests.repositories import commit, git
 
 NOW = datetime(2026, 11, 23, 8, tzinfo=UTC)
 PIN = "# what runs\nvariants:\n  pinned:\n    version: '2.9' # see pins/\n"
@@ -25,8 +25,7 @@ class Checkout:
     folder: Path
 
     def git(self, *words: str) -> str:
-        argv = ["git", "-C", str(self.folder), *words]
-        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+        return git(self.folder, *words)
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name
@@ -35,9 +34,7 @@ class Checkout:
         return path
 
     def commit(self) -> str:
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", "change")
-        return self.git("rev-parse", "HEAD")
+        return commit(self.folder)
 
     @property
     def state(self) -> tuple[str, str, str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from ci.core.errors import SettingsError, UsageError
 from ci.pins.change import BranchTakenError
-from ci.pins.diary import FILE, read_events
+from ci.pins.diary import FILE
 from ci.pins.diary_lines import parse
 from ci.pins.events import Upgraded
 from ci.pins.push import PushError
@@ -45,26 +45,6 @@ def checkout(desk: Desk) -> Checkout:
     return Checkout(desk.folder)
 
 
-def test_the_whole_way_from_a_due_upgrade_to_a_merged_one(desk: Desk, checkout: Checkout) -> None:
-    before = checkout.state
-    said = desk.pins("apply", "tuning")
-    assert said.startswith("tuning: upgrade to 2.10 (210000000000)\n  cycle: ")
-    assert f"  branch {BRANCH} is made at " in said
-    assert f"  to open it: git push origin {BRANCH}, and a pull request from it,\n" in said
-    assert "  with what `spyre-ci pins checklist tuning` prints as its text" in said
-    assert checkout.state == before
-    assert checkout.git("show", f"{BRANCH}:stack.yaml") == PIN.replace("2.9", "2.10").strip()
-    message = checkout.git("log", "-1", "--format=%B", BRANCH)
-    assert message.startswith(f"tuning: 2.9 to 2.10\n\nRelease: {'210'.ljust(64, '0')}\nWhy: ")
-    desk.now += timedelta(hours=5)
-    assert f"branch {BRANCH} is there already" in desk.pins("apply", "tuning")
-    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
-    assert "nothing to do" in desk.pins("apply", "tuning")
-    last = read_events(desk.folder / "pins/tuning")[-1]
-    assert isinstance(last, Upgraded)
-    assert (last.version, last.before) == ("2.10", f"2.9@{'29'.ljust(64, '0')}")
-
-
 def test_releases_and_requests_nobody_committed_are_in_the_change(desk: Desk, checkout: Checkout) -> None:
     desk.release("2.11", days_ago=1)
     desk.pins("request", "tuning", "bug", "--text", "it is wrong")
@@ -82,13 +62,6 @@ def test_a_request_that_came_after_the_branch_is_never_lost_in_it(desk: Desk) ->
     desk.pins("request", "tuning", "bug", "--text", "it is wrong")
     with pytest.raises(BranchTakenError, match=r"has answers \(\), not \(1,\)"):
         desk.pins("apply", "tuning")
-
-
-def test_a_dry_run_makes_nothing(desk: Desk, checkout: Checkout, api: GitHubApi) -> None:
-    said = desk.pins("apply", "tuning", "--dry-run")
-    assert f"  would make branch {BRANCH}: tuning: 2.9 to 2.10" in said
-    assert checkout.git("branch", "--list", "pins/*") == ""
-    assert api.seen == []
 
 
 def test_with_a_token_and_a_repository_the_pull_request_is_opened_once(

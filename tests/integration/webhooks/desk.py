@@ -14,6 +14,7 @@ import yaml
 
 from ci.cli.app import run
 from ci.jenkins import calls
+from tests.calls import Said
 from tests.github_api import _REPO, NOT_FOUND, Ask, GitHubApi, route
 from tests.jenkins_api import JenkinsApi
 from tests.stand_in import Answer
@@ -23,15 +24,6 @@ URL = "https://jenkins.example.com/github-webhook/"
 OLD = "https://jenkins.example.com/ghprbhook/"
 HOOK = {"url": URL, "events": ["pull_request", "push"], "secret": "SPYRE_CI_WEBHOOK_SECRET"}
 JOB = "spyre/pr"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
 
 
 @dataclass(kw_only=True)

@@ -16,7 +16,7 @@ from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
 from ci.webhooks.setting_up import NotAsWishedError, SetUp, apply, compare
 from tests.github_api import GitHubApi, Repository
-from tests.integration.webhooks.desk import HOOK, OLD, SECRET, URL, Desk, environment
+from tests.integration.webhooks.desk import HOOK, OLD, URL, Desk, environment
 from tests.stand_in import Answer, Seen
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -37,37 +37,6 @@ def several(desk: Desk, *names: str) -> None:
     desk.write(repositories=[{"repository": name, "host": "here", "hooks": ["jenkins"]} for name in names])
     for name in names:
         desk.api.repositories.setdefault(name, Repository())
-
-
-def test_a_hook_that_is_missing_is_created_once(desk: Desk) -> None:
-    said = desk.call("apply")
-    assert said.code == 0, said
-    assert said.out.splitlines() == [
-        "here:o/r: 1 to create",
-        f"  + create {URL}: pull_request, push",
-        f"here:o/r: created {URL}",
-    ]
-    (hook,) = desk.hooks.values()
-    assert hook["config"] == {"url": URL, "content_type": "json", "insecure_ssl": "0", "secret": SECRET}
-    assert (hook["events"], hook["active"]) == (["pull_request", "push"], True)
-    again = desk.call("apply")
-    assert (again.code, again.out.splitlines()[0]) == (0, "here:o/r: 1 as it is to be")
-    assert desk.writes == ["POST"]
-
-
-def test_what_differs_is_said_first_and_updated_with_its_secret(desk: Desk) -> None:
-    desk.add(5, insecure_ssl="1")["events"] = ["push"]
-    said = desk.call("apply")
-    assert said.code == 0
-    assert (
-        f"  ~ update 5 {URL}: events: push -> pull_request, push; ssl_verification: false -> true"
-        in said.out.splitlines()
-    )
-    # GitHub takes a secret away that an update leaves out.
-    assert desk.hooks[5]["config"] == {
-        "url": URL, "content_type": "json", "insecure_ssl": "0", "secret": SECRET,
-    }  # fmt: skip
-    assert (desk.hooks[5]["events"], desk.writes) == (["pull_request", "push"], ["PATCH"])
 
 
 def test_what_is_right_is_left_alone_whether_a_value_is_a_number_or_a_text(desk: Desk) -> None:
@@ -120,66 +89,12 @@ def test_show_says_what_is_there_and_needs_no_secret(desk: Desk, monkeypatch: py
     ]
 
 
-def test_prune_deletes_duplicates_and_what_is_left_over_of_our_urls_alone(desk: Desk) -> None:
-    desk.add(1, url="https://chat.example.com/x")
-    desk.add(2, url=OLD)
-    desk.add(3)["active"] = False
-    desk.add(4)
-    assert desk.call("apply").code == 0
-    assert set(desk.hooks) == {1, 2, 3, 4}
-    said = desk.call("apply", "--prune")
-    assert said.code == 0
-    assert set(desk.hooks) == {1, 4}
-    assert f"here:o/r: deleted {OLD}" in said.out
-    assert desk.writes == ["DELETE", "DELETE"]
-    assert desk.call("check").code == 0
-
-
-def test_another_hook_of_our_host_is_told_and_never_deleted(desk: Desk) -> None:
-    desk.add(1, url="https://jenkins.example.com/github-webhook/other")
-    desk.add(2)
-    said = desk.call("apply", "--prune")
-    assert (said.code, set(desk.hooks)) == (0, {1, 2})
-    assert "no URL of `hooks`: delete it by hand, or name it under `keep`" in said.out
-    assert desk.call("check").code == 1
-
-
 def test_a_repository_that_wants_none_loses_ours_by_prune(desk: Desk) -> None:
     desk.write(repositories=[{"repository": "o/r", "host": "here", "hooks": []}])
     desk.add(1)
     desk.add(2, url="https://chat.example.com/x")
     assert desk.call("apply", "--prune").code == 0
     assert set(desk.hooks) == {2}
-
-
-def test_somebody_elses_hook_on_our_host_is_kept(desk: Desk) -> None:
-    desk.write(keep=["https://jenkins.example.com/theirs"])
-    desk.add(1, url="https://jenkins.example.com/theirs?token=t")
-    desk.add(2)
-    assert desk.call("apply", "--prune").code == 0
-    assert set(desk.hooks) == {1, 2}
-    assert desk.call("check").code == 0
-
-
-def test_secrets_are_set_anew_when_that_is_asked_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.add(5)
-    new = "another-battery-staple"
-    desk.hidden.add(new)
-    monkeypatch.setenv("SPYRE_CI_WEBHOOK_SECRET", new)
-    assert desk.call("apply").code == 0
-    assert desk.hooks[5]["config"]["secret"] == SECRET
-    said = desk.call("apply", "--rotate")
-    assert said.code == 0
-    assert "its secret is set anew" in said.out
-    assert desk.hooks[5]["config"]["secret"] == new
-
-
-def test_a_secret_may_be_in_a_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SPYRE_CI_WEBHOOK_SECRET")
-    (desk.folder / "secret").write_text(SECRET + "\n", encoding="utf-8")
-    monkeypatch.setenv("SPYRE_CI_WEBHOOK_SECRET_FILE", str(desk.folder / "secret"))
-    assert desk.call("apply").code == 0
-    assert next(iter(desk.hooks.values()))["config"]["secret"] == SECRET
 
 
 def test_without_a_secret_nothing_is_begun(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,15 +245,6 @@ def test_a_server_error_is_tried_again_and_then_told(desk: Desk) -> None:
     assert "here:o/r: 1 to create" in said.out
 
 
-def test_a_limit_that_is_short_is_waited_for(desk: Desk) -> None:
-    desk.api.fail("secondary", retry_after=1)
-    begin = time.monotonic()
-    assert desk.call("apply").code == 0
-    assert time.monotonic() - begin >= 1
-    desk.api.fail("primary", reset=int(time.time()) + 1)
-    assert desk.call("check").code == 0
-
-
 def test_a_limit_that_is_long_is_told_and_the_host_asked_no_more(desk: Desk) -> None:
     several(desk, "o/a", "o/b", "o/c")
     desk.api.fail("primary", path="/o/b/", times=9, reset=int(time.time()) + 1800)
@@ -348,18 +254,6 @@ def test_a_limit_that_is_long_is_told_and_the_host_asked_no_more(desk: Desk) -> 
     for name in ("o/b", "o/c"):
         assert f"here:{name}: FAILED: GitHub's limit is reached, for 1" in said.out
     assert desk.api.asked("GET", "/o/c/") == []
-
-
-def test_a_server_that_hangs_is_left(desk: Desk) -> None:
-    desk.api.fail("hang", seconds=20, times=9)
-    found = read_webhooks(Path("jenkins/webhooks.yaml"))
-    hubs = Hubs(found, os.environ, patience_s=1, timeout_s=1)
-    begin = time.monotonic()
-    (one,) = compare(SetUp(found=found, hubs=hubs, environ=os.environ, sleep=time.sleep), found.repositories)
-    assert time.monotonic() - begin < 10
-    assert one.error is not None
-    assert one.error.exit_code == 3
-    assert "GitHub gives no answer" in one.error.what
 
 
 def test_a_hook_that_was_made_although_no_answer_came_is_not_made_twice(desk: Desk) -> None:

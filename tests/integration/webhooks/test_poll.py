@@ -13,7 +13,7 @@ import pytest
 
 from ci.webhooks.file import read_webhooks
 from ci.webhooks.hubs import Hubs
-from ci.webhooks.poll_state import StateFile, working_alone
+from ci.webhooks.poll_state import StateFile
 from ci.webhooks.polling import Passed, Polling, one_pass
 from tests.github_api import GitHubApi, Repository, pull
 from tests.integration.webhooks.desk import JOB, Desk
@@ -86,15 +86,6 @@ def test_a_new_head_is_started_once_with_what_the_job_declares(
     assert polled.known() == {A: "seen", B: "started"}
 
 
-def test_a_forced_push_is_a_new_head_and_a_push_back_is_none(
-    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
-) -> None:
-    for sha in (B, A, C, B):
-        pulls[1]["head"]["sha"] = sha
-        assert polled.call("poll").code == 0
-    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}", f"here:o/r#{C}"]
-
-
 def test_a_pull_request_that_was_closed_before_jenkins_came_back_is_not_started(
     polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
 ) -> None:
@@ -152,31 +143,6 @@ def test_a_page_that_follows_one_that_was_the_last_is_found_although_that_did_no
     pulls[101] = pull(101, sha=B)
     assert desk.call("poll").code == 0
     assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"]
-
-
-def test_a_pull_request_that_is_turned_to_another_branch_is_started_then(
-    desk: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
-) -> None:
-    desk.polls(jenkins, pull_requests={"job": JOB, "bases": ["main"]})
-    pulls.update({1: pull(1, sha=A), 2: pull(2, sha=B, base="next")})
-    assert desk.call("poll").code == 0
-    assert desk.known() == {A: "seen"}
-    pulls[2]["base"]["ref"] = "main"
-    assert desk.call("poll").code == 0
-    assert jenkins.jobs[JOB].keys() == [f"here:o/r#{B}"]
-
-
-def test_a_pull_request_that_was_open_for_long_is_not_forgotten_the_day_it_is_closed(
-    polled: Desk, jenkins: JenkinsApi, pulls: dict[int, dict[str, Any]]
-) -> None:
-    day_s = 24 * 3600
-    begin = time.time()
-    for days, state in ((120, "open"), (121, "closed"), (122, "open"), (123, "closed")):
-        pulls[1]["state"] = state
-        made(polled, clock=lambda now=begin + days * day_s: now)
-    assert polled.known() == {A: "seen"}
-    made(polled, clock=lambda: begin + (123 + 90) * day_s)
-    assert (polled.known(), jenkins.seen) == ({}, [])
 
 
 def test_strangers_are_told_once_and_not_started(
@@ -469,21 +435,6 @@ def test_a_dry_run_starts_and_notes_nothing(
     assert said.code == 0
     assert f"here:o/r: pull request 7: {B[:12]} would be started: spyre/pr" in said.out
     assert (jenkins.seen, polled.state.read_bytes()) == ([], before)
-
-
-def test_a_second_poller_is_sent_away(polled: Desk) -> None:
-    with working_alone(polled.state):
-        said = polled.call("poll")
-    assert said.code == 3
-    assert "another poller is at work with this state" in said.err
-
-
-def test_a_state_that_is_broken_is_told_and_kept(polled: Desk) -> None:
-    polled.state.write_text("{", encoding="utf-8")
-    said = polled.call("poll")
-    assert said.code == 2
-    assert "cannot be read as JSON" in said.err
-    assert polled.state.read_text(encoding="utf-8") == "{"
 
 
 def test_a_file_that_polls_nothing_is_told(desk: Desk) -> None:

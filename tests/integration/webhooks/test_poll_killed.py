@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.calls import until
 from tests.github_api import pull
 from tests.integration.webhooks.desk import JOB, Desk, environment
 from tests.jenkins_api import JenkinsApi
@@ -41,13 +41,6 @@ def poller(desk: Desk, jenkins: JenkinsApi) -> Iterator[Callable[..., subprocess
         if one.poll() is None:
             one.kill()
         one.communicate(timeout=END_S)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + START_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def kill_once(one: subprocess.Popen[str], holds: Callable[[], bool]) -> None:

@@ -76,17 +76,6 @@ def test_in_an_empty_folder_all_is_shown_and_nothing_written(capsys: pytest.Capt
     assert called(capsys, "--check", code=1)
 
 
-def test_twice_in_a_row_there_is_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert statuses(told(capsys, "--write")) == dict.fromkeys(PATHS, "created")
-    assert there() == sorted(PATHS)
-    before = {name: Path(name).stat().st_mtime_ns for name in there()}
-    found = told(capsys, "--write")
-    assert statuses(found) == dict.fromkeys(PATHS, "unchanged")
-    assert {name: Path(name).stat().st_mtime_ns for name in there()} == before
-    assert "nothing to do" in called(capsys)
-    assert called(capsys, "--check")
-
-
 def test_what_people_said_holds_the_next_time(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "--write", "--device", "acme", "--toolkit", "fork/spyre-ci", "--toolkit-ref", "v9")
     found = told(capsys, "--check")
@@ -122,13 +111,6 @@ def test_after_an_upgrade_what_is_new_comes_into_what_people_changed(
     assert set(statuses(told(capsys)).values()) == {"unchanged", "kept"}
     again = told(capsys, "--write", "--again", ".github/workflows/spyre-ci-label.yml")
     assert statuses(again)[".github/workflows/spyre-ci-label.yml"] == "created"
-
-
-def test_what_was_there_before_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    Path(JENKINSFILE).write_text("node {}\n")
-    assert statuses(told(capsys, "--write"))[JENKINSFILE] == "kept"
-    assert Path(JENKINSFILE).read_text() == "node {}\n"
-    assert "it was there before" in called(capsys, "--check")
 
 
 def odd_link() -> None:
@@ -307,15 +289,6 @@ def test_what_files_say_commands_no_terminal(capsys: pytest.CaptureFixture[str])
     said = called(capsys)
     assert "device acme: b/" in said
     assert "\x1b[31m::error" not in said
-
-
-def test_nothing_of_a_checkout_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    trap = f"open({os.fspath(Path('ran').resolve())!r}, 'w')\n"
-    for name in ("setup.py", "conftest.py", "torch_spyre/__init__.py", "ci/__init__.py", "sitecustomize.py"):
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text(trap)
-    called(capsys, "--write")
-    assert not Path("ran").exists()
 
 
 def test_a_named_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

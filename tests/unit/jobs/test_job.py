@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ci.jobs.job import Fetch, container_of, fetches_of, mounts_of
+from ci.jobs.job import Fetch, container_of, mounts_of
 from ci.jobs.parts import SecretRef, Source
-from tests.job_specs import ARTIFACT, BUCKET, IMAGE, MLFLOW, RUN, job_of, spec_of
-
-
-@pytest.mark.parametrize(
-    ("kind", "command", "args", "port"),
-    [
-        ("tests", (), ("spyre-ci", "job", "pod"), None),
-        ("load", (), ("spyre-ci", "job", "put", "/scratch/inputs/base", "s3://models/base"), None),
-        ("train", ("train",), (), None),
-        ("serve", (), ("serve",), 8080),
-        ("notebook", (), ("notebook",), 8888),
-    ],
-)
-def test_words_that_are_ours_stand_behind_the_images_entry(
-    kind: str, command: tuple[str, ...], args: tuple[str, ...], port: int | None
-) -> None:
-    container = container_of(job_of(spec_of(kind)))
-    assert (container.command, container.args, container.port) == (command, args, port)
-
-
-def test_a_command_of_ones_own_finds_its_configuration() -> None:
-    job = job_of(spec_of("evaluation"))
-    assert container_of(job).command == ("evaluate", f"/etc/spyre-ci/{job.name}/run.conf")
-    assert mounts_of(job)["config"] == f"/etc/spyre-ci/{job.name}"
+from tests.job_specs import IMAGE, RUN, job_of, spec_of
 
 
 @pytest.mark.parametrize(
@@ -104,30 +81,9 @@ def test_slices_that_go_by_volume_are_no_configuration() -> None:
     assert mounts_of(job) == {"scratch": "/scratch"}
 
 
-def test_an_artifact_is_found_below_the_folder_it_was_fetched_to() -> None:
-    (fetch,) = fetches_of(job_of(spec_of("serve", source=ARTIFACT, environment=MLFLOW)))
-    address = f"runs:/{'0f' * 16}/models/base"
-    assert fetch.command == (
-        "mlflow", "artifacts", "download", "--artifact-uri", address, "--dst-path", "/scratch/inputs",
-    )  # fmt: skip
-    assert fetch.at == "/scratch/inputs/base"
-
-
-def test_a_bucket_is_found_in_the_folder_itself() -> None:
-    (fetch,) = fetches_of(job_of(spec_of("serve", source=BUCKET)))
-    assert fetch.command == ("spyre-ci", "job", "fetch", "s3://models/base", "/scratch/inputs")
-    assert fetch.at == "/scratch/inputs"
-
-
 @pytest.mark.parametrize("path", ["models/base", "models/base/", "models//base", "models/./base"])
 def test_the_path_of_an_artifact_is_told_in_one_way(path: str) -> None:
     source = Source.model_validate({"artifact": {"run": "0f" * 16, "path": path}})
     fetch = Fetch(name="fetch-source", source=source, to="/scratch/inputs")
     assert fetch.command[4] == f"runs:/{'0f' * 16}/models/base"
     assert fetch.at == "/scratch/inputs/base"
-
-
-def test_a_dataset_is_fetched_after_the_base_model() -> None:
-    spec = spec_of("train", environment=MLFLOW, train={"command": ["train"], "dataset": ARTIFACT})
-    found = [(fetch.name, fetch.at) for fetch in fetches_of(job_of(spec))]
-    assert found == [("fetch-source", "/scratch/inputs"), ("fetch-dataset", "/scratch/dataset/base")]

@@ -15,7 +15,7 @@ from ci.core.errors import SettingsError
 from ci.jobs.fill import fill, quoted, to_yaml
 from ci.jobs.parcels import BOUND
 from ci.jobs.render import render
-from tests.job_specs import ARTIFACT, MLFLOW, job_of, spec_of
+from tests.job_specs import MLFLOW, job_of, spec_of
 from tests.manifests import broken_rules, check_strictly
 
 EVIL = [
@@ -148,53 +148,9 @@ def test_everything_made_is_found_by_the_jobs_labels() -> None:
     assert {one["metadata"]["namespace"] for one in manifests} == {"spyre-ci"}
 
 
-def test_a_failed_test_is_told_from_a_broken_node() -> None:
-    spec = render(job_of(spec_of("tests", retries=4)))[-1]["spec"]
-    rules = [
-        (
-            rule["action"],
-            (rule.get("onExitCodes") or {}).get("values"),
-            [one["type"] for one in rule["onPodConditions"]],
-        )
-        for rule in spec["podFailurePolicy"]["rules"]
-    ]
-    assert rules == [("Ignore", None, ["DisruptionTarget"]), ("FailIndex", [1, 2], []), ("Count", [3], [])]
-    assert (spec["backoffLimitPerIndex"], spec["maxFailedIndexes"], spec["completions"]) == (4, 3, 3)
-    assert spec["podReplacementPolicy"] == "Failed"
-    assert (spec["activeDeadlineSeconds"], spec["template"]["spec"]["activeDeadlineSeconds"]) == (
-        5_400,
-        1_800,
-    )
-
-
-def test_a_queue_starts_the_job_and_is_no_matter_of_its_pods() -> None:
-    made = render(job_of(spec_of("tests", queue="cards")))[-1]
-    assert made["spec"]["suspend"] is True
-    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "cards"
-    assert "kueue.x-k8s.io/queue-name" not in made["spec"]["template"]["metadata"]["labels"]
-    assert "suspend" not in render(job_of(spec_of("tests")))[-1]["spec"]
-
-
-@pytest.mark.parametrize(
-    ("source", "path"), [(ARTIFACT, "inputs/base"), ({"bucket": "s3://models/base"}, "inputs")]
-)
-def test_a_server_finds_its_model_in_what_was_fetched(source: dict[str, Any], path: str) -> None:
-    pod = render(job_of(spec_of("serve", source=source, environment=MLFLOW)))[-1]["spec"]["template"]["spec"]
-    (main,) = pod["containers"]
-    mount = next(one for one in main["volumeMounts"] if one["mountPath"] == "/model")
-    assert mount == {"name": "scratch", "mountPath": "/model", "readOnly": True, "subPath": path}
-
-
 def test_a_servers_pods_have_no_deadline() -> None:
     manifests = render(job_of(spec_of("serve"), pod_deadline_s=60))
     assert broken_rules(manifests) == []
-
-
-def test_a_secret_is_named_and_never_written() -> None:
-    spec = spec_of("serve", environment={"TOKEN": {"secret": "hub", "key": "token"}})
-    (main,) = render(job_of(spec))[-1]["spec"]["template"]["spec"]["containers"]
-    reference = {"secretKeyRef": {"name": "hub", "key": "token"}}
-    assert {"name": "TOKEN", "valueFrom": reference} in main["env"]
 
 
 @pytest.mark.parametrize("kind", ["tests", "evaluation", "load", "train", "serve", "notebook"])
@@ -229,11 +185,3 @@ def test_a_user_alone_leaves_the_volumes_to_their_group() -> None:
     pod = render(job_of(spec_of("evaluation", user=1001)))[-1]["spec"]["template"]["spec"]
     assert {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys() == {"runAsUser"}
     assert pod["securityContext"]["runAsUser"] == 1001
-
-
-def test_in_a_queue_scratch_has_its_limit_and_no_room_on_a_disk_is_asked_for() -> None:
-    """Kueue admits nothing that asks for what its ClusterQueue does not cover."""
-    for queue, asked in ((None, "10Gi"), ("cards", None)):
-        pod = render(job_of(spec_of("tests", queue=queue)))[-1]["spec"]["template"]["spec"]
-        assert pod["containers"][0]["resources"]["requests"].get("ephemeral-storage") == asked
-        assert pod["volumes"][0] == {"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}}

@@ -36,14 +36,6 @@ def following(one: Lane, zone: tzinfo, start: int, count: int) -> list[int]:
     return found
 
 
-def test_a_cron_line_is_read_in_the_time_zone_of_the_settings() -> None:
-    due = next_due(
-        lane("30 2 * * *"), BERLIN, name="a", looked=None, last_end=None, now=at("2026-07-01T12:00")
-    )
-    assert shown([due.at]) == ["2026-07-02T00:30+00:00"]
-    assert due.why == "cron 30 2 * * *, Europe/Berlin"
-
-
 def test_a_time_that_has_passed_since_the_last_look_is_due_still() -> None:
     due = next_due(
         lane("0 2 * * *"),
@@ -62,22 +54,6 @@ def test_a_look_that_lies_ahead_counts_as_one_of_now() -> None:
     assert shown([due.at]) == ["2026-07-01T02:00+00:00"]
 
 
-def test_half_past_two_runs_at_three_on_the_day_that_has_no_such_time() -> None:
-    times = following(lane("30 2 * * *"), BERLIN, at("2026-03-28T12:00"), 2)
-    assert shown(times, BERLIN) == ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"]
-
-
-def test_half_past_two_runs_once_on_the_day_that_has_it_twice() -> None:
-    times = following(lane("30 2 * * *"), BERLIN, at("2026-10-24T12:00"), 2)
-    assert shown(times, BERLIN) == ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]
-    # Also for a worker that looks while the hour comes for the second time.
-    again = at("2026-10-25T01:10")
-    assert shown(following(lane("30 2 * * *"), BERLIN, again, 1), BERLIN) == ["2026-10-26T02:30+01:00"]
-    assert shown(passed(lane("30 2 * * *"), BERLIN, after=again - 7200, until=again), BERLIN) == [
-        "2026-10-25T02:30+02:00"
-    ]
-
-
 def test_two_times_that_fall_into_the_hour_that_is_left_out_are_one() -> None:
     twice = lane({"times_a_day": 24, "first": "00:30"})
     day = passed(twice, BERLIN, after=at("2026-03-29T00:00", BERLIN), until=at("2026-03-30T00:00", BERLIN))
@@ -85,14 +61,6 @@ def test_two_times_that_fall_into_the_hour_that_is_left_out_are_one() -> None:
     line = lane("0 2,3 * * *")
     found = passed(line, BERLIN, after=at("2026-03-28T12:00", BERLIN), until=at("2026-03-29T12:00", BERLIN))
     assert shown(found, BERLIN) == ["2026-03-29T03:00+02:00"]
-
-
-def test_what_has_a_star_goes_by_hours_that_really_pass() -> None:
-    half = lane("*/30 * * * *")
-    for day, count in (("2026-03-29", 46), ("2026-10-25", 50), ("2026-06-01", 48)):
-        start = at(f"{day}T00:00", BERLIN)
-        end = int((datetime.fromisoformat(day) + timedelta(days=1)).replace(tzinfo=BERLIN).timestamp())
-        assert len(passed(half, BERLIN, after=start - 1, until=end - 1)) == count
 
 
 def test_the_29th_of_february_comes_in_leap_years_only() -> None:
@@ -108,14 +76,6 @@ def test_a_day_of_three_times_has_them_eight_hours_apart() -> None:
     assert said(three.cadence, UTC) == "3 times a day, from 00:17 on, UTC"
     late = lane({"times_a_day": 3, "first": "22:05"})
     assert crons(late.cadence) == ("5 6,14,22 * * *",)
-
-
-def test_seven_times_do_not_divide_a_day_and_are_at_whole_minutes() -> None:
-    seven = lane({"times_a_day": 7, "first": "00:00"})
-    times = following(seven, UTC, at("2026-06-01T00:00") - 1, 8)
-    assert [one[11:16] for one in shown(times)] == [
-        "00:00", "03:25", "06:51", "10:17", "13:42", "17:08", "20:34", "00:00",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(1, 25))

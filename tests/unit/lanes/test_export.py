@@ -62,11 +62,6 @@ def called(tmp_path: Path, *words: str, settings: str = SETTINGS) -> tuple[int, 
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_three_times_a_day_are_one_line_of_cron() -> None:
-    (found,) = workflows(of_ci({"times_a_day": 3}, GITHUB), time_zone="UTC", stage=1)
-    assert found.schedules == [Schedule(cron="17 0,8,16 * * *")]
-
-
 @pytest.mark.parametrize("number", range(1, 25))
 def test_any_number_of_times_a_day_can_be_said(number: int) -> None:
     one = of_ci({"times_a_day": number}, GITHUB)
@@ -74,17 +69,6 @@ def test_any_number_of_times_a_day_can_be_said(number: int) -> None:
     times = [hour for entry in found.schedules for hour in entry.cron.split()[1].split(",")]
     assert len(times) == number
     assert sorted(crons(one["a"].cadence)) == [entry.cron for entry in found.schedules]
-
-
-def test_a_time_zone_is_githubs_documented_key_and_the_first_line_for_jenkins() -> None:
-    (found,) = workflows(of_ci("30 2 * * *", GITHUB), time_zone="Europe/Berlin", stage=1)
-    assert as_yaml(found).splitlines()[3:] == [
-        "    # lane a",
-        '    - cron: "30 2 * * *"',
-        '      timezone: "Europe/Berlin"',
-    ]
-    told = triggers(of_ci("30 2 * * *", JENKINS), time_zone="Europe/Berlin")
-    assert told["time_zone"] == "Europe/Berlin"
 
 
 def test_what_is_written_for_github_is_read_as_the_same() -> None:
@@ -159,22 +143,6 @@ def test_a_machine_gets_one_document(tmp_path: Path) -> None:
         "time_zone": "UTC",
         "triggers": [{"lane": "jobs", "job": "spyre/nightly", "in_stages": [], "cron": ["30 6,18 * * *"]}],
     }
-
-
-def test_files_that_say_the_same_are_found_so_and_others_end_with_1(tmp_path: Path) -> None:
-    (tmp_path / "nightly.yml").write_text(WORKFLOW, encoding="utf-8")
-    file = tmp_path / "triggers.json"
-    called(tmp_path, "jenkins", "--out", str(file))
-    assert called(tmp_path, "github", "--check", str(tmp_path))[0] == 0
-    assert called(tmp_path, "jenkins", "--check", str(file))[0] == 0
-    changed = SETTINGS.replace("17 2", "18 2").replace("06:30", "06:31")
-    with pytest.raises(TriggersDifferError) as caught:
-        called(tmp_path, "github", "--check", str(tmp_path), settings=changed)
-    assert caught.value.exit_code == 1
-    assert '"17 2 * * *"' in str(caught.value)
-    assert '"18 2 * * *"' in str(caught.value)
-    with pytest.raises(TriggersDifferError, match=r"take what `spyre-ci lanes export jenkins --out "):
-        called(tmp_path, "jenkins", "--check", str(file), settings=changed)
 
 
 def test_files_that_are_not_there_or_not_ours_are_told(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from pathlib import Path
 
@@ -42,27 +41,6 @@ def runs(world: World, name: str | None = None) -> list[tuple[Slot, list[Attempt
     return list(reversed(history(world.store.path, lane=name, most=10_000)))
 
 
-def test_a_lane_runs_at_each_of_its_times_and_once_at_each(tmp_path: Path) -> None:
-    world = World(tmp_path, {"hourly": lane(HOURLY)})
-    world.work(5.5)
-    assert list(world.local.began) == [f"hourly-{int(NOON) + hour * 3600}-1" for hour in range(1, 6)]
-    assert [slot.standing for slot, _ in runs(world)] == [Standing.PASSED] * 5
-
-
-def test_the_waits_between_tries_are_the_list_to_the_millisecond(tmp_path: Path) -> None:
-    hopeless = lane(HOURLY, retries={"most": 4, "first_s": 30, "factor": 3, "jitter": 0.5, "longest_s": 400})
-    world = World(tmp_path, {"hopeless": hopeless}, poll_s=1)
-    world.local.ends = lambda _: (5, LOST)
-    world.work(1.9)
-    ((slot, attempts),) = runs(world)
-    expected = waits(hopeless.retries, seed=0, key=f"hopeless-{slot.due}")
-    assert len(expected) == 4
-    waited = [later.begun_at - (earlier.ended_at or 0) for earlier, later in itertools.pairwise(attempts)]
-    # A look at the clock each second finds it up to a second later.
-    assert all(want <= got <= want + 1 for want, got in zip(expected, waited, strict=True))
-    assert (slot.state, slot.standing, len(attempts)) == ("ended", Standing.INCOMPLETE, 5)
-
-
 def test_the_time_of_the_next_try_is_noted_as_the_list_has_it_and_survives_a_restart(tmp_path: Path) -> None:
     once = lane({"after_end": {"min": 9, "max": 9}}, retries={"most": 2, "first_s": 1000, "jitter": 0.3})
     world = World(tmp_path, {"once": once})
@@ -77,24 +55,6 @@ def test_the_time_of_the_next_try_is_noted_as_the_list_has_it_and_survives_a_res
     world.work(0.5)
     assert len(world.local.began) == 2
     assert runs(world)[0][1][1].begun_at >= attempt.ended_at + first
-
-
-def test_a_lane_that_always_fails_takes_nothing_from_one_that_works(tmp_path: Path) -> None:
-    lanes = {
-        "bad": lane(HOURLY, retries={"most": 3, "first_s": 60}),
-        "good": lane(HOURLY),
-        "red": lane(HOURLY),
-    }
-    world = World(tmp_path, lanes)
-    ends = {"bad": LOST, "red": FAILED, "good": PASSED}
-    world.local.ends = lambda order: (60, ends[order.lane])
-    world.work(10.5)
-    assert [slot.standing for slot, _ in runs(world, "good")] == [Standing.PASSED] * 10
-    assert [(slot.standing, len(tries)) for slot, tries in runs(world, "bad")] == [
-        (Standing.INCOMPLETE, 4)
-    ] * 10
-    # A failed test is an answer.
-    assert [(slot.standing, len(tries)) for slot, tries in runs(world, "red")] == [(Standing.FAILED, 1)] * 10
 
 
 def test_every_line_names_its_lane(tmp_path: Path) -> None:
@@ -192,35 +152,6 @@ def test_a_clock_that_jumps_ends_no_run_and_repeats_none(tmp_path: Path) -> None
     assert {slot.standing for slot, tries in found if tries} == {Standing.PASSED}
     # It runs on after each jump.
     assert len(world.local.began) >= 6
-
-
-def test_times_that_come_while_a_run_is_on_are_skipped_and_noted(tmp_path: Path) -> None:
-    world = World(tmp_path, {"slow": lane(HOURLY, time_limit_s=9 * 3600)})
-    world.local.ends = lambda _: (2.5 * 3600, PASSED)
-    world.work(7)
-    assert [slot.state for slot, _ in runs(world)] == [
-        "ended",
-        "skipped",
-        "skipped",
-        "ended",
-        "skipped",
-        "skipped",
-    ]
-    assert (
-        sum("is skipped: the run of 2026-11-23 13:00 UTC had not ended" in line for line in world.said) == 2
-    )
-
-
-def test_a_disabled_lane_never_runs_and_its_waiting_try_is_given_up(tmp_path: Path) -> None:
-    on = lane(HOURLY, retries={"most": 3, "first_s": 3000})
-    world = World(tmp_path, {"one": on})
-    world.local.ends = lambda _: (60, LOST)
-    world.work(1.1)
-    world.lanes = {"one": without(on, enabled=False)}
-    world.work(5)
-    ((slot, attempts),) = runs(world)
-    assert (slot.state, slot.standing, len(attempts)) == ("ended", Standing.INCOMPLETE, 1)
-    assert any(line.startswith("one: ") and "is not tried again: is disabled" in line for line in world.said)
 
 
 def test_a_lane_that_left_the_settings_is_seen_to_its_end(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from packaging.version import Version
 
 from ci.core.errors import SettingsError
-from ci.package.account import Account, Said, UnfinishedError, UploadRefusedError, note, refused
+from ci.package.account import Account, Said, UnfinishedError, UploadRefusedError, refused
 from ci.package.artifacts import Artifact
 
 
@@ -20,50 +20,6 @@ def account(**states: str) -> Account:
     made = Account(artifacts=[artifact(name) for name in ("a", "b", "c")])
     made.states = dict(states)  # type: ignore[arg-type]  # as written in the tests
     return made
-
-
-def test_nothing_published_is_said_so() -> None:
-    assert account().line == "nothing was published"
-
-
-def test_what_is_published_and_what_is_not_is_said_by_name() -> None:
-    assert account(a="there").line == "1 of 3 files is published: a; not published: b, c"
-    assert account(a="there", b="uploaded").line == "2 of 3 files are published: a, b; not published: c"
-    assert account(a="there", b="uploaded", c="uploaded").line == "3 of 3 files are published: a, b, c"
-
-
-def test_what_nobody_knows_of_is_neither() -> None:
-    half = account(a="uploaded")
-    half.unsure.add("b")
-    assert half.line == "1 of 3 files is published: a; not published: c; it is not known whether b is"
-    none = account()
-    none.unsure.add("a")
-    assert none.line == "0 of 3 files are published; not published: b, c; it is not known whether a is"
-
-
-def test_the_note_says_what_became_of_each_file() -> None:
-    told = note(account(a="there", b="uploaded"), about={"index": "stage"}, installed=[], when="now")
-    assert told["state"] == {"uploaded": ["b"], "there": ["a"], "absent": ["c"], "unsure": []}
-    assert told["complete"] is False
-    assert told["files"][1] == {"name": "b", "sha256": "b" * 64, "size": 1, "state": "uploaded"}
-    assert (told["index"], told["when"]) == ("stage", "now")
-
-
-def test_the_note_says_what_nobody_knows() -> None:
-    half = account(a="uploaded")
-    half.unsure.add("b")
-    told = note(half, about={}, installed=[], when="now")
-    assert told["state"] == {"uploaded": ["a"], "there": [], "absent": ["c"], "unsure": ["b"]}
-    assert [one["state"] for one in told["files"]] == ["uploaded", "unsure", "absent"]
-
-
-def test_a_release_is_complete_once_it_was_shown_to_be() -> None:
-    whole = account(a="there", b="uploaded", c="uploaded")
-    told = note(whole, about={}, installed=[], when="now")
-    assert (told["complete"], told["proved"]) == (False, False)
-    whole.proved = True
-    told = note(whole, about={}, installed=["a"], when="now")
-    assert (told["complete"], told["proved"]) == (True, True)
 
 
 def error(**said: object) -> Exception:

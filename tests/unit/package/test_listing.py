@@ -12,7 +12,6 @@ from ci.package.listing import (
     decide,
     key_of,
     of_version,
-    preview_is_there,
     refuse_taken,
     upload_order,
 )
@@ -39,28 +38,10 @@ def listed(name: str, sha256: str = "a" * 64, yanked: str | None = None) -> List
 BOTH = [artifact(SDIST), artifact(WHEEL)]
 
 
-def test_nothing_there_means_everything_is_uploaded_and_nothing_is_said() -> None:
-    decision = decide(BOTH, [])
-    assert [one.filename for one in decision.absent] == [WHEEL, SDIST]
-    assert decision.lines == []
-
-
 def test_wheels_go_before_the_sdist_so_that_nobody_builds_it_meanwhile() -> None:
     other = "spyre_demo-1.0-cp311-cp311-any.whl"
     order = upload_order([artifact(SDIST), artifact(WHEEL), artifact(other)])
     assert [one.filename for one in order] == [other, WHEEL, SDIST]
-
-
-def test_the_same_bytes_are_there_already() -> None:
-    decision = decide(BOTH, [listed(WHEEL)])
-    assert [one.filename for one in decision.there] == [WHEEL]
-    assert decision.lines == ["continues: 1 of 2 files is there already"]
-
-
-def test_everything_there_is_nothing_to_upload() -> None:
-    decision = decide(BOTH, [listed(WHEEL), listed(SDIST)])
-    assert decision.absent == ()
-    assert decision.lines == ["all 2 files are there already, with the same bytes: nothing to upload"]
 
 
 def test_other_bytes_take_the_version_and_are_named_with_both_hashes() -> None:
@@ -74,14 +55,6 @@ def test_other_bytes_take_the_version_and_are_named_with_both_hashes() -> None:
 
 def test_nothing_is_refused_where_nothing_is_taken() -> None:
     refuse_taken(decide(BOTH, [listed(WHEEL)]), "stage")
-
-
-def test_another_platforms_wheel_and_other_versions_are_no_obstacle() -> None:
-    other = "spyre_demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
-    decision = decide(BOTH, [listed(other, "b" * 64), listed("spyre_demo-0.9.tar.gz", "b" * 64)])
-    assert decision.taken == ()
-    assert decision.others == (other,)
-    assert decision.lines == [f"also there, of other builds of this version: {other}"]
 
 
 @pytest.mark.parametrize("spelt", ["spyre-demo-1.0.tar.gz", "Spyre.Demo-1.0.0.tar.gz", "spyre_demo-1.0.zip"])
@@ -105,9 +78,3 @@ def test_what_is_neither_sdist_nor_wheel_is_passed_over() -> None:
 def test_what_is_yanked_is_told_with_the_reason() -> None:
     decision = decide(BOTH, [listed(WHEEL, yanked="broken"), listed(SDIST, yanked="")])
     assert decision.lines[1:] == [f"{WHEEL} is yanked: broken", f"{SDIST} is yanked"]
-
-
-def test_a_preview_is_there_when_every_file_of_it_is_and_one_is_of_another_build() -> None:
-    assert preview_is_there(decide(BOTH, [listed(WHEEL, "b" * 64), listed(SDIST)]))
-    assert not preview_is_there(decide(BOTH, [listed(WHEEL, "b" * 64)]))
-    assert not preview_is_there(decide(BOTH, [listed(WHEEL), listed(SDIST)]))

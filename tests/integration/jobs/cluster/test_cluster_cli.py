@@ -12,10 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.cluster_cli import cancel, list_jobs, logs, watch
-from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError
+from ci.jobs.errors import ClusterAwayError, ForbiddenError
 from ci.jobs.submit import submit
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of
@@ -37,32 +37,6 @@ def run(*words: str) -> Result:
     done = CliRunner().invoke(app, words)
     assert TOKEN not in done.output + done.stderr
     return done
-
-
-def test_a_job_is_watched_with_lines_and_told_to_machines(api: KubernetesApi, cluster: Cluster) -> None:
-    submit(cluster, manifests_of())
-    api.world.pod(0).succeed()
-    api.world.pod(1).fail(1)
-    api.world.pod(2).succeed()
-    done = run("watch", NAME, "--json")
-    assert done.exit_code == EXIT_TEST_FAILED
-    assert json.loads(done.stdout) == {
-        "schema": "spyre-ci/job-watch/1", "job": NAME, "pods": 3,
-        "counts": {"done": 2, "failed": 1}, "exit_code": 1,
-        "why": "failed for good: pods 1",
-    }  # fmt: skip
-    assert "pod 1 failed: exit code 1 (tests failed)" in done.stderr
-    assert "3 pods: 2 done, 1 failed" in done.stderr
-
-
-def test_a_watch_that_gives_up_says_why(api: KubernetesApi, cluster: Cluster) -> None:
-    submit(cluster, manifests_of())
-    for index in range(3):
-        api.world.pod(index).pend()
-    done = run("watch", NAME, "--pending-limit", "0")
-    assert done.exit_code == EXIT_INCOMPLETE
-    assert "3 pending: no node takes it: 0/6 nodes are available" in done.stdout
-    assert "nothing has run for 0.0 s, and the job is left as it is" in done.stdout
 
 
 def test_a_cluster_that_goes_away_leaves_the_job_running(
@@ -100,15 +74,6 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(api: KubernetesApi,
     assert f"end it with `spyre-ci job cancel {NAME}`" in said
     assert len(api.world.pods()) == 3
     assert watching.returncode == EXIT_INTERRUPTED
-
-
-def test_logs_are_shown_of_a_window(api: KubernetesApi, cluster: Cluster) -> None:
-    submit(cluster, manifests_of())
-    api.world.pod(0).run()
-    api.world.pod(0).log("hello", "::warning::no")
-    api.world.pod(0).log("old", age_s=4 * 86_400)
-    done = run("logs", NAME, "--index", "0", "--shift-unit", "days", "--shift-amount", "3")
-    assert (done.exit_code, done.stdout) == (EXIT_OK, "[0] hello\n[0] ::warning::no\n")
 
 
 def test_logs_go_to_a_file_or_a_folder(api: KubernetesApi, cluster: Cluster, tmp_path: Path) -> None:
@@ -187,9 +152,3 @@ def test_a_token_that_is_refused_is_told_without_it(api: KubernetesApi) -> None:
     assert isinstance(done.exception, ForbiddenError)
     assert "sign in again" in str(done.exception)
     assert TOKEN not in str(done.exception)
-
-
-def test_a_context_that_is_not_there_is_told() -> None:
-    done = run("list", "--context", "nowhere")
-    assert isinstance(done.exception, CredentialsError)
-    assert "nowhere" in str(done.exception)

@@ -62,10 +62,6 @@ def test_the_role_is_what_validate_asks_for() -> None:
     assert sorted(role()) == sorted(rights)
 
 
-def test_a_job_is_submitted_watched_read_listed_and_cancelled(api: KubernetesApi, cluster: Cluster) -> None:
-    whole_life(api, cluster)
-
-
 def whole_life(api: KubernetesApi, cluster: Cluster) -> None:
     """A job from its submit to its end, of which nothing is left."""
     submit(cluster, manifests_of())
@@ -97,12 +93,6 @@ def test_what_is_rendered_is_taken_for_every_kind(api: KubernetesApi, cluster: C
     found = cluster.get(path_of(done.kind, job.namespace, done.name))
     assert found is not None
     assert found["spec"]["suspend" if done.kind == "Job" else "paused"] is False
-
-
-def test_a_notebooks_token_is_made(
-    api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others(api, cluster, monkeypatch)
 
 
 def others(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, UsageError
+from ci.core.errors import EXIT_USAGE, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError, ConflictError, ForbiddenError, MissingError, RefusedError
 from ci.jobs.paths import path_of
 from ci.jobs.submit import Checkout, check_checkout, submit
-from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
+from tests.kubernetes_api import NAMESPACE, KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of
+from tests.repositories import commit, git
 
 JOB = path_of("Job", NAMESPACE, NAME)
 CONFIG = path_of("ConfigMap", NAMESPACE, f"{NAME}-0")
@@ -152,11 +152,6 @@ def test_answers_that_never_come_make_nothing_twice(api: KubernetesApi, cluster:
     assert len(api.world.pods()) == 3
 
 
-def test_a_busy_cluster_is_waited_for(api: KubernetesApi, cluster: Cluster) -> None:
-    api.fail(code=429, reason="TooManyRequests", retry_after=1, times=3)
-    assert len(submit(cluster, manifests_of()).made) == 2
-
-
 def test_what_is_in_a_queue_is_started_by_the_queue(api: KubernetesApi, cluster: Cluster) -> None:
     assert submit(cluster, manifests_of(queue="cards")).begins == "its queue"
     assert there(cluster, JOB)["spec"]["suspend"] is True
@@ -202,45 +197,20 @@ def test_who_may_not_submit_is_told_so(api: KubernetesApi, cluster: Cluster) -> 
     assert cluster.get(CONFIG) is None
 
 
-def test_a_token_that_is_none_is_refused_and_never_shown(api: KubernetesApi, cluster: Cluster) -> None:
-    api.token = "another"
-    with pytest.raises(ForbiddenError, match="401") as caught:
-        submit(cluster, manifests_of())
-    assert TOKEN not in str(caught.value)
-    assert "sign in again" in str(caught.value)
-
-
 def test_a_namespace_that_is_not_there_is_told(api: KubernetesApi, cluster: Cluster) -> None:
     api.store.objects.clear()
     with pytest.raises(MissingError, match=f'namespaces "{NAMESPACE}" not found'):
         submit(cluster, manifests_of())
 
 
-def test_a_cluster_that_is_away_is_given_up(api: KubernetesApi, cluster: Cluster) -> None:
-    api.fail("drop", times=99)
-    with pytest.raises(ClusterAwayError, match="gives no answer") as caught:
-        submit(cluster, manifests_of())
-    assert caught.value.exit_code == EXIT_INCOMPLETE
-
-
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    folder = tmp_path / "checkout"
-    folder.mkdir()
-    (folder / "a.py").write_text("1\n")
-    commit(folder, "init", "-q")
-    commit(folder, "add", ".")
-    commit(folder, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "one")
-    return folder
-
-
-def commit(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    commit(tmp_path / "checkout", {"a.py": "1\n"})
+    return tmp_path / "checkout"
 
 
 def test_a_clean_checkout_is_its_commit(checkout: Path) -> None:
-    sha = commit(checkout, "rev-parse", "HEAD")
+    sha = git(checkout, "rev-parse", "HEAD")
     assert check_checkout(checkout, allow_dirty=False) == Checkout(commit=sha)
 
 
@@ -257,7 +227,7 @@ def test_a_dirty_checkout_is_refused_with_its_files(checkout: Path) -> None:
 
 
 def test_a_change_git_was_told_not_to_see_is_one(checkout: Path) -> None:
-    commit(checkout, "update-index", "--skip-worktree", "a.py")
+    git(checkout, "update-index", "--skip-worktree", "a.py")
     (checkout / "a.py").write_text("2\n")
     with pytest.raises(UsageError, match=r"a\.py"):
         check_checkout(checkout, allow_dirty=False)

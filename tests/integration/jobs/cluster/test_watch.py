@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, MissingInputError
 from ci.jobs.board import NEXT, Board
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError
@@ -90,30 +90,6 @@ def failed(number: int) -> Callable[[Board], bool]:
     return lambda board: board.badly[Phase.FAILED] == number
 
 
-def test_a_job_is_watched_to_its_end(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of())
-    watched = watch()
-    for index in range(3):
-        api.world.pod(index).run()
-    watched.until(running(3))
-    for index in range(3):
-        api.world.pod(index).succeed()
-    assert watched.ending() == Ending(exit_code=EXIT_OK)
-    assert watched.board.counts[Phase.DONE] == 3
-    assert watched.told.fates == []
-
-
-def test_shards_are_counted_as_they_were_dealt(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(), shards=[(0, 1), (2, 3), (4,)])
-    watched = watch()
-    api.world.pod(0).succeed()
-    api.world.pod(2).fail(1)
-    watched.until(lambda board: board.shards_done == 3)
-    api.world.pod(1).fail(2)
-    assert watched.ending().exit_code == EXIT_USAGE
-    assert watched.board.shards_done == 3
-
-
 def test_a_shard_that_fails_three_times_fails_for_good(
     api: KubernetesApi, cluster: Cluster, watch: Watch
 ) -> None:
@@ -130,56 +106,6 @@ def test_a_shard_that_fails_three_times_fails_for_good(
     assert [fate.why for fate in watched.told.fates] == [
         "exit code 3 (incomplete, hardware or infrastructure)"
     ] * 3
-
-
-def test_a_failed_test_is_no_lost_pod(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of())
-    watched = watch()
-    api.world.pod(0).succeed()
-    api.world.pod(1).fail(1)
-    api.world.pod(2).fail(1)
-    assert watched.ending() == Ending(exit_code=EXIT_TEST_FAILED, why="failed for good: pods 1-2")
-    assert {one.name for one in api.world.pods()} == {api.world.pod(index).name for index in range(3)}
-
-
-def test_wrong_usage_in_a_pod_is_told_as_such(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(pods=1))
-    watched = watch()
-    api.world.pod(0).fail(2)
-    assert watched.ending().exit_code == EXIT_USAGE
-
-
-@pytest.mark.parametrize(("end", "phase"), [("evict", Phase.EVICTED), ("lose_node", Phase.LOST)])
-def test_a_pod_that_is_taken_away_is_replaced_and_told(
-    api: KubernetesApi, cluster: Cluster, watch: Watch, end: str, phase: Phase
-) -> None:
-    submit(cluster, manifests_of(pods=1, retries=0))
-    watched = watch()
-    api.world.pod(0).run()
-    watched.until(running(1))
-    getattr(api.world.pod(0), end)()
-    watched.until(lambda board: board.badly[phase] == 1)
-    if end == "lose_node":
-        assert watched.board.stuck == {0}
-        api.world.pod(0).delete_node()
-    api.world.pod(0).run()
-    api.world.pod(0).succeed()
-    assert watched.ending() == Ending(exit_code=EXIT_OK)
-    assert [fate.phase for fate in watched.told.fates] == [phase]
-    assert +watched.board.counts == {Phase.DONE: 1}
-
-
-def test_a_full_scratch_is_a_failure_that_counts(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(pods=1, retries=0))
-    watched = watch()
-    api.world.pod(0).run()
-    watched.until(running(1))
-    api.world.pod(0).overfill()
-    assert watched.ending() == Ending(exit_code=EXIT_INCOMPLETE, why="failed for good: pods 0")
-    (told,) = watched.told.fates
-    assert (told.phase, told.why) == (
-        Phase.FAILED, 'Usage of EmptyDir volume "scratch" exceeds the limit "10Gi".'
-    )  # fmt: skip
 
 
 def test_a_pod_that_somebody_deletes_is_lost(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
@@ -225,14 +151,6 @@ def test_a_version_that_is_gone_is_listed_anew(api: KubernetesApi, cluster: Clus
     assert [one for one in watched.told.fates if one.why == "it is gone"]
 
 
-def test_a_busy_cluster_ends_no_watch(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(pods=1))
-    api.fail(code=429, reason="TooManyRequests", retry_after=1, times=4)
-    watched = watch()
-    api.world.pod(0).succeed()
-    assert watched.ending().exit_code == EXIT_OK
-
-
 def test_a_cluster_that_is_gone_ends_the_watch_not_the_job(
     api: KubernetesApi, cluster: Cluster, watch: Watch
 ) -> None:
@@ -240,26 +158,6 @@ def test_a_cluster_that_is_gone_ends_the_watch_not_the_job(
     api.fail("drop", times=99)
     with pytest.raises(ClusterAwayError, match="gives no answer"):
         watch().ending()
-
-
-def test_pods_that_no_node_takes_end_a_watch_with_a_limit(
-    api: KubernetesApi, cluster: Cluster, watch: Watch
-) -> None:
-    submit(cluster, manifests_of())
-    for index in range(3):
-        api.world.pod(index).pend()
-    ending = watch(pending_limit_s=0.1).ending()
-    assert ending.exit_code == EXIT_INCOMPLETE
-    assert "3 x no node takes it: 0/6 nodes are available: 6 Insufficient ibm.com/spyre_pf" in ending.why
-    assert cluster.get(JOB) is not None
-
-
-def test_an_image_that_is_not_there_is_told(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(pods=2))
-    api.world.pod(0).image_missing()
-    api.world.pod(1).image_missing("ErrImagePull")
-    ending = watch(pending_limit_s=0.1).ending()
-    assert "2 x cannot pull registry.example.com/spyre/runtime:1" in ending.why
 
 
 def test_a_quota_is_told_by_the_jobs_events(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
@@ -281,21 +179,6 @@ def test_who_may_see_no_events_is_told_what_can_be_seen(
 def test_a_queue_is_told_as_what_the_job_waits_for(cluster: Cluster, watch: Watch) -> None:
     submit(cluster, manifests_of(queue="cards"))
     assert "waits in the queue cards" in watch(pending_limit_s=0.1).ending().why
-
-
-def test_a_deadline_that_is_over_is_told_with_what_had_no_end(
-    api: KubernetesApi, cluster: Cluster, watch: Watch
-) -> None:
-    submit(cluster, manifests_of())
-    api.world.pod(0).succeed()
-    api.world.pod(1).run()
-    watched = watch()
-    watched.until(running(1))
-    api.world.pass_deadline()
-    ending = watched.ending()
-    assert ending.exit_code == EXIT_INCOMPLETE
-    assert ending.why.startswith("DeadlineExceeded: Job was active longer")
-    assert ending.why.endswith("without an end: pods 1-2")
 
 
 def test_a_node_that_does_not_answer_ends_a_watch_with_a_limit(

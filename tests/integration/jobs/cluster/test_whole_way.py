@@ -156,20 +156,6 @@ def test_whatever_becomes_of_pods_every_planned_test_has_one_verdict(
     assert TOKEN not in said
 
 
-def test_a_submit_that_is_done_again_finds_the_job_and_changes_nothing(
-    api: KubernetesApi, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["job", "submit", "job.yaml", "--save-spec", "sent.yaml"]) == 0
-    first = json.dumps(api.world.job())
-    assert run(["job", "submit", "sent.yaml"]) == 0
-    assert json.dumps(api.world.job()) == first
-    assert "begun by an earlier submit" in capsys.readouterr().out
-    name = read_json(project / "runs" / RUN / "job.json", "job")["name"]
-    assert run(["job", "cancel", name]) == 0
-    with api.store.changed:
-        assert [one for plural in ("jobs", "pods", "configmaps") for one in api.store.of(plural)] == []
-
-
 def test_a_job_that_goes_on_is_reported_here_and_nobody_hears_of_its_end(
     api: KubernetesApi, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import hashlib
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +16,9 @@ import yaml
 
 from ci.package.artifacts import sha256_of
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record, write_record
+from tests.calls import Said
+from tests.packages import make_sdist, make_wheel
+from tests.repositories import commit, git
 
 ROOT = Path(__file__).parent.parent.parent.parent.parent
 NAME = "spyre-demo"
@@ -34,63 +32,17 @@ main()
 """
 
 
-def metadata(version: str) -> str:
-    return f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\nSummary: A demonstration\n"
-
-
 def wheel(
     folder: Path, version: str = "1.0", *, code: str = "answer = 42\n", tag: str = "py3-none-any"
 ) -> Path:
     """A wheel that installs the package `spyre_demo` and the module `spyre_demo_extra`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"spyre_demo-{version}-{tag}.whl"
-    info = f"spyre_demo-{version}.dist-info"
-    files = {
-        "spyre_demo/__init__.py": code,
-        "spyre_demo_extra.py": "import spyre_demo\n",
-        f"{info}/METADATA": metadata(version),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
-    }
-    record = "".join(f"{name},sha256={_digest(text)},{len(text)}\n" for name, text in files.items())
-    with zipfile.ZipFile(path, "w") as packed:
-        for name, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
-            packed.writestr(zipfile.ZipInfo(name), text)
-    return path
+    files = {"spyre_demo/__init__.py": code, "spyre_demo_extra.py": "import spyre_demo\n"}
+    return make_wheel(folder, NAME, version, files=files, tag=tag)
 
 
 def sdist(folder: Path, version: str = "1.0", *, code: str = "answer = 42\n") -> Path:
     """An sdist."""
-    folder.mkdir(parents=True, exist_ok=True)
-    top, stream = f"spyre_demo-{version}", io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as packed:
-        for name, text in {"PKG-INFO": metadata(version), "spyre_demo/__init__.py": code}.items():
-            entry = tarfile.TarInfo(f"{top}/{name}")
-            entry.size = len(text)
-            packed.addfile(entry, io.BytesIO(text.encode()))
-    path = folder / f"{top}.tar.gz"
-    path.write_bytes(gzip.compress(stream.getvalue(), mtime=0))
-    return path
-
-
-def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def output(self) -> str:
-        """In one line."""
-        return " ".join((self.stdout + self.stderr).split())
-
-    @property
-    def json(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.stdout)
-        return told
+    return make_sdist(folder, NAME, version, files={f"spyre_demo-{version}/spyre_demo/__init__.py": code})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,10 +66,7 @@ class Checkout:
         return self.folder / ".spyre-ci" / "records"
 
     def git(self, *words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(self.folder), *words], check=True, capture_output=True, text=True, timeout=60
-        )
-        return done.stdout.strip()
+        return git(self.folder, *words)
 
     def make(self, settings: Mapping[str, Any]) -> None:
         """The checkout's first commit."""
@@ -125,12 +74,10 @@ class Checkout:
         (self.folder / "pyproject.toml").write_text(f'[project]\nname = "{NAME}"\nversion = "1.0"\n')
         (self.folder / ".gitignore").write_text("dist/\n.spyre-ci/\n")
         (self.folder / "spyre-ci.yaml").write_text(yaml.safe_dump({"package": dict(settings)}))
-        self.git("init", "-q", "-b", "main")
         self.commit()
 
     def commit(self) -> None:
-        self.git("add", "-A")
-        self.git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "change")
+        commit(self.folder)
 
     def build(self, version: str = "1.0", **options: str) -> None:
         """Make and verify both files."""
@@ -177,7 +124,7 @@ class Checkout:
 
     def spyre_ci(
         self, *words: str, open_gates: bool = False, environ: Mapping[str, str] | None = None
-    ) -> Result:
+    ) -> Said:
         """Call `spyre-ci` as a user does; no secret is in what it says."""
         done = subprocess.run(
             self.command(*words, open_gates=open_gates),
@@ -192,9 +139,9 @@ class Checkout:
             assert secret not in done.stdout + done.stderr
             for path in self.records.glob("*.json"):
                 assert secret not in path.read_text()
-        return Result(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        return Said(code=done.returncode, out=done.stdout, err=done.stderr)
 
-    def publish(self, *words: str, **environ: str) -> Result:
+    def publish(self, *words: str, **environ: str) -> Said:
         """`spyre-ci package publish` to the stage, with a good token."""
         given = {"SPYRE_CI_INDEX_TOKEN": TOKEN, **environ}
         return self.spyre_ci("package", "publish", "--index", "stage", *words, environ=given)

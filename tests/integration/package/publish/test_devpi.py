@@ -82,36 +82,36 @@ def on(devpi: str, name: str) -> dict[str, str]:
 def test_the_same_files_go_from_stage_to_production_and_stay(checkout: Checkout, devpi: str) -> None:
     hashes = {name: sha256_of(checkout.dist / name) for name in (WHEEL, SDIST)}
     done = checkout.publish("--json")
-    assert done.exit_code == 0, done.output
+    assert done.code == 0, done.output
     assert done.json["installed"] == [WHEEL]
     assert on(devpi, "stage") == hashes
 
     words = ("package", "publish", "--index", "prod", "--json")
     token = {"SPYRE_CI_INDEX_TOKEN": TOKEN}
     done = checkout.spyre_ci(*words, environ=token)
-    assert done.exit_code == 0, done.output
+    assert done.code == 0, done.output
     assert on(devpi, "prod") == hashes
     assert done.json["installed"] == [WHEEL]
 
     again = checkout.spyre_ci(*words, environ=token)
-    assert again.exit_code == 0, again.output
+    assert again.code == 0, again.output
     assert "nothing to upload" in again.output
 
     wheel(checkout.dist, code="answer = 43\n")
     checkout.verify()
     changed = checkout.publish()
-    assert changed.exit_code == 1
+    assert changed.code == 1
     assert "1.0 is published with other bytes" in changed.output
 
     wrong = checkout.spyre_ci(
         "package", "publish", "--index", "prod", environ={"SPYRE_CI_INDEX_TOKEN": "wr0ng"}
     )
-    assert wrong.exit_code == 1  # the version is taken, whoever asks
+    assert wrong.code == 1  # the version is taken, whoever asks
     assert on(devpi, "prod") == hashes
 
 
 def test_a_wrong_password_publishes_nothing(checkout: Checkout) -> None:
     done = checkout.publish(SPYRE_CI_INDEX_TOKEN="wr0ng")
-    assert done.exit_code == 2
+    assert done.code == 2
     assert f"{WHEEL} was not taken (" in done.output
     assert "nothing was published" in done.output
