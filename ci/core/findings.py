@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
-
-# Names come from archives, pull requests and indexes: what ends a line or steers a terminal is not shown as
-# it is, nor marks that turn the reading direction, nor what no encoding has.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\uffff]"
-)
-# What GitHub's runner takes for a command: this at the beginning of a line, whatever of no width is before
-# it, and its older form anywhere.
-_COMMAND = re.compile(r"\W*?::")
-_OLD = "##["
+from ci.core.text import escaped
+from ci.core.workflow_commands import defused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +46,6 @@ def judged(check: str, seen: str, *, holds: bool, remedy: str) -> Finding:
     return Finding(check=check, seen=seen, remedy="" if holds else remedy)
 
 
-def escaped(text: str) -> str:
-    r"""The text on one line, with an escape such as `\x1b` for what is no part of a name or a sentence."""
-    text = _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-    return text.replace(_OLD, "# #[")
-
-
-def _begin(text: str) -> str:
-    """`escaped` for what a line begins with."""
-    text = escaped(text)
-    return f"| {text}" if _COMMAND.match(text) else text
-
-
 def refuse_failed(subject: str, findings: Sequence[Finding]) -> None:
     """Raise an error that names all that failed.
 
@@ -81,7 +60,8 @@ def refuse_failed(subject: str, findings: Sequence[Finding]) -> None:
     if not failed:
         return
     lines = "".join(
-        f"\n  {_begin(f'{one.check}: {one.seen}')}\n    remedy: {escaped(one.remedy)}" for one in failed
+        f"\n  {defused(escaped(f'{one.check}: {one.seen}'))}\n    remedy: {escaped(one.remedy)}"
+        for one in failed
     )
     counted = f"{len(failed)} of {len(findings)} checks failed"
     raise VerificationError(f"{counted}{lines}", where=subject, remedy="mend each, then build it again")

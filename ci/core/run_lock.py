@@ -18,6 +18,7 @@ from typing import IO
 
 from ci.core.errors import RunInUseError
 from ci.core.machine import host_name
+from ci.core.text import one_line
 
 FILE = "run.lock"
 _SHOWN = 100
@@ -70,13 +71,8 @@ def _holders(stream: IO[bytes]) -> str:
             row = json.loads(line)
             pid, host = int(row["pid"]), str(row["host"])
             if host != host_name() or _alive(pid):
-                named.append(f"process {pid} on {_shown(host)}")
+                named.append(f"process {pid} on {one_line(host, _SHOWN)}")
     return ", ".join(dict.fromkeys(named)) or "another process"
-
-
-def _shown(host: str) -> str:
-    """A name that others wrote, on one line and without what moves a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in host[:_SHOWN])
 
 
 def _alive(pid: int) -> bool:

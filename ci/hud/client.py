@@ -11,9 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from requests.auth import AuthBase
 
-from ci.core.addresses import without_secrets
+from ci.core.addresses import safe_line
 from ci.core.errors import SettingsError, SpyreCiError
-from ci.hud.answers import Answer, Outcome, classify, one_line
+from ci.core.text import one_line
+from ci.hud.answers import Answer, Outcome, classify
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
@@ -165,6 +166,6 @@ def _failed(outcome: Outcome, detail: str, token: str, *, doubtful: bool = False
     return Answer(
         outcome=outcome,
         status=None,
-        detail=one_line(without_secrets(detail.replace(token, "***"))),
+        detail=safe_line(detail.replace(token, "***")),
         doubtful=doubtful,
     )

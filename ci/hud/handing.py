@@ -15,7 +15,8 @@ from typing import Any
 
 from ci.config import Settings
 from ci.core.errors import SettingsError, SpyreCiError, UsageError
-from ci.hud.answers import Answer, Outcome, one_line, seconds_of
+from ci.core.text import one_line
+from ci.hud.answers import Answer, Outcome, seconds_of
 from ci.hud.client import Target, no_reply
 from ci.hud.deliver import Delivery, Reporter, delivery_of, tell
 from ci.hud.dispatched import kept

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from packaging.version import Version
 
 from ci.core.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
+from ci.core.text import listed
 from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
 from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record
@@ -89,8 +90,8 @@ def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Calla
         )
     untracked = [one for one in bench.project.source.untracked if not bench.is_ours(one)]
     if untracked:
-        named = ", ".join(ascii(name)[1:-1] for name in untracked[:3])
-        say(f"left out, not being in the repository: {named}{_more(untracked)}")
+        named = listed([ascii(name)[1:-1] for name in untracked], 3)
+        say(f"left out, not being in the repository: {named}")
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
         forget_record(bench.records, step)
@@ -127,7 +128,7 @@ def refuse_differences(made: Made) -> None:
     if not made.differing:
         return
     lines = "".join(
-        f"\n  {name}: {', '.join(ascii(one)[1:-1] for one in found[:8])}{_more(found, 8)}"
+        f"\n  {name}: {listed([ascii(one)[1:-1] for one in found], 8)}"
         for name, found in made.differing.items()
     )
     raise NotReproducibleError(
@@ -157,7 +158,3 @@ def _wanted(bench: Bench, version: str, work: Path, *, keep: bool) -> Wanted:
         environ=os.environ,
         keep=keep,
     )
-
-
-def _more(names: Sequence[str], shown: int = 3) -> str:
-    return f" and {len(names) - shown} more" if len(names) > shown else ""

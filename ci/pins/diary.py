@@ -15,7 +15,7 @@ from pathlib import Path
 import typer
 
 from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
-from ci.core.findings import escaped
+from ci.core.text import escaped
 from ci.pins.diary_lines import cut_end, line_of, parse, shown
 from ci.pins.events import Event
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, UsageError
-from ci.core.findings import escaped
 from ci.core.git import environment
 from ci.core.process import finish_command
+from ci.core.text import escaped
 from ci.pins.branch import Repository
 
 TIMEOUT_S = 300

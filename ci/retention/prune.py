@@ -13,8 +13,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
-from ci.core.findings import escaped
 from ci.core.progress import bar
+from ci.core.text import escaped
 from ci.report.released import Released
 from ci.retention.account import Account, Failed, line
 from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ci.core.text import listed
 from ci.jobs.validate.checked import Checked, judged
-from ci.jobs.validate.facts import Asked, Facts, Object, card_nodes, labels_of, name_of, named
+from ci.jobs.validate.facts import Asked, Facts, Object, card_nodes, labels_of, name_of
 from ci.jobs.validate.quantity import whole
 
 DEFINITION = "spyreclusterpolicies.spyre.ibm.com"
@@ -108,7 +109,7 @@ def node_labels(facts: Facts, asked: Asked) -> Iterator[Checked]:
             bad.append(f"{name}: {COUNT} is {labels[COUNT]}, capacity {cards[name].capacity}")
     yield judged(
         "node labels",
-        named(bad, 4) if bad else f"present, product and count agree on {len(cards)} nodes",
+        listed(bad, 4) if bad else f"present, product and count agree on {len(cards)} nodes",
         holds=not bad,
         remedy="see node feature discovery and the device plugin's pod on that node",
     )
@@ -137,7 +138,7 @@ def sick_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
     ]
     yield judged(
         "sick cards",
-        named([*sick, *told]) if sick or told else "none",
+        listed([*sick, *told]) if sick or told else "none",
         holds=not sick and not told,
         remedy="look at the card (lspci, RAS lines); it stays out until the health checker restarts",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ci.core.text import listed
 from ci.jobs.policy import REMEDY
 from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import (
@@ -17,7 +18,6 @@ from ci.jobs.validate.facts import (
     labels_of,
     minor_of,
     name_of,
-    named,
 )
 
 # What manifests are checked against.
@@ -59,7 +59,7 @@ def control_plane(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     )
     yield judged(
         "control plane",
-        seen + (f"; not: {named(away)}" if away else ""),
+        seen + (f"; not: {listed(away)}" if away else ""),
         holds=not away,
         remedy="oc describe node, and see why its kubelet is not Ready",
     )
@@ -75,7 +75,7 @@ def cluster_operators(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     yield judged(
         "cluster operators",
         f"{len(facts.operators) - len(bad)} of {len(facts.operators)} well"
-        + (f"; not: {named(bad)}" if bad else ""),
+        + (f"; not: {listed(bad)}" if bad else ""),
         holds=not bad,
         remedy="oc get clusteroperators, and mend what is degraded or unavailable",
     )
@@ -89,7 +89,7 @@ def workers(facts: Facts, asked: Asked) -> Iterator[Checked]:
     yield judged(
         "worker nodes",
         f"{len(nodes) - len(away)} of {len(nodes)} nodes with cards Ready"
-        + (f"; not: {named(away)}" if away else ""),
+        + (f"; not: {listed(away)}" if away else ""),
         holds=bool(nodes) and not away,
         remedy="oc describe node, and see why its kubelet is not Ready"
         if nodes
@@ -108,7 +108,7 @@ def pressure(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
     yield judged(
         "pressure",
-        f"{len(bad)} nodes with cards under pressure" + (f": {named(bad)}" if bad else ""),
+        f"{len(bad)} nodes with cards under pressure" + (f": {listed(bad)}" if bad else ""),
         holds=not bad,
         remedy="free memory or disk there: a kubelet under pressure ends pods",
     )
@@ -120,7 +120,7 @@ def cordoned(facts: Facts, asked: Asked) -> Iterator[Checked]:
     bad = sorted(name_of(one) for one in facts.nodes if name_of(one) in cards and is_cordoned(one))
     yield judged(
         "cordoned",
-        f"{len(bad)} nodes with cards take no pods" + (f": {named(bad)}" if bad else ""),
+        f"{len(bad)} nodes with cards take no pods" + (f": {listed(bad)}" if bad else ""),
         holds=not bad,
         remedy="oc adm uncordon NODE, where nobody works on it any more",
     )

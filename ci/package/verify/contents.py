@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from ci.core.findings import Finding, escaped, judged
+from ci.core.findings import Finding, judged
+from ci.core.text import escaped, listed
 from ci.package.archive import Member
 from ci.package.artifacts import Artifact, Contents, digests_of, read_member
 
@@ -208,5 +209,4 @@ def _digest(digest: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(escaped, names[:_SHOWN])) + more
+    return listed([escaped(name) for name in names], _SHOWN)

@@ -14,7 +14,8 @@ import pytest
 from packaging.version import Version
 
 from ci.core.errors import BadFileError
-from ci.core.findings import Finding, VerificationError, escaped, refuse_failed
+from ci.core.findings import Finding, VerificationError, refuse_failed
+from ci.core.text import escaped
 from ci.package import archive
 from ci.package.archive import Member
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member
