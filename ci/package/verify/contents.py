@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from ci.core.archives import Member
 from ci.core.findings import Finding, judged
 from ci.core.text import escaped, listed
-from ci.package.archive import Member
 from ci.package.artifacts import Artifact, Contents, digests_of, read_member
 
 # Left behind by tools and editors, or secret; by name, wherever it is.

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci.core.archives import walk
 from ci.core.errors import CommandError
 from ci.core.findings import Finding
 from ci.core.process import run_command
 from ci.core.text import plain
-from ci.package.archive import walk
 from ci.package.artifacts import Artifact
 from ci.package.project import PYPROJECT, Project
 
