@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from packaging.version import Version
 
 from ci.core.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
+from ci.core.locks import alone
 from ci.core.text import listed
 from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
@@ -95,15 +95,12 @@ def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Calla
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
         forget_record(bench.records, step)
-    bench.work.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(bench.work / "lock", timeout=0):
-            built = build(_wanted(bench, version, bench.work, keep=keep), bench.dist, say)
-            differing = _again(bench, version, built, say) if twice else None
-    except Timeout as error:
-        raise RunInUseError(
-            "another build of this project is under way", where=bench.work, remedy="wait for its end"
-        ) from error
+    busy = RunInUseError(
+        "another build of this project is under way", where=bench.work, remedy="wait for its end"
+    )
+    with alone(bench.work / "lock", busy):
+        built = build(_wanted(bench, version, bench.work, keep=keep), bench.dist, say)
+        differing = _again(bench, version, built, say) if twice else None
     made = Made(bench=bench, version=version, built=built, differing=differing)
     content = made.as_json()
     for name in ("project", "source"):
