@@ -13,12 +13,13 @@ from requests.auth import AuthBase
 
 from ci.core.addresses import safe_line
 from ci.core.errors import SettingsError, SpyreCiError
+from ci.core.http import is_private
 from ci.core.text import one_line
 from ci.hud.answers import Answer, Outcome, classify
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
-from ci.hud.wire import Bearer, NoReplyError, exchange, is_private
+from ci.hud.wire import Bearer, NoReplyError, exchange
 
 CALLBACK_PATH = "/github/callback"
 DISPATCH_PATH = "/api/dispatch"
