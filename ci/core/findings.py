@@ -1,4 +1,4 @@
-"""What a check of something built saw, and the error that names every check that failed; pure."""
+"""What a check saw, and the error that names every check that failed; pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.core.text import escaped
 from ci.core.workflow_commands import defused
 
+PASSED, FAILED, UNASKED = "passed", "failed", "not asked"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -18,16 +20,23 @@ class Finding:
         check: its name.
         seen: in one line.
         remedy: what mends it; empty: the check passed.
+        asked: whether there was an answer to judge.
     """
 
     check: str
     seen: str
     remedy: str = ""
+    asked: bool = True
 
     @property
     def passed(self) -> bool:
         """Whether what was checked holds to it."""
         return not self.remedy
+
+    @property
+    def state(self) -> str:
+        """Passed, failed or not asked."""
+        return (PASSED if self.passed else FAILED) if self.asked else UNASKED
 
     @property
     def line(self) -> str:

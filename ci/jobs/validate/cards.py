@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ci.core.findings import Finding, judged
 from ci.core.text import listed
-from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import Asked, Facts, Object, card_nodes, labels_of, name_of
 from ci.jobs.validate.quantity import whole
 
@@ -27,7 +27,7 @@ def is_spyre(asked: Asked) -> bool:
     return asked.resource.startswith((SPYRE, OLD))
 
 
-def operator(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def operator(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """The operator is installed, its one policy is ready, and its cards are no fakes."""
     if facts.definition is None:
         yield judged(
@@ -59,7 +59,7 @@ def operator(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     )
 
 
-def device_plugin(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def device_plugin(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """The device plugin runs on every node that is to have it, and so does the health checker, if any."""
     for name in (PLUGIN, CHECKER):
         found = [one for one in facts.plugins if name_of(one) == name]
@@ -75,7 +75,7 @@ def device_plugin(facts: Facts, _asked: Asked) -> Iterator[Checked]:
         )
 
 
-def resource_names(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def resource_names(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Cards go by the name jobs ask for; old names are told as what they are."""
     names: dict[str, int] = {}
     for one in facts.nodes:
@@ -92,7 +92,7 @@ def resource_names(facts: Facts, asked: Asked) -> Iterator[Checked]:
     yield judged("resource names", seen, holds=names.get(wanted, 0) > 0 and not old, remedy=remedy)
 
 
-def node_labels(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def node_labels(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Nodes with cards carry the operator's labels, and these agree with what the nodes give out."""
     bad = []
     cards = {one.name: one for one in card_nodes(facts, asked)}
@@ -115,7 +115,7 @@ def node_labels(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def healthy_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def healthy_cards(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """There are as many healthy cards, on nodes that take pods, as the stage has."""
     nodes = card_nodes(facts, asked)
     healthy = sum(one.healthy for one in nodes if one.usable)
@@ -128,7 +128,7 @@ def healthy_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def sick_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def sick_cards(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """No card is there that is not given out: by capacity against allocatable, and by the operator's word."""
     sick = [f"{one.name}: {one.sick} of {one.capacity}" for one in card_nodes(facts, asked) if one.sick]
     told = [
@@ -144,7 +144,7 @@ def sick_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def tiers(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def tiers(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Where a job asks for a tier, nodes have it, the operator deals by it, and its scheduler is ready."""
     if asked.tier is None:
         return

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ci.core.findings import Finding, judged
 from ci.core.text import listed
 from ci.jobs.parts import Toleration
 from ci.jobs.spec import Spec
 from ci.jobs.validate.asking_for import of_a_job, of_a_pod
-from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import Asked, Facts, Object, labels_of, name_of
 from ci.jobs.validate.quantity import quantity, written
 from ci.jobs.validate.rights import lacking, wanted
@@ -19,7 +19,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 MANY = "ReadWriteMany"
 
 
-def storage(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def storage(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """The storage class of scratch disks is there and makes volumes; the claim of results takes many pods."""
     if asked.spec is None:
         return
@@ -45,7 +45,7 @@ def storage(facts: Facts, asked: Asked) -> Iterator[Checked]:
         )
 
 
-def quota(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def quota(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """No ResourceQuota of the namespace is too small for a job on all cards of the stage."""
     wants = of_a_job(asked)
     short = []
@@ -65,7 +65,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def limit_range(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """A pod asks for no more and no less than the namespace's LimitRanges allow."""
     if asked.spec is None:
         return
@@ -87,7 +87,7 @@ def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def priority(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def priority(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """The priority class is there."""
     if asked.spec is None or asked.spec.priority is None:
         return
@@ -100,7 +100,7 @@ def priority(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def account(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def account(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """The service account pods run as is there."""
     name = (asked.spec.service_account if asked.spec else None) or "default"
     there = facts.account or {}
@@ -116,7 +116,7 @@ def account(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def rights(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def rights(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """We may do all that submit, watch, logs and cancel do."""
     bad = lacking(facts.rights, asked.spec)
     yield judged(
@@ -128,7 +128,7 @@ def rights(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def places(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def places(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Where a job chooses nodes: some are chosen, and none of their taints keeps its pods out."""
     if asked.spec is None:
         return

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from ci.core.findings import Finding, judged
 from ci.core.text import listed
 from ci.jobs.validate.asking_for import of_a_pod
-from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import Asked, Facts, Object, is_true
 from ci.jobs.validate.quantity import quantity, written
 
 Row = Mapping[str, Any]
 
 
-def queue(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def queue(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Where a job has a queue: it and its ClusterQueue are active, and let in all that its pods ask for."""
     if asked.spec is None or asked.spec.queue is None:
         return

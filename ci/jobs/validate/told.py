@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.findings import Finding, judged
 from ci.core.text import listed, one_line
-from ci.jobs.validate.checked import Checked, judged, unasked
+from ci.jobs.validate.checked import unasked
 from ci.jobs.validate.facts import Node, Object, condition, name_of
 
 # Of the kubelet: the image cannot be had. Others are told after it was pulled.
@@ -66,7 +67,7 @@ def is_settled(pod: Object) -> bool:
     return bool(begun or waiting_for(pod)[0] not in NOT_YET)
 
 
-def image_pull(image: str, pod: Object | None) -> Checked:
+def image_pull(image: str, pod: Object | None) -> Finding:
     """Whether the image was pulled; from the pod as it was last seen."""
     if pod is None:
         return unasked("image", f"{image}: the pod went away", "see who deletes pods there, and ask again")
@@ -123,7 +124,7 @@ def node_told(pod: Object, log: bytes) -> NodeTold:
     return NodeTold(node=node, cards=(), why=one_line(why))
 
 
-def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Checked]:
+def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Finding]:
     """Every card of every node passed its check, and every node answered for all it has."""
     by_node: Mapping[str, NodeTold] = {one.node: one for one in told if one.node and one.cards}
     failed = [
