@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 
 from ci.config import Settings
 from ci.config.run_model import PyTorch
 from ci.core.errors import EXIT_OK, RunInUseError
+from ci.core.locks import alone
 from ci.core.resources import available_cores
 from ci.main_job.run import Outcome, Wanted, run_main_job
 from ci.package.device_tests import View, installed_version, view_of
@@ -61,24 +61,19 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
     if whole:
         forget_record(bench.records, DEVICE)
     work = bench.settings.state_dir / "package" / "device" / bench.project.canonical
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(work / "lock", timeout=0):
-            view = view_of(bench.project, bench.package.tests, work)
-            context = _context(settings_for(bench.settings, view, work, asked), asked)
-            context.say(f"tests of {bench.project.name}, of which {version} is installed here")
-            wanted = Wanted(
-                source=str(view.tree),
-                percent=_ALL,
-                files=asked.files or view.files,
-                keyword=asked.keyword,
-                bucket=_BUCKET,
-            )
-            told = _told(run_main_job(context, wanted), version)
-    except Timeout as error:
-        raise RunInUseError(
-            "this project's device tests run already", where=work, remedy="wait for their end"
-        ) from error
+    busy = RunInUseError("this project's device tests run already", where=work, remedy="wait for their end")
+    with alone(work / "lock", busy):
+        view = view_of(bench.project, bench.package.tests, work)
+        context = _context(settings_for(bench.settings, view, work, asked), asked)
+        context.say(f"tests of {bench.project.name}, of which {version} is installed here")
+        wanted = Wanted(
+            source=str(view.tree),
+            percent=_ALL,
+            files=asked.files or view.files,
+            keyword=asked.keyword,
+            bucket=_BUCKET,
+        )
+        told = _told(run_main_job(context, wanted), version)
     if whole:
         _record(bench, told)
     else:

@@ -10,6 +10,8 @@ import ipaddress
 import re
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ci.core.text import one_line
+
 # The user name of an ssh address (`git@`) is no secret, and the address does not work without it.
 _CREDENTIALS = re.compile(r"(?<!ssh)(://)[^/\s]*@")
 _SSH_PASSWORD = re.compile(r"(ssh://[^/@\s:]*):[^/\s]*@")
@@ -49,6 +51,11 @@ def _hidden(found: re.Match[str]) -> str:
 def without_secrets(text: str) -> str:
     """The text with credentials taken out of every address in it, and queries, which may be a token."""
     return _QUERY.sub(r"\1***", without_credentials(text))
+
+
+def safe_line(text: str, limit: int = 300) -> str:
+    """A stranger's text on one short line, without what may be secret or steer a terminal."""
+    return one_line(without_secrets(text), limit)
 
 
 def shown(address: str) -> str:

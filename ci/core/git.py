@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import shlex
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import CommandError
-from ci.core.process import LAST_LINES, finish_command
+from ci.core.process import LAST_LINES, Ended, finish_command
 
 TIMEOUT_S = 600
 # What a hook of another repository hands on, by which every folder would seem to be that repository's.
@@ -56,43 +57,83 @@ class Part:
     entries: Sequence[Entry]
 
 
-def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
+def git(
+    folder: Path,
+    *words: str,
+    variables: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+    remedy: str = "check that git can read the checkout",
+) -> str:
     """What git says of a folder.
 
     Args:
         folder: in the checkout.
         words: what it is asked.
-        variables: of its environment besides this process's, such as an index of its own.
+        variables: of its environment besides, such as an index of its own.
+        environ: the rest of its environment; None: this process's.
+        timeout_s: seconds it may take.
+        remedy: what the user does when it fails.
 
     Raises:
-        CommandError: it cannot be started, or ended with another code than 0.
+        CommandError: it cannot be started, took too long, or ended with another code than 0.
     """
-    env = environment(variables)
-    # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
-    argv = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
-    ended = finish_command(argv, timeout_s=TIMEOUT_S, env=env)
+    ended = finish_git(folder, *words, variables=variables, environ=environ, timeout_s=timeout_s)
     if ended.code:
         lines = (ended.stderr or ended.stdout).decode(errors="replace").splitlines()[-LAST_LINES:]
         tail = "".join(f"\n  | {line}" for line in lines)
-        raise CommandError(
-            f"ended with code {ended.code}: {shlex.join(argv)}{tail}",
-            remedy="check that git can read the checkout",
-        )
+        command = shlex.join(_argv(folder, words))
+        raise CommandError(f"ended with code {ended.code}: {command}{tail}", remedy=remedy)
     return os.fsdecode(ended.stdout)
 
 
-def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's, as far as it does not say which repository a folder is.
+def finish_git(
+    folder: Path,
+    *words: str,
+    variables: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Ended:
+    """`git` for those whom its exit code tells something.
 
-    Args:
-        variables: that are put into it.
+    Raises:
+        CommandError: it cannot be started, or took too long.
     """
-    env = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
+    env = environment(variables, os.environ if environ is None else environ)
+    return finish_command(_argv(folder, words), timeout_s=timeout_s, env=env)
+
+
+def _argv(folder: Path, words: Sequence[str]) -> list[str]:
+    # A monitor of files is a program of the checkout's own, which could also say that nothing changed.
+    return ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *words]
+
+
+def environment(variables: Mapping[str, str] | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment, as far as it does not say which repository a folder is, and variables put into it."""
+    env = {key: value for key, value in environ.items() if key not in _OF_A_HOOK}
     # `git status` would write the index anew, and looking at a checkout changes nothing there.
     env["GIT_OPTIONAL_LOCKS"] = "0"
     # `git replace` has another object stand in for one, under the hash of the first.
     env["GIT_NO_REPLACE_OBJECTS"] = "1"
     return env | dict(variables or {})
+
+
+def shows_token(server: str, token: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which Git shows a token to one server, and nothing of it in its arguments; pure.
+
+    Args:
+        server: its address, without a slash at its end.
+        token: of GitHub.
+        environ: the environment, which may give Git settings already.
+    """
+    shown = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    first = int(environ.get("GIT_CONFIG_COUNT") or 0)
+    made = {"GIT_CONFIG_COUNT": str(first + 2)}
+    # The empty one takes away what a checkout has left: two such headers are refused.
+    for number, value in enumerate(("", f"Authorization: basic {shown}"), start=first):
+        made[f"GIT_CONFIG_KEY_{number}"] = f"http.{server}/.extraHeader"
+        made[f"GIT_CONFIG_VALUE_{number}"] = value
+    return made
 
 
 def parts(folder: Path, below: str = "") -> Iterator[Part]:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
+
+from filelock import FileLock, Timeout
+
+from ci.core.errors import SpyreCiError
 
 
 def take(file: int | IO[bytes], how: int = fcntl.LOCK_EX) -> bool:
@@ -21,3 +28,23 @@ def take(file: int | IO[bytes], how: int = fcntl.LOCK_EX) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextmanager
+def alone(path: Path, busy: SpyreCiError) -> Iterator[None]:
+    """Be the only one of all processes with a lock's file, which stays.
+
+    Args:
+        path: of the file.
+        busy: what is raised where somebody else has it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise busy from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -16,8 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from ci.core.errors import RunInUseError
+from ci.core.locks import take
 from ci.core.machine import host_name
+from ci.core.text import one_line
 
 FILE = "run.lock"
 _SHOWN = 100
@@ -47,43 +51,27 @@ def run_lock(run_dir: Path, *, alone: bool) -> Iterator[bool]:
 
 def _take(stream: IO[bytes], run_dir: Path, *, alone: bool) -> bool:
     try:
-        fcntl.flock(stream, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        if take(stream, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+            return True
     except OSError as error:
         if error.errno in _NO_LOCKS:
             return False
-        if not isinstance(error, BlockingIOError):
-            raise
-        time.sleep(0.05)  # the holder writes who it is just after it has the lock
-        raise RunInUseError(
-            f"is being run right now by {_holders(stream)}",
-            where=run_dir,
-            remedy="wait until that ends, or end it",
-        ) from error
-    return True
+        raise
+    time.sleep(0.05)  # the holder writes who it is just after it has the lock
+    raise RunInUseError(
+        f"is being run right now by {_holders(stream)}",
+        where=run_dir,
+        remedy="wait until that ends, or end it",
+    )
 
 
 def _holders(stream: IO[bytes]) -> str:
     stream.seek(0)
     named = []
     for line in stream.read(1 << 16).splitlines():
-        with contextlib.suppress(ValueError, KeyError, TypeError):
+        with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError):
             row = json.loads(line)
             pid, host = int(row["pid"]), str(row["host"])
-            if host != host_name() or _alive(pid):
-                named.append(f"process {pid} on {_shown(host)}")
+            if host != host_name() or psutil.pid_exists(pid):
+                named.append(f"process {pid} on {one_line(host, _SHOWN)}")
     return ", ".join(dict.fromkeys(named)) or "another process"
-
-
-def _shown(host: str) -> str:
-    """A name that others wrote, on one line and without what moves a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in host[:_SHOWN])
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

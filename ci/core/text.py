@@ -12,12 +12,16 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from ci.core.workflow_commands import defused_old
+
 # What is not shown as it is: C0 and C1 controls but for tab and newline, line separators other than
 # newline, marks that turn the reading direction, lone surrogates, and what XML 1.0 has no place for.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff]"
 )
+# What is no part of a name or a sentence besides: ends of lines, and what has no width or stands for another.
+_NO_NAME = re.compile(f"[\t\n\u200b-\u200d\u2060-\u2065\ufffc\ufffd]|{_UNSAFE.pattern}")
 # ECMA-48: control sequences (colours, cursor moves) and operating system commands (titles, links).
 _TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
@@ -30,6 +34,11 @@ def clean(text: str) -> str:
 def plain(text: str) -> str:
     """`clean` for messages: colours and other terminal sequences go, line ends become newlines."""
     return clean(_TERMINAL.sub("", text).replace("\r\n", "\n"))
+
+
+def escaped(text: str) -> str:
+    r"""A name or a sentence on one line: each sign that is no part of one as an escape such as `\x1b`."""
+    return defused_old(_NO_NAME.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
 
 
 def one_line(text: str, limit: int = 300) -> str:
@@ -52,6 +61,12 @@ def tail(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"… {len(text) - limit:,} characters cut …\n{text[-limit:]}"
+
+
+def listed(names: Sequence[str], most: int = 8, between: str = ", ") -> str:
+    """The first of many names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def shell_line(words: Sequence[str]) -> str:
@@ -78,6 +93,14 @@ def span(seconds: float) -> str:
     if whole < 3600:  # noqa: PLR2004  # an hour
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def size(number: float) -> str:
+    """Bytes as people read them, in powers of 1024."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if number >= unit:
+            return f"{number / unit:,.1f} {name}"
+    return f"{number / 1024:,.0f} KiB"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -10,8 +10,8 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import is_loopback, without_secrets
-from ci.package.causes import cause
-from ci.package.pump import pumped
+from ci.core.http import as_nobody, cause
+from ci.core.pump import pumped
 
 PAGE_BYTES = 16 << 20
 
@@ -106,8 +106,7 @@ def _sent(url: str, way: Way, limit_s: float, clock: Callable[[], float]) -> Ite
             timeout=limit_s,
             stream=True,
             allow_redirects=way.follows,
-            # A function that adds nothing keeps requests from asking ~/.netrc.
-            auth=None if way.logs_in else _nobody,
+            auth=None if way.logs_in else as_nobody,
             verify=False if way.certificates is None else way.certificates or True,
             proxies=proxies,
         ) as answer:
@@ -115,10 +114,6 @@ def _sent(url: str, way: Way, limit_s: float, clock: Callable[[], float]) -> Ite
             headers = {name.lower(): value for name, value in answer.headers.items()}
             body = _read(answer) if way.whole else b""
             yield Page(status=answer.status_code, headers=headers, body=body, sent=sent, came=came)
-
-
-def _nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    return request
 
 
 def _read(answer: requests.Response) -> bytes:

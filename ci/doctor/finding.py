@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ci.core.addresses import without_credentials, without_secrets
+from ci.core.addresses import safe_line, without_credentials
 from ci.core.errors import EXIT_OK, EXIT_USAGE, SpyreCiError
-from ci.core.text import one_line, plain
+from ci.core.text import plain
 
 SCHEMA = "spyre-ci/doctor/1"
 SAID_LIMIT = 600
@@ -42,7 +42,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         # Here, so that nobody can forget it: what is found quotes indexes, servers and names of files.
-        object.__setattr__(self, "said", one_line(without_secrets(self.said), SAID_LIMIT))
+        object.__setattr__(self, "said", safe_line(self.said, SAID_LIMIT))
         # Neither cut nor its blanks counted: it is pasted.
         object.__setattr__(self, "remedy", plain(without_credentials(self.remedy)).replace("\n", " ").strip())
         if (self.level is Level.OK) == bool(self.remedy):

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ci.core.text import one_line
+
 DETAIL_CHARACTERS = 300
 # The relay's words for a step that does not follow from the job's state (callback_handler.py).
 _REFUSED_STEP = re.compile(r"\s*(callback rejected:\s*)?invalid state transition\b", re.IGNORECASE)
@@ -158,11 +160,3 @@ def _taken(body: str, said: str) -> Answer:
         return Answer(outcome=Outcome.IGNORED, status=200, detail=detail)
     # A login page or a proxy also answers 200; that is no proof that anything was stored.
     return Answer(outcome=Outcome.REFUSED, status=200, detail=f"no relay answers like this: {said}")
-
-
-def one_line(text: str) -> str:
-    """Foreign text made fit for a terminal: one line, printable, of bounded length."""
-    flat = "".join(
-        character if character.isprintable() else " " for character in text[: 4 * DETAIL_CHARACTERS]
-    )
-    return " ".join(flat.split())[:DETAIL_CHARACTERS]

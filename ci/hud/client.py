@@ -11,13 +11,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 from requests.auth import AuthBase
 
-from ci.core.addresses import without_secrets
+from ci.core.addresses import safe_line
 from ci.core.errors import SettingsError, SpyreCiError
-from ci.hud.answers import Answer, Outcome, classify, one_line
+from ci.core.http import is_private
+from ci.core.text import one_line
+from ci.hud.answers import Answer, Outcome, classify
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
-from ci.hud.wire import Bearer, NoReplyError, exchange, is_private
+from ci.hud.wire import Bearer, NoReplyError, exchange
 
 CALLBACK_PATH = "/github/callback"
 DISPATCH_PATH = "/api/dispatch"
@@ -165,6 +167,6 @@ def _failed(outcome: Outcome, detail: str, token: str, *, doubtful: bool = False
     return Answer(
         outcome=outcome,
         status=None,
-        detail=one_line(without_secrets(detail.replace(token, "***"))),
+        detail=safe_line(detail.replace(token, "***")),
         doubtful=doubtful,
     )

@@ -14,6 +14,7 @@ import requests
 
 from ci.config import Settings
 from ci.core.errors import SettingsError
+from ci.core.http import is_private
 from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.hmac_auth import HmacAuth
@@ -21,7 +22,6 @@ from ci.hud.opening import open_server, own_token
 from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.throttle import Throttle, shared_throttle
 from ci.hud.token import check_recipient, find_token, has_token
-from ci.hud.wire import is_private
 
 EMBEDDED = "embedded"
 NONE = "none"

@@ -15,7 +15,9 @@ from typing import Any
 
 from ci.config import Settings
 from ci.core.errors import SettingsError, SpyreCiError, UsageError
-from ci.hud.answers import Answer, Outcome, one_line, seconds_of
+from ci.core.http import is_private
+from ci.core.text import one_line
+from ci.hud.answers import Answer, Outcome, seconds_of
 from ci.hud.client import Target, no_reply
 from ci.hud.deliver import Delivery, Reporter, delivery_of, tell
 from ci.hud.dispatched import kept
@@ -25,7 +27,7 @@ from ci.hud.outbox import Outbox
 from ci.hud.payload import encode, report_identity
 from ci.hud.throttle import shared_throttle
 from ci.hud.token import find_token
-from ci.hud.wire import NoReplyError, Reply, exchange, is_private
+from ci.hud.wire import NoReplyError, Reply, exchange
 from test_selection.files import read_json, write_json
 
 TOKEN_VARIABLE = "SPYRE_CI_GITHUB_TOKEN"  # noqa: S105  # the variable's name, not a secret

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ci.core.errors import SettingsError
 from ci.core.provider import detect
-from ci.hud.answers import one_line
+from ci.core.text import one_line
 from ci.hud.callback import explain
 from ci.hud.dispatched import kept, read_event
 from ci.hud.identity import job_number, key_of_test, shard_key

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from ci.core.errors import SettingsError, SpyreCiError
+from ci.core.http import is_private
 from ci.core.secrets import checked_token
-from ci.hud.wire import NoReplyError, Reply, exchange, is_private
+from ci.hud.wire import NoReplyError, Reply, exchange
 
 URL_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_URL"
 TOKEN_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105  # the variable's name, not a secret

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.core.locks import alone
 from ci.hud.answers import Answer
 from ci.hud.payload import JOB_KEYS
 from test_selection.files import read_json, write_json
@@ -182,25 +183,16 @@ class Outbox:
             self._write(path, current.identity, current.payload, current.created_at, attempts, answer=attempt)
             report.path.unlink()
 
-    @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> AbstractContextManager[None]:
         """The right to send, held by one process at a time.
 
         Raises:
             OutboxBusyError: another process has it.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            lock = FileLock(self.folder / ".sending.lock", timeout=0)
-            lock.acquire()
-        except Timeout as error:
-            raise OutboxBusyError(
-                "another process is sending these reports", where=self.folder, remedy="let it end"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.release()
+        busy = OutboxBusyError(
+            "another process is sending these reports", where=self.folder, remedy="let it end"
+        )
+        return alone(self.folder / ".sending.lock", busy)
 
     def _delivered(self, identity: str) -> list[Report]:
         return [one for one in _read_all(self.delivered_folder)[0] if one.identity == identity]

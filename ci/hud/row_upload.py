@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import SpyreCiError
-from ci.hud.answers import REMEDIES, Answer, Outcome, one_line
+from ci.core.text import one_line
+from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.client import Target, no_reply, own_route
 from ci.hud.flush import Left
 from ci.hud.identity import job_number

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
 import requests
 from requests.auth import AuthBase
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError
 
-from ci.core import addresses
+from ci.core.http import never_connected, pieces, session
 
 CONNECT_TIMEOUT_S = 10
 ANSWER_BYTES = 64 * 1024
@@ -56,19 +55,6 @@ class Bearer(AuthBase):
         return request
 
 
-def is_loopback(url: str) -> bool:
-    """Whether the URL's host is this machine."""
-    try:
-        return addresses.is_loopback(urlsplit(url).hostname or "")
-    except ValueError:
-        return False
-
-
-def is_private(url: str) -> bool:
-    """Whether nobody on the way can read what is sent: https, or this very machine."""
-    return urlsplit(url).scheme == "https" or is_loopback(url)
-
-
 def exchange(
     method: Literal["GET", "POST"],
     url: str,
@@ -98,10 +84,8 @@ def exchange(
     # The real clock, because the sockets below wait in real time, whatever clock the caller has.
     deadline = time.monotonic() + timeout_s
     try:
-        with requests.Session() as session:
-            # A proxy of the environment cannot reach this machine's own loopback.
-            session.trust_env = not is_loopback(url)
-            response = session.request(
+        with session(url) as asking:
+            response = asking.request(
                 method,
                 url,
                 data=data,
@@ -121,35 +105,22 @@ def exchange(
         # requests' own errors of a request that cannot be made are OSErrors too.
         if isinstance(error, requests.RequestException) and isinstance(error, ValueError):
             raise NoReplyError(str(error), "unsendable") from error
-        raise NoReplyError(str(error), "unreachable" if _never_connected(error) else "cut") from error
+        raise NoReplyError(str(error), "unreachable" if never_connected(error) else "cut") from error
     except ValueError as error:
         raise NoReplyError(str(error), "unsendable") from error
 
 
 def _read(response: requests.Response, deadline: float) -> str:
-    # requests' time-out is between two bytes; a server that drips must not hold the run for ever. Only
-    # read1 gives what has come so far, iter_content waits until its piece is full.
-    body = b""
-    while len(body) < ANSWER_BYTES:
-        chunk = response.raw.read1(ANSWER_BYTES, decode_content=True)
-        if not chunk:
-            break
-        body += chunk
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer takes too long")
+    body = b"".join(pieces(response, until=deadline, most_bytes=ANSWER_BYTES))
     if _breaks_off(response, body):
         raise ConnectionError(f"the answer breaks off after {len(body)} bytes")
     return body.decode("utf-8", "replace")
 
 
 def _breaks_off(response: requests.Response, body: bytes) -> bool:
-    """Whether the line was cut within the answer, as far as urllib3 has not said so itself."""
-    headers = response.headers
-    promised = headers.get("Content-Length", "")
-    if promised.isdecimal():
-        # What is packed is longer or shorter than what was promised.
-        return len(body) < min(int(promised), ANSWER_BYTES) and "Content-Encoding" not in headers
-    if response.status_code != 200 or "Transfer-Encoding" in headers:  # noqa: PLR2004  # HTTP's own number
+    """Whether the line was cut within an answer that does not say how long it is."""
+    told = {"Content-Length", "Transfer-Encoding"} & response.headers.keys()
+    if response.status_code != 200 or told:  # noqa: PLR2004  # HTTP's own number
         return False
     # Python takes headers that were cut for all there are; a yes without a length has to be whole by itself.
     try:
@@ -157,10 +128,3 @@ def _breaks_off(response: requests.Response, body: bytes) -> bool:
     except (ValueError, RecursionError):
         return True
     return False
-
-
-def _never_connected(error: Exception) -> bool:
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError):
-        return True
-    cause = error.args[0] if error.args else None
-    return isinstance(getattr(cause, "reason", cause), NewConnectionError)

@@ -15,7 +15,7 @@ import docker
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import EXIT_TEST_FAILED, CommandError
-from ci.core.text import plain
+from ci.core.text import one_line, plain
 from ci.core.workflow_commands import defused
 from ci.image.context import CONTAINERFILE, write_context, write_folder
 from ci.image.engine import NO_SPACE, engine_error, is_no_space
@@ -132,7 +132,8 @@ def _followed(said: Iterator[Any], echo: Callable[[str], None], clock: Callable[
             # What a step says may look like one.
             if found and (not line.startswith(_DOCKERS) or int(found[1]) == built.ran + 1):
                 now = clock()
-                echo(f"[{found[1]}/{found[2]}] {brief(shown_step(found[3]))}  ({now - began:.0f} s before)")
+                shown = one_line(shown_step(found[3]), MOST_SHOWN)
+                echo(f"[{found[1]}/{found[2]}] {shown}  ({now - began:.0f} s before)")
                 began, step = now, found[3]
                 built.ran += 1
                 last.clear()
@@ -149,12 +150,6 @@ def _followed(said: Iterator[Any], echo: Callable[[str], None], clock: Callable[
 def harmless(line: str) -> str:
     """A line that a step said, for a terminal or a log: no colours, no commands to a CI, no secrets."""
     return defused(without_secrets(plain(line)))
-
-
-def brief(step: str) -> str:
-    """A step in a line that is read: a script may be pages long."""
-    line = " ".join(step.split())
-    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
 
 
 def shown_step(text: str) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from docker.utils import exclude_paths
 
 from ci.core.errors import CommandError, MissingInputError
-from ci.core.process import run_command
+from ci.core.git import git
 
 TIMEOUT_S = 60
+_LIST = ("ls-files", "--cached", "--others", "--exclude-standard")
 IGNORE = ".dockerignore"
 PREFIX = "tree:"
 
@@ -119,11 +120,7 @@ def _names(folder: Path, environ: Mapping[str, str]) -> Iterator[str]:
             if not path.is_dir() or path.is_symlink():
                 yield path.relative_to(folder).as_posix()
         return
-    said = run_command(
-        ["git", "-C", folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        timeout_s=TIMEOUT_S,
-        env=environ,
-    )
+    said = git(folder, *_LIST, "-z", environ=environ, timeout_s=TIMEOUT_S)
     for name in sorted(set(said.split("\0")) - {""}):
         below = folder / name
         # A submodule is listed as its folder, and another repository inside with a slash behind.
@@ -139,8 +136,7 @@ def _is_checkout(folder: Path, environ: Mapping[str, str]) -> bool:
         return True
     if not any((above / ".git").exists() for above in folder.resolve().parents):
         return False
-    asked: list[str | Path] = ["git", "-C", folder, "ls-files", "--cached", "--others", "--exclude-standard"]
-    return bool(run_command(asked, timeout_s=TIMEOUT_S, env=environ).strip())
+    return bool(git(folder, *_LIST, environ=environ, timeout_s=TIMEOUT_S).strip())
 
 
 def _check_links(copy: Path, folder: Path) -> None:

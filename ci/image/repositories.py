@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ci.core.errors import CommandError, UsageError
-from ci.core.process import run_command
+from ci.core.git import git
 
 TIMEOUT_S = 900
 ASK_TIMEOUT_S = 60
+# It asks nobody for a password.
+_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "LC_ALL": "C"}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -29,10 +32,12 @@ def commit_of(url: str, ref: str, *, environ: Mapping[str, str]) -> str:
     """
     if _COMMIT.fullmatch(ref):
         return ref
-    said = run_command(
-        ["git", "ls-remote", "--", url, f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}"],
+    said = git(
+        Path(),
+        *("ls-remote", "--", url, f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}"),
         timeout_s=ASK_TIMEOUT_S,
-        env=_quiet(environ),
+        variables=_QUIET,
+        environ=environ,
         remedy=f"check that {url} can be reached from here",
     )
     found = {name: commit for commit, _, name in (line.partition("\t") for line in said.splitlines())}
@@ -54,10 +59,9 @@ def revision_of(folder: Path, *, environ: Mapping[str, str]) -> str:
         folder: of a checkout; of none, the answer is empty.
         environ: git's.
     """
-    git: list[str | Path] = ["git", "-C", folder]
     try:
-        commit = run_command([*git, "rev-parse", "HEAD"], timeout_s=ASK_TIMEOUT_S, env=environ).strip()
-        changed = run_command([*git, "status", "--porcelain", "."], timeout_s=ASK_TIMEOUT_S, env=environ)
+        commit = git(folder, "rev-parse", "HEAD", environ=environ, timeout_s=ASK_TIMEOUT_S).strip()
+        changed = git(folder, "status", "--porcelain", ".", environ=environ, timeout_s=ASK_TIMEOUT_S)
     except CommandError:
         return ""
     return f"{commit}-dirty" if changed.strip() else commit
@@ -78,32 +82,24 @@ def put_files(
     Raises:
         CommandError: the commit cannot be fetched.
     """
-    git: list[str | Path] = ["git", "-C", folder]
-    env = _quiet(environ)
+    asked = partial(git, folder, variables=_QUIET, environ=environ, timeout_s=TIMEOUT_S)
     partly = ["--filter=blob:none"] if below else []
-    run_command(["git", "init", "--quiet", folder], timeout_s=ASK_TIMEOUT_S, env=env)
+    folder.mkdir(parents=True, exist_ok=True)
+    asked("init", "--quiet")
     try:
-        run_command(
-            [*git, "fetch", "--quiet", "--depth=1", *partly, "--", url, commit],
-            timeout_s=TIMEOUT_S,
-            env=env,
+        asked(
+            *("fetch", "--quiet", "--depth=1", *partly, "--", url, commit),
             remedy=f"check that {url} can be reached and gives out {commit}",
         )
         if below:
             # The filter leaves files to be fetched at checkout, which asks the remote by name.
             for key, value in (("url", url), ("promisor", "true")):
-                run_command([*git, "config", f"remote.origin.{key}", value], timeout_s=ASK_TIMEOUT_S, env=env)
-            run_command([*git, "sparse-checkout", "set", *below], timeout_s=ASK_TIMEOUT_S, env=env)
-        run_command(
-            [*git, "-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", "FETCH_HEAD"],
-            timeout_s=TIMEOUT_S,
-            env=env,
-        )
+                asked("config", f"remote.origin.{key}", value)
+            asked("sparse-checkout", "set", *below)
+        asked("-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", "FETCH_HEAD")
         if not below:
-            run_command(
-                [*git, "submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"],
-                timeout_s=TIMEOUT_S,
-                env=env,
+            asked(
+                *("submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"),
                 remedy=f"check that the submodules of {url} can be reached",
             )
     except CommandError:
@@ -114,7 +110,3 @@ def put_files(
             shutil.rmtree(inside)
         else:
             inside.unlink(missing_ok=True)
-
-
-def _quiet(environ: Mapping[str, str]) -> Mapping[str, str]:
-    return {**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "LC_ALL": "C"}

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import CommandError
-from ci.core.git import environment
-from ci.core.process import finish_command
+from ci.core.git import finish_git
 
 TIMEOUT_S = 60
 # git-merge-file(1): the code is how many conflicts there are, at most 127; above it something went wrong.
@@ -44,8 +43,8 @@ def merge(base: str, theirs: str, ours: str) -> Merged:
         for file, text in (("theirs", theirs), ("base", base), ("ours", ours)):
             (folder / file).write_bytes(text.encode())
         labels = [word for one in ("this checkout", "written last", "spyre-ci") for word in ("-L", one)]
-        argv = ["git", "merge-file", "-p", "--diff3", *labels, "theirs", "base", "ours"]
-        ended = finish_command(argv, timeout_s=TIMEOUT_S, cwd=folder, env=environment())
+        words = ("merge-file", "-p", "--diff3", *labels, "theirs", "base", "ours")
+        ended = finish_git(folder, *words, timeout_s=TIMEOUT_S)
     if not 0 <= ended.code <= _MOST_CONFLICTS:
         said = ended.stderr.decode(errors="replace").strip()
         raise CommandError(

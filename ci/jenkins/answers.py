@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ci.core.addresses import without_secrets
-from ci.core.findings import escaped
+from ci.core.text import escaped
 from ci.jenkins.calls import Answer
 from ci.jenkins.errors import (
     JenkinsAwayError,

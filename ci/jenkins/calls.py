@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError
 
-from ci.core.addresses import is_loopback, without_secrets
+from ci.core.addresses import without_secrets
+from ci.core.http import pieces, session
 from ci.jenkins.errors import JenkinsAwayError
 
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_BYTES = 4 << 20
-CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +45,7 @@ class Caller:
 
     def __init__(self, address: str, *, user: str, token: str, timeout_s: float = 30) -> None:
         self._address, self._token, self._timeout_s = address, token, timeout_s
-        self._session = requests.Session()
-        # A proxy of the environment cannot reach this machine's own loopback.
-        self._session.trust_env = not is_loopback(urlsplit(address).hostname or "")
+        self._session = session(address)
         # Given as `auth`, because requests lets a ~/.netrc entry win over a header.
         self._session.auth = (user, token)
 
@@ -81,9 +78,9 @@ class Caller:
         request = requests.Request(method, self._address + path, params=query, data=form, headers=shown)
         deadline = time.monotonic() + self._timeout_s
         with self._sent(request) as response:
-            return Answer(
-                status=response.status_code, headers=_told(response), text=_text(response, deadline)
-            )
+            body = b"".join(pieces(response, until=deadline, most_bytes=ANSWER_BYTES))
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(status=response.status_code, headers=headers, text=body.decode("utf-8", "replace"))
 
     @contextmanager
     def _sent(self, request: requests.Request) -> Iterator[requests.Response]:
@@ -106,36 +103,3 @@ class Caller:
                 f"Jenkins gives no whole answer to {what}: {said}",
                 remedy="see whether it is up, and its address; another time may do",
             ) from error
-
-
-def _told(response: requests.Response) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.headers.items()}
-
-
-def _text(response: requests.Response, deadline: float) -> str:
-    if response.is_redirect:  # requests has read it, to see where it leads
-        return response.content[:ANSWER_BYTES].decode("utf-8", "replace")
-    return b"".join(_pieces(response, deadline, ANSWER_BYTES)).decode("utf-8", "replace")
-
-
-def _pieces(response: requests.Response, deadline: float, most_bytes: int) -> Iterator[bytes]:
-    """An answer as it comes, until a little beyond `most_bytes`.
-
-    Raises:
-        HTTPError: it takes too long, or breaks off; no OSError, which would be taken for one of the file.
-    """
-    # A time-out of requests is between two bytes; only read1 gives what has come so far.
-    size = 0
-    while size <= most_bytes:
-        chunk = response.raw.read1(CHUNK, decode_content=True)
-        if not chunk:
-            break
-        size += len(chunk)
-        yield chunk
-        if time.monotonic() > deadline:
-            raise HTTPError("the answer takes too long")
-    promised = response.headers.get("Content-Length", "")
-    # What is packed is longer or shorter than what was promised.
-    whole = promised.isdecimal() and "Content-Encoding" not in response.headers
-    if whole and size < min(int(promised), most_bytes):
-        raise HTTPError(f"the answer breaks off after {size} bytes")

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ci.core.addresses import is_loopback, shown, without_secrets
+from ci.core.addresses import is_loopback, safe_line, shown, without_secrets
 from ci.core.extras import wanted
-from ci.core.text import one_line
 from ci.jobs.errors import CredentialsError
 
 KUBECONFIG = "KUBECONFIG"
@@ -66,7 +65,7 @@ def heard() -> Iterator[list[str]]:
     said: list[str] = []
 
     def keep(record: logging.LogRecord) -> bool:
-        said.append(one_line(without_secrets(record.getMessage())))
+        said.append(safe_line(record.getMessage()))
         return False
 
     root, nowhere = logging.getLogger(), logging.NullHandler()

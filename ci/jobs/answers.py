@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from ci.core.addresses import without_secrets
+from ci.core.addresses import safe_line
 from ci.core.text import one_line
 from ci.jobs.errors import (
     ClusterAwayError,
@@ -90,8 +90,8 @@ def said_by(body: bytes) -> tuple[str, str]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        return "", _shown(body[: 10 * MAX_SAID].decode(errors="replace"))
-    return str(content.get("reason") or ""), _shown(str(content.get("message") or ""))
+        return "", safe_line(body[: 10 * MAX_SAID].decode(errors="replace"), MAX_SAID)
+    return str(content.get("reason") or ""), safe_line(str(content.get("message") or ""), MAX_SAID)
 
 
 def error_of(reply: Reply, what: str) -> ClusterError:
@@ -125,8 +125,3 @@ _REFUSALS: Mapping[int, tuple[type[ClusterError], str]] = {
     HTTPStatus.CONFLICT: (ConflictError, "look at what has the name, remove it or take another name"),
     HTTPStatus.GONE: (GoneError, "do it again"),
 }
-
-
-def _shown(text: str) -> str:
-    """A stranger's text on one short line, without what may be secret or steer a terminal."""
-    return one_line(without_secrets(text), MAX_SAID)

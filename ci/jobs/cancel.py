@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ci.core.text import listed
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, NotInTimeError
 from ci.jobs.labels import selector
@@ -69,9 +70,8 @@ def _wait(cluster: Cluster, name: str, timeout_s: float, say: Callable[[str], ob
     while left := left_of(cluster, name):
         if cluster.effects.monotonic() >= end:
             words = [f"{kind} {one}" for kind, one in left]
-            more = f" and {len(words) - SHOWN:,} more" if len(words) > SHOWN else ""
             raise NotInTimeError(
-                f"still there after {timeout_s:g} s: {', '.join(words[:SHOWN])}{more}",
+                f"still there after {timeout_s:g} s: {listed(words, SHOWN)}",
                 remedy="do it again; a pod of a node that does not answer goes with "
                 "`oc delete pod --force --grace-period=0`",
             )

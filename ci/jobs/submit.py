@@ -13,7 +13,7 @@ from typing import Any
 
 from ci.core.errors import UsageError
 from ci.core.git import changes, git, hidden_changes, parts
-from ci.core.text import counted, one_line
+from ci.core.text import counted, listed, one_line
 from ci.jobs.cluster import Cluster, same_spec
 from ci.jobs.errors import ConflictError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
@@ -79,10 +79,9 @@ def check_checkout(folder: Path, *, allow_dirty: bool) -> Checkout:
     hidden = [f"{part.below}{name}" for part in parts(folder) for name in hidden_changes(part)]
     found = [*changed, *hidden, *untracked]
     if found and not allow_dirty:
-        shown = ", ".join(one_line(name) for name in found[:SHOWN_FILES])
-        more = f" and {len(found) - SHOWN_FILES:,} more" if len(found) > SHOWN_FILES else ""
+        shown = listed([one_line(name) for name in found], SHOWN_FILES)
         raise UsageError(
-            f"{counted(len(found), 'file')} of the checkout differ from {commit[:12]}: {shown}{more}",
+            f"{counted(len(found), 'file')} of the checkout differ from {commit[:12]}: {shown}",
             where=folder,
             remedy="commit them, or give --allow-dirty, which marks the job",
         )

@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci.core.addresses import without_secrets
+from ci.core.addresses import safe_line
 from ci.core.object_store import SCHEME, Bucket
-from ci.core.text import one_line
 from ci.jobs.job import Job
 from ci.jobs.tracking_client import Account, log_begin, log_end, log_files, open_client, run_of
 from ci.jobs.tracking_facts import Status, configs_of, params_of, tags_of
@@ -114,7 +113,7 @@ class Tracker:
         try:
             yield
         except Exception as error:  # noqa: BLE001  # law 7: not even a bug of the reporter may fail a job
-            what = one_line(without_secrets(str(error) or type(error).__name__))
+            what = safe_line(str(error) or type(error).__name__)
             self.warn(
                 f"MLflow was not told of the job: {what}; it is kept in {self._home}"
                 " and told by the next `spyre-ci job collect`"

@@ -6,7 +6,6 @@ import os
 import secrets
 import sys
 import time
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, TextIO, cast
@@ -19,6 +18,7 @@ from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.core.addresses import shown
 from ci.core.errors import EXIT_OK, UsageError
+from ci.core.findings import PASSED, Finding
 from ci.core.provider import detect, in_log
 from ci.core.text import iso_utc
 from ci.core.workflow_commands import Defused
@@ -27,7 +27,7 @@ from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext, Namespace
 from ci.jobs.names import job_name
 from ci.jobs.spec import read_spec
-from ci.jobs.validate.checked import PASSED, Checked, digest, exit_code, unasked
+from ci.jobs.validate.checked import digest, exit_code, rows, unasked
 from ci.jobs.validate.checks import check_all
 from ci.jobs.validate.facts import Asked, Facts, Node, card_nodes, name_of
 from ci.jobs.validate.fetch import facts_of
@@ -84,7 +84,7 @@ def validate(  # noqa: PLR0917  # typer makes options of them
         write_report(out, _about(asked, facts, address), found, nodes)
         console.print(f"report: {out}", markup=False, highlight=False, soft_wrap=True)
     if json_output:
-        content = {"digest": digest(found), "findings": [asdict(one) for one in found]}
+        content = {"digest": digest(found), "findings": rows(found)}
         typer.echo(document_text("job-validate", content))
     else:
         console.print(table(found))
@@ -112,7 +112,7 @@ def _asked(
 
 def _tried(
     cluster: Cluster, asked: Asked, nodes: list[Node], timeout_s: float, card_s: float
-) -> list[Checked]:
+) -> list[Finding]:
     """The image's pull, and then the cards' checks."""
     if not asked.image:
         return [unasked(check, "no image is known", NO_IMAGE) for check in ("image", "preflight")]

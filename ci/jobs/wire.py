@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from ci.core.addresses import without_secrets
+from ci.core.addresses import safe_line, without_secrets
 from ci.core.text import one_line
 from ci.jobs.access import heard
 from ci.jobs.answers import Reply
@@ -164,7 +164,7 @@ def _told(error: Exception) -> Exception:
 
 
 def _no_answer(error: Exception, *, taken: bool) -> NoAnswerError:
-    return NoAnswerError(one_line(without_secrets(str(error))), taken=taken)
+    return NoAnswerError(safe_line(str(error)), taken=taken)
 
 
 def _never_connected(error: Exception) -> bool:

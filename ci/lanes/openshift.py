@@ -21,8 +21,8 @@ from ci.core.errors import (
     MissingInputError,
     UsageError,
 )
-from ci.core.findings import escaped
 from ci.core.process import Ended, finish_command
+from ci.core.text import escaped
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel
 from ci.jobs.cluster import Cluster, open_cluster

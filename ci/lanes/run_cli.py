@@ -18,10 +18,9 @@ from ci.config.context import settings_from_context
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
-from ci.core.findings import escaped
 from ci.core.interrupts import noted
 from ci.core.run_lock import run_lock
-from ci.core.text import iso_utc
+from ci.core.text import escaped, iso_utc
 from ci.lanes.command import command
 from ci.lanes.executors import Places
 from ci.lanes.hands import Hands

@@ -20,8 +20,8 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from ci.core.archives import Entry, Member, damage, walk
 from ci.core.errors import BadFileError, MissingInputError
-from ci.package.archive import Entry, Member, damage, walk
 
 _CHUNK = 1 << 20
 _INFO = ".dist-info"

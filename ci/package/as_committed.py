@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci.core.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
 from ci.core.git import SUBMODULE, Entry, differs, git
+from ci.core.text import listed
 from ci.package.source import Source
 
 _SHOWN = 3
@@ -68,18 +69,17 @@ def refuse_other(folder: Path, source: Source, tree: Path, names: Iterable[str])
     }
     converted = {name: why for name, why in other.items() if why != _CHANGED}
     if converted:
-        told = "; ".join(f"{_shown(name)} ({why})" for name, why in [*converted.items()][:_SHOWN])
+        told = listed([f"{_shown(name)} ({why})" for name, why in converted.items()], _SHOWN, "; ")
         raise BadFileError(
-            f"Git checks out other bytes than the commit holds: {told}{_more(converted)}",
+            f"Git checks out other bytes than the commit holds: {told}",
             where=folder,
             remedy="clone with core.autocrlf=false and without filters, or commit the bytes as they are to "
             "be and take the attribute away",
         )
     if other:
-        told = ", ".join(map(_shown, [*other][:_SHOWN]))
+        told = listed([_shown(name) for name in other], _SHOWN)
         raise MovedError(
-            f"the checkout changed while it was copied: {told}{_more(other)} is not as "
-            f"{source.commit[:_DIGITS]} has it",
+            f"the checkout changed while it was copied: {told} is not as {source.commit[:_DIGITS]} has it",
             where=folder,
             remedy="begin again, and leave it alone until the end",
         )
@@ -202,7 +202,3 @@ def _own_rules(folder: Path) -> bool:
 
 def _shown(name: str) -> str:
     return ascii(name)[1:-1]
-
-
-def _more(names: Mapping[str, str]) -> str:
-    return f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

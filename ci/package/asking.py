@@ -20,10 +20,10 @@ from urllib3.exceptions import HTTPError
 from ci.config.package_model import Index
 from ci.core.addresses import is_loopback, without_secrets
 from ci.core.errors import EXIT_INCOMPLETE, SettingsError, SpyreCiError
+from ci.core.http import cause
+from ci.core.pump import Pump, pumped
 from ci.package.artifacts import Artifact
-from ci.package.causes import cause
 from ci.package.listing import Decision, Listed, OtherBytesError, decide, key_of
-from ci.package.pump import Pump, pumped
 from test_selection.files import atomic_writer
 
 ATTEMPTS = 3

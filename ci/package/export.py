@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
-from ci.core.git import SUBMODULE, TIMEOUT_S, parts
-from ci.core.process import run_command
+from ci.core.git import SUBMODULE, git, parts
 from ci.package.as_committed import MovedError, refuse_other
 from ci.package.project import PYPROJECT, Project
 
@@ -172,8 +171,4 @@ def _commit(tree: Path, seconds: int) -> None:
         ["commit", "--quiet", "--no-verify", "--allow-empty", "--message", "sources"],
     )
     for words in steps:
-        run_command(
-            ["git", "-C", tree, "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", *words],
-            timeout_s=TIMEOUT_S,
-            env=env,
-        )
+        git(tree, "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", *words, environ=env)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ci.config.package_model import Index
 from ci.core.findings import Finding, judged
+from ci.core.text import listed
 from ci.package.artifacts import Artifact
 from ci.package.project import Source
 from ci.package.records import Record
@@ -91,10 +92,9 @@ def _hash(one: Artifact, hashes: Mapping[str, str]) -> Finding:
 
 
 def _clean(what: str, dirty: Sequence[str]) -> Finding:
-    shown = ", ".join(dirty[:_SHOWN]) + (f" and {len(dirty) - _SHOWN} more" if len(dirty) > _SHOWN else "")
     return judged(
         what,
-        f"differs from its commit: {shown}" if dirty else "as committed",
+        f"differs from its commit: {listed(dirty, _SHOWN)}" if dirty else "as committed",
         holds=not dirty,
         remedy=f"commit the changes or put them away; then {_COMMIT}",
     )

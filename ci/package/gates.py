@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 
 from ci.config.package_model import Gate
 from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
-from ci.core.findings import Finding, escaped, judged
-from ci.core.text import clip
+from ci.core.findings import Finding, judged
+from ci.core.text import clip, escaped
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record
 from ci.record.environment import RanIn, all_in
 from ci.record.verdict import PROBLEMS, Verdict

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from packaging.version import Version
 
 from ci.core.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageError
+from ci.core.locks import alone
+from ci.core.text import listed
 from ci.package.artifacts import Artifact
 from ci.package.building import Built, Wanted, build
 from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record
@@ -89,20 +90,17 @@ def make(bench: Bench, *, index: str | None, keep: bool, twice: bool, say: Calla
         )
     untracked = [one for one in bench.project.source.untracked if not bench.is_ours(one)]
     if untracked:
-        named = ", ".join(ascii(name)[1:-1] for name in untracked[:3])
-        say(f"left out, not being in the repository: {named}{_more(untracked)}")
+        named = listed([ascii(name)[1:-1] for name in untracked], 3)
+        say(f"left out, not being in the repository: {named}")
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
         forget_record(bench.records, step)
-    bench.work.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(bench.work / "lock", timeout=0):
-            built = build(_wanted(bench, version, bench.work, keep=keep), bench.dist, say)
-            differing = _again(bench, version, built, say) if twice else None
-    except Timeout as error:
-        raise RunInUseError(
-            "another build of this project is under way", where=bench.work, remedy="wait for its end"
-        ) from error
+    busy = RunInUseError(
+        "another build of this project is under way", where=bench.work, remedy="wait for its end"
+    )
+    with alone(bench.work / "lock", busy):
+        built = build(_wanted(bench, version, bench.work, keep=keep), bench.dist, say)
+        differing = _again(bench, version, built, say) if twice else None
     made = Made(bench=bench, version=version, built=built, differing=differing)
     content = made.as_json()
     for name in ("project", "source"):
@@ -127,7 +125,7 @@ def refuse_differences(made: Made) -> None:
     if not made.differing:
         return
     lines = "".join(
-        f"\n  {name}: {', '.join(ascii(one)[1:-1] for one in found[:8])}{_more(found, 8)}"
+        f"\n  {name}: {listed([ascii(one)[1:-1] for one in found], 8)}"
         for name, found in made.differing.items()
     )
     raise NotReproducibleError(
@@ -157,7 +155,3 @@ def _wanted(bench: Bench, version: str, work: Path, *, keep: bool) -> Wanted:
         environ=os.environ,
         keep=keep,
     )
-
-
-def _more(names: Sequence[str], shown: int = 3) -> str:
-    return f" and {len(names) - shown} more" if len(names) > shown else ""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ci.package.archive import damage, walk
+from ci.core.archives import damage, walk
 from ci.package.artifacts import Artifact, digests_of
 from test_selection.files import atomic_writer
 

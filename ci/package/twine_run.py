@@ -11,6 +11,7 @@ from pathlib import Path
 from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError
 from ci.core.process import LAST_LINES, stream_command
+from ci.core.text import plain
 from ci.package.account import Said
 from ci.package.credentials import Credentials, twine_environ
 
@@ -25,8 +26,6 @@ _NOISE = re.compile(
 )
 _TRACEBACK = "Traceback (most recent call last):"
 _TAG = re.compile(r"<[^<>]{0,1000}>")
-# A terminal would obey them.
-_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LINE = 300
 
 
@@ -77,6 +76,6 @@ def _shown(text: str) -> str:
     told, found, trace = text.partition(_TRACEBACK)
     if found:  # of a network that failed, only the last line is of use
         told += trace.rstrip().rpartition("\n")[2]
-    lines = (" ".join(_CONTROL.sub("", _TAG.sub(" ", line)).split()) for line in told.splitlines())
+    lines = (" ".join(plain(_TAG.sub(" ", line)).split()) for line in told.splitlines())
     kept = list(dict.fromkeys(line for line in lines if line and not _NOISE.search(line)))
     return "\n".join(f"  | {line[:_LINE]}" for line in kept[-LAST_LINES:])

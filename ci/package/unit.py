@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from ci.config.run_model import Device
 from ci.core.errors import (
     EXIT_INCOMPLETE,
@@ -19,6 +17,7 @@ from ci.core.errors import (
     CommandError,
     RunInUseError,
 )
+from ci.core.locks import alone
 from ci.core.process import signal_name, stream_command
 from ci.package.bed import Bed, emulate, know_marker, lay, refuse_without_torch, take_sources_away
 from ci.package.junit import Counts, read_counts
@@ -112,15 +111,11 @@ def run_unit(
     if not given:
         forget_record(bench.records, UNIT)
         (bench.records / JUNIT_FILE).unlink(missing_ok=True)
-    try:
-        with FileLock(work / "lock", timeout=0):
-            outcome = _run(bench, work, environ, given, keep=keep, say=say)
-            if not given:
-                _record(bench, outcome, work / JUNIT_FILE)
-    except Timeout as error:
-        raise RunInUseError(
-            "this project's tests run already", where=work, remedy="wait for their end"
-        ) from error
+    busy = RunInUseError("this project's tests run already", where=work, remedy="wait for their end")
+    with alone(work / "lock", busy):
+        outcome = _run(bench, work, environ, given, keep=keep, say=say)
+        if not given:
+            _record(bench, outcome, work / JUNIT_FILE)
     if given:
         say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
     return outcome

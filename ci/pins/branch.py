@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import CommandError, UsageError
-from ci.core.findings import escaped
 from ci.core.git import git
+from ci.core.text import escaped
 
 # Modes of files, as Git writes them.
 PLAIN, _PROGRAM = "100644", "100755"

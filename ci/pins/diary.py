@@ -15,7 +15,8 @@ from pathlib import Path
 import typer
 
 from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
-from ci.core.findings import escaped
+from ci.core.locks import take
+from ci.core.text import escaped
 from ci.pins.diary_lines import cut_end, line_of, parse, shown
 from ci.pins.events import Event
 
@@ -118,20 +119,17 @@ def _opened(path: Path, flags: int, kind: int) -> Iterator[int]:
     end = time.monotonic() + PATIENCE_S
     while True:
         descriptor = os.open(path, flags, 0o644)
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-            # A checkout of another branch puts another file there: what is written to this one is gone.
-            if _is(descriptor, path):
-                break
-        except BlockingIOError as error:
-            if time.monotonic() > end:
-                os.close(descriptor)
-                raise DiaryBusyError(
-                    f"another process has held it for {PATIENCE_S:g} s",
-                    where=path,
-                    remedy="wait until it ends, or end it",
-                ) from error
+        held = take(descriptor, kind)
+        # A checkout of another branch puts another file there: what is written to this one is gone.
+        if held and _is(descriptor, path):
+            break
         os.close(descriptor)
+        if not held and time.monotonic() > end:
+            raise DiaryBusyError(
+                f"another process has held it for {PATIENCE_S:g} s",
+                where=path,
+                remedy="wait until it ends, or end it",
+            )
         time.sleep(0.02)
     try:
         yield descriptor

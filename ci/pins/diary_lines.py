@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ci.core.errors import BadFileError
-from ci.core.findings import escaped
+from ci.core.text import clip, escaped
 from ci.pins.events import EVENT, KINDS, Event, Requested
 
 _SHOWN = 200
@@ -85,5 +85,4 @@ def _event(line: bytes, where: str) -> Event:
 
 def shown(line: bytes) -> str:
     """The beginning of a line, for a message."""
-    text = line.decode(errors="replace")
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return clip(line.decode(errors="replace"), _SHOWN)

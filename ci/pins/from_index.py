@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 from packaging.version import Version
 
+from ci.core.archives import damage
 from ci.core.errors import MissingInputError, SettingsError
 from ci.core.text import counted
-from ci.package.archive import damage
 from ci.package.artifacts import artifact, contents_of
 from ci.package.asking import Asker, IndexAwayError
 from ci.package.listing import Listed, OtherBytesError, key_of

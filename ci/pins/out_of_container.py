@@ -11,7 +11,7 @@ from pathlib import Path
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from ci.package.archive import damage
+from ci.core.archives import damage
 from ci.pins.entry_points import Source, files_of
 from ci.pins.sources import UntoldError
 

@@ -15,7 +15,7 @@ import yaml
 
 from ci.core.errors import SettingsError
 from ci.core.extras import wanted
-from ci.core.findings import escaped
+from ci.core.text import escaped
 
 # What indexes and registries call a release; nothing in it means anything to YAML, TOML, Git or a shell.
 VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]{0,127}")

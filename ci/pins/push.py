@@ -5,16 +5,14 @@ The token is for GitHub's own address only, and stands in Git's environment, not
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, UsageError
-from ci.core.findings import escaped
-from ci.core.git import environment
-from ci.core.process import finish_command
+from ci.core.git import finish_git, shows_token
+from ci.core.text import escaped
 from ci.pins.branch import Repository
 
 TIMEOUT_S = 300
@@ -39,14 +37,7 @@ def credentials(address: str, *, api: str, token: str, environ: Mapping[str, str
     host = "github.com" if here.netloc == "api.github.com" else here.netloc
     if there.scheme != here.scheme or there.netloc != host:
         return {}
-    shown = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    first = int(environ.get("GIT_CONFIG_COUNT") or 0)
-    made = {"GIT_CONFIG_COUNT": str(first + 2)}
-    # The empty one takes away what a checkout has left: two such headers are refused.
-    for number, value in enumerate(("", f"Authorization: basic {shown}"), start=first):
-        made[f"GIT_CONFIG_KEY_{number}"] = f"http.{there.scheme}://{host}/.extraHeader"
-        made[f"GIT_CONFIG_VALUE_{number}"] = value
-    return made
+    return shows_token(f"{there.scheme}://{host}", token, environ)
 
 
 class Remote:
@@ -139,6 +130,6 @@ class Remote:
         return out
 
     def _run(self, *words: str) -> tuple[int, str, str]:
-        argv = ["git", "-C", str(self._top), "-c", f"core.hooksPath={os.devnull}", *words]
-        ended = finish_command(argv, timeout_s=TIMEOUT_S, env=environment(self._variables))
+        hooks = f"core.hooksPath={os.devnull}"
+        ended = finish_git(self._top, "-c", hooks, *words, variables=self._variables, timeout_s=TIMEOUT_S)
         return ended.code, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace")

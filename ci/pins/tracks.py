@@ -14,7 +14,7 @@ import typer
 from ci.config.load import Settings
 from ci.config.pins_model import PinPlace, Track
 from ci.core.errors import MissingInputError, UsageError
-from ci.core.findings import escaped
+from ci.core.text import escaped
 from ci.core.workflow_commands import defused
 from ci.pins.diary import read_events
 from ci.pins.events import Event, within_years

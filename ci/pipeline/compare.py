@@ -13,9 +13,9 @@ from pathlib import Path
 from ci.compare.comparison import Comparison, compare_sides
 from ci.compare.side import Side
 from ci.compare.times import LEAST_S, Past
+from ci.core.archives import Wanted, unpack
 from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.core.text import shell_line
-from ci.core.untrusted_zip import Wanted, unpack
 from ci.pipeline.side import side_of, with_catalog
 from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_told
 from ci.record.journal_line import event_of

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ci.core.archives import Wanted
 from ci.core.errors import SpyreCiError
 from ci.core.github.client import Client
-from ci.core.untrusted_zip import Wanted
 from ci.pipeline.comment_part import Part
 from ci.pipeline.comment_text import Comment
 from ci.pipeline.runs import Artifact, Run, artifacts_of, bad_jobs, fetch, runs_of

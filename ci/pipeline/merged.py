@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ci.core.errors import CommandError
-from ci.core.git import git
-from ci.core.process import finish_command
-
-FETCH_TIMEOUT_S = 600
+from ci.core.git import finish_git, git, shows_token
 
 
 def tree_of(folder: Path, commit: str) -> str:
@@ -47,10 +43,9 @@ def bring(folder: Path, number: int, sha: str, environ: Mapping[str, str]) -> No
     """
     if _is_there(folder, sha):
         return
-    # Not in the arguments, which every process of the machine can read.
-    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", **_header(environ)}
-    argv = ["git", "-C", str(folder), "fetch", "--quiet", "--no-tags", "origin", f"refs/pull/{number}/head"]
-    ended = finish_command(argv, timeout_s=FETCH_TIMEOUT_S, env=env)
+    variables = {"GIT_TERMINAL_PROMPT": "0", **_header(environ)}
+    words = ("fetch", "--quiet", "--no-tags", "origin", f"refs/pull/{number}/head")
+    ended = finish_git(folder, *words, variables=variables)
     if ended.code or not _is_there(folder, sha):
         raise CommandError(
             f"the commit {sha[:12]} of pull request {number} cannot be had",
@@ -63,17 +58,8 @@ def _header(environ: Mapping[str, str]) -> dict[str, str]:
     token, server = environ.get("GITHUB_TOKEN", ""), environ.get("GITHUB_SERVER_URL", "")
     if not token or urlsplit(server).scheme != "https":
         return {}
-    shown = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    return {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"http.{server.rstrip('/')}/.extraheader",
-        "GIT_CONFIG_VALUE_0": f"AUTHORIZATION: basic {shown}",
-    }
+    return shows_token(server.rstrip("/"), token, os.environ)
 
 
 def _is_there(folder: Path, sha: str) -> bool:
-    try:
-        git(folder, "cat-file", "-e", f"{sha}^{{commit}}")
-    except CommandError:
-        return False
-    return True
+    return not finish_git(folder, "cat-file", "-e", f"{sha}^{{commit}}").code

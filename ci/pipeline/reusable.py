@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.core.archives import Wanted as WantedFile
 from ci.core.errors import MissingInputError, SpyreCiError
 from ci.core.github.client import Client, in_repository
-from ci.core.untrusted_zip import Wanted as WantedFile
 from ci.pipeline.identity import FILE as IDENTITY_FILE
 from ci.pipeline.identity import KIND as IDENTITY_KIND
 from ci.pipeline.merged import bring, merged_tree, tree_of

@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ci.core.archives import Wanted, unpack
 from ci.core.errors import BadFileError
 from ci.core.github.client import Client, in_repository
 from ci.core.github.errors import GitHubRefusedError
-from ci.core.untrusted_zip import Wanted, unpack
 from ci.pipeline.comment_text import Job
 from ci.pipeline.payload import at, number_at, text_at
 

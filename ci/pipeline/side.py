@@ -12,9 +12,9 @@ import msgspec
 
 from ci.compare.existing import Known
 from ci.compare.side import Side
+from ci.core.archives import bounded_lines
 from ci.core.errors import BadFileError
 from ci.core.text import counted
-from ci.core.untrusted_zip import bounded_lines
 from ci.pipeline.surrogates import decode_line
 from ci.pipeline.told import MAX_UNPACKED, Row, Told
 from ci.record.verdict import NO_OUTCOME, Verdict

@@ -12,8 +12,8 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from ci.compare.existing import Known
+from ci.core.archives import Wanted, bounded_lines
 from ci.core.errors import BadFileError, MissingInputError
-from ci.core.untrusted_zip import Wanted, bounded_lines
 from ci.pipeline.surrogates import decode_line
 from ci.record.identity import source_in
 from ci.record.reproduce_line import Origin, ref_of, reproduce_line

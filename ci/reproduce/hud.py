@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import requests
 from urllib3.exceptions import HTTPError
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
+from ci.core.http import pieces
 from ci.core.text import one_line
 from ci.record.failure_signature import Failure, last_failure
 from ci.record.reproduce_line import attempt_of, ref_of
@@ -26,7 +26,6 @@ TIMEOUT_S = 20
 # For the whole of an answer, however little comes at a time.
 WHOLE_S = 120
 MOST_BYTES = 16 << 20
-CHUNK = 1 << 14
 ROWS = 1000
 # A file has no more tests than so many pages.
 PAGES = 50
@@ -52,10 +51,8 @@ def ask(page: HudPage, token: str, clock: Callable[[], float] = time.monotonic) 
             with requests.get(
                 address, params=values, headers=headers, timeout=TIMEOUT_S, allow_redirects=False, stream=True
             ) as answer:
-                # A server that sends a byte now and then is never silent, and never done; read1 alone
-                # gives what has come so far.
-                pieces = iter(partial(answer.raw.read1, CHUNK, decode_content=True), b"")
-                data = read_whole(pieces, clock() + WHOLE_S, clock)
+                until = clock() + WHOLE_S
+                data = b"".join(pieces(answer, until=until, most_bytes=MOST_BYTES, clock=clock))
                 code = answer.status_code
         except (requests.RequestException, HTTPError, OSError) as error:
             raise CommandError(
@@ -66,27 +63,6 @@ def ask(page: HudPage, token: str, clock: Callable[[], float] = time.monotonic) 
         return _content(address, code, data)
 
     return get
-
-
-def read_whole(pieces: Iterable[bytes], until: float, clock: Callable[[], float]) -> bytes:
-    """An answer's body, or what was read of one that is too long.
-
-    Args:
-        pieces: of it.
-        until: when it has to be there, by the clock.
-        clock: in seconds.
-
-    Raises:
-        TimeoutError: it was not.
-    """
-    data = bytearray()
-    for piece in pieces:
-        data += piece
-        if clock() > until:
-            raise TimeoutError
-        if len(data) > MOST_BYTES:
-            break
-    return bytes(data)
 
 
 def _content(address: str, code: int, data: bytes) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ci.core.archives import Wanted, bounded_lines, unpack
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
-from ci.core.untrusted_zip import Wanted, bounded_lines, unpack
 from ci.record.failure_signature import Failure, last_failure
 from ci.record.identity import FILE as IDENTITY_FILE
 from ci.record.identity import RunIdentity, read_identity

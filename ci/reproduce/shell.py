@@ -11,7 +11,7 @@ from pathlib import Path
 
 import ci
 from ci.core.errors import CommandError
-from ci.core.process import finish_command
+from ci.core.git import finish_git
 from ci.image.shell import WORKSPACE, Caller, find_client, shell_command
 from ci.reproduce.container import SHIM, choose_image, confined, mounts
 from ci.reproduce.evidence import Evidence
@@ -78,8 +78,7 @@ def copy_checkout(base: Path, into: Path, environ: Mapping[str, str]) -> None:
     Raises:
         CommandError: it is no checkout of Git.
     """
-    words = ["git", "-C", str(base), "ls-files", "-z", "--cached"]
-    ended = finish_command(words, timeout_s=GIT_S, env=environ)
+    ended = finish_git(base, "ls-files", "-z", "--cached", environ=environ, timeout_s=GIT_S)
     if ended.code:
         raise CommandError(
             "Git does not tell which files are the checkout's",

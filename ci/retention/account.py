@@ -8,13 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK
-from ci.core.findings import escaped
-from ci.core.text import counted, iso_utc
-from ci.retention.things import GIB, Decision, Foreign, Rule
+from ci.core.text import counted, escaped, iso_utc, size
+from ci.retention.things import Decision, Foreign, Rule
 from test_selection.files import schema_name
 
 KIND = "prune"
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,15 +118,6 @@ def line(decision: Decision) -> str:
     """One thing that goes, for people."""
     one = decision.thing
     return escaped(f"{one.kind}: {one.name}: {decision.why}, {size(decision.frees)}")
-
-
-def size(number: float) -> str:
-    """Bytes as people read them, in powers of 1024."""
-    if number >= GIB:
-        return f"{number / GIB:,.1f} GiB"
-    if number >= MIB:
-        return f"{number / MIB:,.1f} MiB"
-    return f"{number / 1024:,.0f} KiB"
 
 
 def _kind(rule: Rule, ones: Sequence[Decision]) -> dict[str, Any]:

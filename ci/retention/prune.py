@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
-from ci.core.findings import escaped
+from ci.core.locks import alone
 from ci.core.progress import bar
+from ci.core.text import escaped
 from ci.report.released import Released
 from ci.retention.account import Account, Failed, line
 from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
@@ -140,20 +139,9 @@ def _looking(context: Context) -> Iterator[Callable[[str], None]]:
         yield advance
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = FileLock(path, timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise PruneInUseError(
-            "another prune is at work here", where=path, remedy="let it end, then prune again"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
+def _alone(path: Path) -> AbstractContextManager[None]:
+    busy = PruneInUseError("another prune is at work here", where=path, remedy="let it end, then prune again")
+    return alone(path, busy)
 
 
 def _finish_trash(context: Context, account: Account) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.core.errors import UsageError
-from ci.core.findings import escaped
+from ci.core.text import escaped
 from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
 from ci.webhooks.flags import File, Names, extra
 

@@ -5,14 +5,13 @@ One file, `spyre-ci/polls/1`, written whole or not at all; one poller works with
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ci.core.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
+from ci.core.locks import alone
 from ci.webhooks.heads import Head, Note
 from test_selection.files import read_json, write_json
 
@@ -97,22 +96,13 @@ def _read(path: Path) -> State:
         ) from None
 
 
-@contextmanager
-def working_alone(path: Path) -> Iterator[None]:
+def working_alone(path: Path) -> AbstractContextManager[None]:
     """Be the only poller with a state; the kernel lets go of it when the process ends, however that ends.
 
     Raises:
         PollerBusyError: there is another.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise PollerBusyError(
-            "another poller is at work with this state", where=path, remedy="wait until it ends, or end it"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
+    busy = PollerBusyError(
+        "another poller is at work with this state", where=path, remedy="wait until it ends, or end it"
+    )
+    return alone(path.with_name(f".{path.name}.lock"), busy)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ci.core.addresses import shown
-from ci.core.findings import escaped
+from ci.core.text import clip, counted, escaped
 from ci.webhooks.difference import Change, Deed, Seen
 from ci.webhooks.hub import Delivery
 from ci.webhooks.setting_up import Compared
@@ -141,9 +141,8 @@ def _address(url: str) -> str:
 
 
 def _safe(text: str) -> str:
-    line = escaped(text)
-    return line if len(line) <= _LONG else line[: _LONG - 1] + "…"
+    return clip(escaped(text), _LONG)
 
 
 def _counted(number: int) -> str:
-    return "no webhook" if not number else "1 webhook" if number == 1 else f"{number} webhooks"
+    return counted(number, "webhook") if number else "no webhook"

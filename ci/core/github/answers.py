@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.core.addresses import without_secrets
+from ci.core.addresses import safe_line
 from ci.core.github.errors import (
     GitHubAwayError,
     GitHubDeniedError,
@@ -25,7 +25,6 @@ from ci.core.github.errors import (
 SECONDARY_WAIT_S = 60.0
 MAX_SAID = 300
 _LIMIT = re.compile(r"rate limit|please wait a few minutes|retry your request again later", re.IGNORECASE)
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\ud7ff]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +78,13 @@ def said_by(reply: Reply) -> str:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        return _shown(reply.text)
+        return safe_line(reply.text[: 10 * MAX_SAID])
     errors = content.get("errors")
     parts = [
         content.get("message"),
         *(_one_error(one) for one in (errors if isinstance(errors, list) else [])),
     ]
-    return _shown(": ".join(str(one) for one in parts if one))
+    return safe_line(": ".join(str(one) for one in parts if one))
 
 
 def error_of(reply: Reply, *, what: str) -> GitHubError:
@@ -126,7 +125,7 @@ def content_of(reply: Reply, *, what: str) -> Any:
         return json.loads(reply.text)
     except (ValueError, RecursionError) as error:
         raise GitHubAwayError(
-            f"the answer to {what} is no JSON: {_shown(reply.text)[:80]!r}",
+            f"the answer to {what} is no JSON: {safe_line(reply.text[: 10 * MAX_SAID])[:80]!r}",
             remedy="check the API's address (GITHUB_API_URL): for GitHub Enterprise it ends in /api/v3",
         ) from error
 
@@ -137,12 +136,6 @@ def _one_error(one: Any) -> str:
         return str(one)
     told = one.get("message") or one.get("code") or ""
     return f"{one['field']} {told}" if one.get("field") else str(told)
-
-
-def _shown(text: str) -> str:
-    """A stranger's text on one short line, without what may be secret or steer a terminal."""
-    line = _UNPRINTABLE.sub(" ", without_secrets(text[: 10 * MAX_SAID]))
-    return " ".join(line.split())[:MAX_SAID]
 
 
 def _number(text: str | None) -> float | None:

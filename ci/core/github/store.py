@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 import requests
+from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import without_secrets
 from ci.core.github.errors import GitHubAwayError, GitHubRefusedError
+from ci.core.http import as_nobody, pieces
 from test_selection.files import atomic_writer
 
-CHUNK = 1 << 16
 # A server that drips is waited for no longer, however big a download is.
 FETCH_S = 600.0
 
@@ -35,10 +36,8 @@ def fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float)
     end = time.monotonic() + FETCH_S
     try:
         with (
-            requests.Session() as session,
-            # An `auth` of its own, or a ~/.netrc would show its password there.
-            session.get(
-                url, stream=True, timeout=timeout_s, allow_redirects=False, auth=lambda asked: asked
+            requests.get(
+                url, stream=True, timeout=timeout_s, allow_redirects=False, auth=as_nobody
             ) as response,
             atomic_writer(into) as file,
         ):
@@ -46,16 +45,16 @@ def fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float)
                 raise GitHubAwayError(
                     f"{what}: its store answers with {response.status_code}", remedy="do it again"
                 )
-            for chunk in response.iter_content(CHUNK):
+            for chunk in pieces(response, until=end, most_bytes=most_bytes):
                 size += len(chunk)
                 if size > most_bytes:
                     raise GitHubRefusedError(
                         f"{what}: has more than {most_bytes:,} bytes", remedy="nothing of it is used"
                     )
-                if time.monotonic() > end:
-                    raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again")
                 file.write(chunk)
-    except requests.RequestException as error:
+    except TimeoutError as error:
+        raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again") from error
+    except (requests.RequestException, HTTPError, ConnectionError) as error:
         said = without_secrets(str(error))[:200]
         raise GitHubAwayError(f"{what}: did not come whole: {said}", remedy="do it again") from error
     return size

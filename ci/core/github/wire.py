@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import requests
 from github import Auth, Github
-from urllib3.exceptions import NewConnectionError
 
 from ci.core.addresses import is_loopback, without_secrets
 from ci.core.github.answers import Reply, error_of, is_limited
 from ci.core.github.errors import GitHubAwayError, GitHubError
 from ci.core.github.paths import host_of
+from ci.core.http import never_connected
 
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
@@ -70,7 +70,7 @@ class Wire:
             # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
             said = without_secrets(str(error)).replace(self._token, "***")
             what = f"{method} {urlsplit(path).path}"
-            raise NoAnswerError(f"{what}: {said}"[:500], taken=not _never_connected(error)) from None
+            raise NoAnswerError(f"{what}: {said}"[:500], taken=not never_connected(error)) from None
         told = {name.lower(): str(value) for name, value in headers.items()}
         return Reply(status=status, headers=told, text=text.replace(self._token, "***"))
 
@@ -98,11 +98,3 @@ def failure_of(
             retry_s=wait_s,
         )
     return error_of(reply, what=what)
-
-
-def _never_connected(error: Exception) -> bool:
-    """Whether nobody was there, so that nothing can have been done."""
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError):
-        return True
-    cause = error.args[0] if error.args else None
-    return isinstance(getattr(cause, "reason", cause), NewConnectionError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci.core.text import shell_line
+from ci.core.text import shell_line, size
 from ci.doctor.finding import Finding, fault, ok, warning
 
 DISK = "disk"
@@ -68,14 +68,10 @@ def _room(places: Sequence[Place]) -> list[Finding]:
     show = shell_line(["df", "-h", "--", first.looked_at])
     found = []
     if first.free < wants:
-        said = f"{_size(first.free)} left for {uses}; a run takes up to {_size(wants)}"
+        said = f"{size(first.free)} left for {uses}; a run takes up to {size(wants)}"
         found.append(warning(DISK, said, f"free space there: {show}"))
     if first.files is not None and first.files < FEWEST_FILES:
         inodes = shell_line(["df", "-i", "--", first.looked_at])
         said = f"{first.files:,} files can still be made for {uses}; a run makes up to {FEWEST_FILES:,}"
         found.append(warning(DISK, said, f"remove files there: {inodes}"))
-    return found or [ok(DISK, f"{_size(first.free)} left for {uses}")]
-
-
-def _size(size: int) -> str:
-    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
+    return found or [ok(DISK, f"{size(first.free)} left for {uses}")]

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from ci.core.addresses import shown
 from ci.core.errors import SpyreCiError
+from ci.core.http import is_private
 from ci.doctor.fetch import FetchError, Way, fetch
 from ci.doctor.finding import Finding
 from ci.doctor.judge.hud import HudFacts, judge_hud, skew_of
@@ -14,7 +15,6 @@ from ci.hud.client import callback_url
 from ci.hud.endpoint import EMBEDDED, NONE
 from ci.hud.opening import STORE_FILE
 from ci.hud.token import check_recipient, has_token
-from ci.hud.wire import is_private
 
 LIMIT_S = 12.0
 

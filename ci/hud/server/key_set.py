@@ -12,7 +12,7 @@ import jwt
 import requests
 from urllib3.exceptions import HTTPError
 
-from ci.hud.wire import is_loopback
+from ci.core.http import pieces, session
 
 FRESH_S = 3600.0
 # An issuer that cannot be reached is believed for a day by the keys it had.
@@ -23,7 +23,6 @@ FAILED_S = 10.0
 TIMEOUT_S = (3.05, 5.0)
 # Of the whole answer; the others wait for what came of it.
 TOTAL_S = 8.0
-PIECE = 16 * 1024
 MAX_BYTES = 256 * 1024
 MAX_KEYS = 64
 MIN_BITS = 2048
@@ -42,12 +41,13 @@ def fetch(url: str) -> Any:
     # The real clock, because the socket below waits in real time.
     deadline = time.monotonic() + TOTAL_S
     try:
-        with requests.Session() as session:
-            session.trust_env = not is_loopback(url)
-            with session.get(url, timeout=TIMEOUT_S, allow_redirects=False, stream=True) as response:
-                if response.status_code != requests.codes.ok:
-                    raise KeysUnavailableError(f"{url} answers HTTP {response.status_code}")
-                body = _read(response, deadline)
+        with (
+            session(url) as asking,
+            asking.get(url, timeout=TIMEOUT_S, allow_redirects=False, stream=True) as response,
+        ):
+            if response.status_code != requests.codes.ok:
+                raise KeysUnavailableError(f"{url} answers HTTP {response.status_code}")
+            body = b"".join(pieces(response, until=deadline, most_bytes=MAX_BYTES))
     except (requests.RequestException, HTTPError, OSError) as error:
         raise KeysUnavailableError(f"{url} cannot be read: {type(error).__name__}") from error
     if len(body) > MAX_BYTES:
@@ -56,16 +56,6 @@ def fetch(url: str) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise KeysUnavailableError(f"{url} holds no JSON") from error
-
-
-def _read(response: requests.Response, deadline: float) -> bytes:
-    # requests' time-out is between two bytes; read1 alone gives what has come so far.
-    body = b""
-    while len(body) <= MAX_BYTES and (piece := response.raw.read1(PIECE, decode_content=True)):
-        body += piece
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer takes too long")
-    return body
 
 
 class KeySet:

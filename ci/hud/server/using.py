@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from ci.core.errors import RunInUseError
+from ci.core.locks import take
 
 
 class InUse:
@@ -26,15 +27,12 @@ class InUse:
     def __init__(self, store: Path, *, alone: bool = False) -> None:
         path = store.with_name(f".{store.name}.lock")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in {errno.EWOULDBLOCK, errno.EAGAIN}:
-                return  # a file system without locks: nothing to hold, as before
-            os.close(self._file)
-            what = "is open: a server or a run uses it" if alone else "is being restored"
-            remedy = "end `spyre-ci hud serve` and the runs" if alone else "wait until that is done"
-            raise RunInUseError(f"the HUD store {what}", where=store, remedy=remedy) from error
+        with suppress(OSError):  # a file system without locks: nothing to hold
+            if not take(self._file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+                self.close()
+                what = "is open: a server or a run uses it" if alone else "is being restored"
+                remedy = "end `spyre-ci hud serve` and the runs" if alone else "wait until that is done"
+                raise RunInUseError(f"the HUD store {what}", where=store, remedy=remedy)
 
     def close(self) -> None:
         """Let go."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.resources import files
 
 import msgspec
 
 from ci.core.findings import Finding, judged
+from ci.core.text import listed
 from ci.image.container import Conditions
 from ci.image.verify.expected import Expected
 from ci.image.verify.subject import Subject, how
@@ -67,7 +67,7 @@ def check_powerful(found: Inventory) -> Finding:
     """No file gives root's rights to who starts it, besides those of the distribution."""
     return judged(
         "setuid",
-        _listed(found.powerful) or "none besides the distribution's",
+        listed(found.powerful, MOST_SHOWN) or "none besides the distribution's",
         holds=not found.powerful,
         remedy="take the bits away where they are put there: chmod ug-s",
     )
@@ -77,7 +77,7 @@ def check_writable(found: Inventory) -> Finding:
     """Nothing can be written by everybody, besides /tmp and its like."""
     return judged(
         "writable by all",
-        _listed(found.writable) or "nothing besides /tmp",
+        listed(found.writable, MOST_SHOWN) or "nothing besides /tmp",
         holds=not found.writable,
         remedy="chmod o-w where it is made; group 0 is enough",
     )
@@ -88,12 +88,7 @@ def check_build_packages(found: Inventory, expected: Expected) -> Finding:
     leaked = sorted({name for name, _, _ in found.packages} & set(expected.absent))
     return judged(
         "build packages",
-        _listed(leaked) or f"none of {len(expected.absent)}",
+        listed(leaked, MOST_SHOWN) or f"none of {len(expected.absent)}",
         holds=not leaked,
         remedy="see which of base.packages or of components' packages needs it",
     )
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - MOST_SHOWN} more" if len(paths) > MOST_SHOWN else ""
-    return ", ".join(paths[:MOST_SHOWN]) + more

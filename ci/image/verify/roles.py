@@ -11,6 +11,7 @@ from typing import Any
 from docker.errors import APIError
 
 from ci.core.findings import Finding, judged
+from ci.core.text import last_line
 from ci.image.container import Conditions, container
 from ci.image.engine import engine_error
 from ci.image.roles import MODEL, PORTS
@@ -170,8 +171,7 @@ def judge_addresses(listens: Sequence[str], port: int) -> str:
 
 
 def _last(made: Any) -> str:
-    lines = made.logs(tail=5).decode("utf-8", "replace").splitlines()
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    last = last_line(made.logs(tail=5).decode("utf-8", "replace"))
     return f", last said: {last[:200]}" if last else ""
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import docker
-from docker.errors import NotFound
 
 from ci.core.findings import Finding, judged
 from ci.image.build import shown_step
+from ci.image.engine import fetch
 from ci.image.registry import find_digest
 from ci.image.resolved import by_digest
 
@@ -59,10 +59,7 @@ def previous(client: docker.DockerClient, name: str) -> str | None:
     if digest is None:
         return None
     exact = by_digest(name, digest)
-    try:
-        client.images.get(exact)
-    except NotFound:
-        client.images.pull(exact)
+    fetch(client, exact)
     return exact
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ci.jobs.validate.checked import Checked, judged
-from ci.jobs.validate.facts import Asked, Facts, Object, card_nodes, labels_of, name_of, named
+from ci.core.findings import Finding, judged
+from ci.core.text import listed
+from ci.jobs.validate.facts import Asked, Facts, Object, card_nodes, labels_of, name_of
 from ci.jobs.validate.quantity import whole
 
 DEFINITION = "spyreclusterpolicies.spyre.ibm.com"
@@ -26,7 +27,7 @@ def is_spyre(asked: Asked) -> bool:
     return asked.resource.startswith((SPYRE, OLD))
 
 
-def operator(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def operator(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """The operator is installed, its one policy is ready, and its cards are no fakes."""
     if facts.definition is None:
         yield judged(
@@ -58,7 +59,7 @@ def operator(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     )
 
 
-def device_plugin(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def device_plugin(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """The device plugin runs on every node that is to have it, and so does the health checker, if any."""
     for name in (PLUGIN, CHECKER):
         found = [one for one in facts.plugins if name_of(one) == name]
@@ -74,7 +75,7 @@ def device_plugin(facts: Facts, _asked: Asked) -> Iterator[Checked]:
         )
 
 
-def resource_names(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def resource_names(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Cards go by the name jobs ask for; old names are told as what they are."""
     names: dict[str, int] = {}
     for one in facts.nodes:
@@ -91,7 +92,7 @@ def resource_names(facts: Facts, asked: Asked) -> Iterator[Checked]:
     yield judged("resource names", seen, holds=names.get(wanted, 0) > 0 and not old, remedy=remedy)
 
 
-def node_labels(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def node_labels(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Nodes with cards carry the operator's labels, and these agree with what the nodes give out."""
     bad = []
     cards = {one.name: one for one in card_nodes(facts, asked)}
@@ -108,13 +109,13 @@ def node_labels(facts: Facts, asked: Asked) -> Iterator[Checked]:
             bad.append(f"{name}: {COUNT} is {labels[COUNT]}, capacity {cards[name].capacity}")
     yield judged(
         "node labels",
-        named(bad, 4) if bad else f"present, product and count agree on {len(cards)} nodes",
+        listed(bad, 4) if bad else f"present, product and count agree on {len(cards)} nodes",
         holds=not bad,
         remedy="see node feature discovery and the device plugin's pod on that node",
     )
 
 
-def healthy_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def healthy_cards(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """There are as many healthy cards, on nodes that take pods, as the stage has."""
     nodes = card_nodes(facts, asked)
     healthy = sum(one.healthy for one in nodes if one.usable)
@@ -127,7 +128,7 @@ def healthy_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def sick_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def sick_cards(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """No card is there that is not given out: by capacity against allocatable, and by the operator's word."""
     sick = [f"{one.name}: {one.sick} of {one.capacity}" for one in card_nodes(facts, asked) if one.sick]
     told = [
@@ -137,13 +138,13 @@ def sick_cards(facts: Facts, asked: Asked) -> Iterator[Checked]:
     ]
     yield judged(
         "sick cards",
-        named([*sick, *told]) if sick or told else "none",
+        listed([*sick, *told]) if sick or told else "none",
         holds=not sick and not told,
         remedy="look at the card (lspci, RAS lines); it stays out until the health checker restarts",
     )
 
 
-def tiers(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def tiers(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Where a job asks for a tier, nodes have it, the operator deals by it, and its scheduler is ready."""
     if asked.tier is None:
         return

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ci.core.findings import Finding
 from ci.jobs.validate import cards, namespace, nodes, queue
-from ci.jobs.validate.checked import Checked, unasked
+from ci.jobs.validate.checked import unasked
 from ci.jobs.validate.facts import Asked, Facts
 
 
@@ -23,7 +24,7 @@ class Check:
 
     name: str
     needs: tuple[str, ...]
-    run: Callable[[Facts, Asked], Iterator[Checked]]
+    run: Callable[[Facts, Asked], Iterator[Finding]]
     spyre: bool = False
 
 
@@ -53,9 +54,9 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check_all(facts: Facts, asked: Asked) -> list[Checked]:
+def check_all(facts: Facts, asked: Asked) -> list[Finding]:
     """The findings of every check; one whose answers were refused is told as not asked."""
-    found: list[Checked] = []
+    found: list[Finding] = []
     for check in CHECKS:
         if check.spyre and not cards.is_spyre(asked):
             continue

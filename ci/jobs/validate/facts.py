@@ -165,9 +165,3 @@ def is_ready(node: Object) -> bool:
 def is_cordoned(node: Object) -> bool:
     """Whether a node takes no new pods."""
     return bool((node.get("spec") or {}).get("unschedulable"))
-
-
-def named(names: Sequence[str], most: int = 8) -> str:
-    """Names in a row, the first few of many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

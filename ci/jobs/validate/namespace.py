@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ci.core.findings import Finding, judged
+from ci.core.text import listed
 from ci.jobs.parts import Toleration
 from ci.jobs.spec import Spec
 from ci.jobs.validate.asking_for import of_a_job, of_a_pod
-from ci.jobs.validate.checked import Checked, judged
-from ci.jobs.validate.facts import Asked, Facts, Object, labels_of, name_of, named
+from ci.jobs.validate.facts import Asked, Facts, Object, labels_of, name_of
 from ci.jobs.validate.quantity import quantity, written
 from ci.jobs.validate.rights import lacking, wanted
 
@@ -18,7 +19,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 MANY = "ReadWriteMany"
 
 
-def storage(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def storage(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """The storage class of scratch disks is there and makes volumes; the claim of results takes many pods."""
     if asked.spec is None:
         return
@@ -44,7 +45,7 @@ def storage(facts: Facts, asked: Asked) -> Iterator[Checked]:
         )
 
 
-def quota(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def quota(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """No ResourceQuota of the namespace is too small for a job on all cards of the stage."""
     wants = of_a_job(asked)
     short = []
@@ -58,13 +59,13 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Checked]:
                 short.append(f"{name_of(one)}: {name} wants {written(wants[name])}, {written(left)} left")
     yield judged(
         "quota",
-        named(short, 4) if short else f"{len(facts.quotas)} quotas, room for {asked.pods:,} pods",
+        listed(short, 4) if short else f"{len(facts.quotas)} quotas, room for {asked.pods:,} pods",
         holds=not short,
         remedy="have the quota raised, or use fewer pods (tests.pods) or resources",
     )
 
 
-def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def limit_range(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """A pod asks for no more and no less than the namespace's LimitRanges allow."""
     if asked.spec is None:
         return
@@ -80,13 +81,13 @@ def limit_range(facts: Facts, asked: Asked) -> Iterator[Checked]:
     ]
     yield judged(
         "limits",
-        named(bad, 4) if bad else f"{len(facts.limits)} limit ranges, which a pod keeps to",
+        listed(bad, 4) if bad else f"{len(facts.limits)} limit ranges, which a pod keeps to",
         holds=not bad,
         remedy="change the spec's resources, or have the LimitRange changed",
     )
 
 
-def priority(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def priority(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """The priority class is there."""
     if asked.spec is None or asked.spec.priority is None:
         return
@@ -99,7 +100,7 @@ def priority(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def account(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def account(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """The service account pods run as is there."""
     name = (asked.spec.service_account if asked.spec else None) or "default"
     there = facts.account or {}
@@ -109,25 +110,25 @@ def account(facts: Facts, asked: Asked) -> Iterator[Checked]:
     pulls = [*secrets, *own]
     yield judged(
         "service account",
-        seen + (f"; pulls by {named(pulls)}" if pulls else "; no pull secrets"),
+        seen + (f"; pulls by {listed(pulls)}" if pulls else "; no pull secrets"),
         holds=facts.account is not None,
         remedy=f"make it in {asked.namespace}, or name another with `service_account`",
     )
 
 
-def rights(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def rights(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """We may do all that submit, watch, logs and cancel do."""
     bad = lacking(facts.rights, asked.spec)
     yield judged(
         "rights",
-        f"may not {named(bad)}" if bad else f"all {len(wanted(asked.spec))} that jobs need",
+        f"may not {listed(bad)}" if bad else f"all {len(wanted(asked.spec))} that jobs need",
         holds=not bad,
         remedy="have the role of docs/jobs-cluster.md bound to you, or: "
         f"oc adm policy add-role-to-user edit USER -n {asked.namespace}",
     )
 
 
-def places(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def places(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Where a job chooses nodes: some are chosen, and none of their taints keeps its pods out."""
     if asked.spec is None:
         return
@@ -140,7 +141,7 @@ def places(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
     yield judged(
         "nodes for the job",
-        f"{len(open_to)} of {len(chosen)} that fit" + (f"; tainted: {named(shut, 4)}" if shut else ""),
+        f"{len(open_to)} of {len(chosen)} that fit" + (f"; tainted: {listed(shut, 4)}" if shut else ""),
         holds=bool(open_to),
         remedy="check `node_selector` and the cards' name, or tolerate the taint with `tolerations`",
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ci.core.findings import Finding, judged
+from ci.core.text import listed
 from ci.jobs.policy import REMEDY
-from ci.jobs.validate.checked import Checked, judged
 from ci.jobs.validate.facts import (
     Asked,
     Facts,
@@ -17,7 +18,6 @@ from ci.jobs.validate.facts import (
     labels_of,
     minor_of,
     name_of,
-    named,
 )
 
 # What manifests are checked against.
@@ -26,7 +26,7 @@ CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
-def api_server(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def api_server(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """The API server's version is one that manifests are checked against."""
     said = str(facts.version.get("gitVersion", ""))
     minor = minor_of(facts.version)
@@ -38,7 +38,7 @@ def api_server(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     )
 
 
-def failure_policy(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def failure_policy(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """A cluster before 1.29 keeps what jobs say of pods that fail."""
     if facts.dropped is not None:
         said = str(facts.version.get("gitVersion", ""))
@@ -50,7 +50,7 @@ def failure_policy(facts: Facts, _asked: Asked) -> Iterator[Checked]:
         )
 
 
-def control_plane(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def control_plane(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """Every node of the control plane is Ready; one that is run elsewhere shows none."""
     nodes = [one for one in facts.nodes if any(label in labels_of(one) for label in CONTROL_PLANE)]
     away = sorted(name_of(one) for one in nodes if not is_ready(one))
@@ -59,13 +59,13 @@ def control_plane(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     )
     yield judged(
         "control plane",
-        seen + (f"; not: {named(away)}" if away else ""),
+        seen + (f"; not: {listed(away)}" if away else ""),
         holds=not away,
         remedy="oc describe node, and see why its kubelet is not Ready",
     )
 
 
-def cluster_operators(facts: Facts, _asked: Asked) -> Iterator[Checked]:
+def cluster_operators(facts: Facts, _asked: Asked) -> Iterator[Finding]:
     """On OpenShift, every cluster operator is Available and none Degraded."""
     if not facts.operators:
         return
@@ -75,13 +75,13 @@ def cluster_operators(facts: Facts, _asked: Asked) -> Iterator[Checked]:
     yield judged(
         "cluster operators",
         f"{len(facts.operators) - len(bad)} of {len(facts.operators)} well"
-        + (f"; not: {named(bad)}" if bad else ""),
+        + (f"; not: {listed(bad)}" if bad else ""),
         holds=not bad,
         remedy="oc get clusteroperators, and mend what is degraded or unavailable",
     )
 
 
-def workers(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def workers(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Every node with cards is Ready."""
     nodes = card_nodes(facts, asked)
     ready = {name_of(one) for one in facts.nodes if is_ready(one)}
@@ -89,7 +89,7 @@ def workers(facts: Facts, asked: Asked) -> Iterator[Checked]:
     yield judged(
         "worker nodes",
         f"{len(nodes) - len(away)} of {len(nodes)} nodes with cards Ready"
-        + (f"; not: {named(away)}" if away else ""),
+        + (f"; not: {listed(away)}" if away else ""),
         holds=bool(nodes) and not away,
         remedy="oc describe node, and see why its kubelet is not Ready"
         if nodes
@@ -97,7 +97,7 @@ def workers(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
 
 
-def pressure(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def pressure(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """No node with cards is short of memory, disk, processes or network."""
     cards = {one.name for one in card_nodes(facts, asked)}
     bad = sorted(
@@ -108,19 +108,19 @@ def pressure(facts: Facts, asked: Asked) -> Iterator[Checked]:
     )
     yield judged(
         "pressure",
-        f"{len(bad)} nodes with cards under pressure" + (f": {named(bad)}" if bad else ""),
+        f"{len(bad)} nodes with cards under pressure" + (f": {listed(bad)}" if bad else ""),
         holds=not bad,
         remedy="free memory or disk there: a kubelet under pressure ends pods",
     )
 
 
-def cordoned(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def cordoned(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """No node with cards is cordoned."""
     cards = {one.name for one in card_nodes(facts, asked)}
     bad = sorted(name_of(one) for one in facts.nodes if name_of(one) in cards and is_cordoned(one))
     yield judged(
         "cordoned",
-        f"{len(bad)} nodes with cards take no pods" + (f": {named(bad)}" if bad else ""),
+        f"{len(bad)} nodes with cards take no pods" + (f": {listed(bad)}" if bad else ""),
         holds=not bad,
         remedy="oc adm uncordon NODE, where nobody works on it any more",
     )

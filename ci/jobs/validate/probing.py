@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ci.core.findings import Finding, judged
 from ci.core.text import one_line
 from ci.jobs.away import Away
 from ci.jobs.cluster import Cluster
@@ -21,7 +22,7 @@ from ci.jobs.errors import (
 from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
 from ci.jobs.validate import probe, told
-from ci.jobs.validate.checked import Checked, judged, unasked
+from ci.jobs.validate.checked import unasked
 from ci.jobs.validate.facts import Asked, Node, name_of
 
 POLL_S = 5.0
@@ -30,7 +31,7 @@ MAX_LOG = 1 << 20
 REMEDY = "see what refuses it (quota, admission, rights), and ask again"
 
 
-def try_image(cluster: Cluster, asked: Asked, name: str, *, timeout_s: float) -> Checked:
+def try_image(cluster: Cluster, asked: Asked, name: str, *, timeout_s: float) -> Finding:
     """Have a node pull the image.
 
     Args:
@@ -62,7 +63,7 @@ def try_image(cluster: Cluster, asked: Asked, name: str, *, timeout_s: float) ->
 
 def try_cards(
     cluster: Cluster, asked: Asked, nodes: Sequence[Node], name: str, *, timeout_s: float, card_s: float
-) -> list[Checked]:
+) -> list[Finding]:
     """Check every card of every usable node.
 
     Args:

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from ci.core.findings import Finding, judged
+from ci.core.text import listed
 from ci.jobs.validate.asking_for import of_a_pod
-from ci.jobs.validate.checked import Checked, judged
-from ci.jobs.validate.facts import Asked, Facts, Object, is_true, named
+from ci.jobs.validate.facts import Asked, Facts, Object, is_true
 from ci.jobs.validate.quantity import quantity, written
 
 Row = Mapping[str, Any]
 
 
-def queue(facts: Facts, asked: Asked) -> Iterator[Checked]:
+def queue(facts: Facts, asked: Asked) -> Iterator[Finding]:
     """Where a job has a queue: it and its ClusterQueue are active, and let in all that its pods ask for."""
     if asked.spec is None or asked.spec.queue is None:
         return
@@ -39,14 +40,14 @@ def queue(facts: Facts, asked: Asked) -> Iterator[Checked]:
     seen += "active" if active else "not active"
     seen += f", stopped ({held})" if held != "None" else ""
     seen += (
-        f"; {named(short, 4)}" if short else f"; lets in {named([_number(*one) for one in wants.items()])}"
+        f"; {listed(short, 4)}" if short else f"; lets in {listed([_number(*one) for one in wants.items()])}"
     )
     yield judged(
         "queue",
         seen,
         holds=active and held == "None" and not short,
         remedy="see oc describe clusterqueue: one flavor must let in "
-        + named([_number(*one) for one in wants.items()]),
+        + listed([_number(*one) for one in wants.items()]),
     )
 
 

@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.core.errors import UsageError
+from ci.core.findings import FAILED, PASSED, UNASKED, Finding
 from ci.core.templates import harmless_environment
 from ci.core.text import one_line
 from ci.core.workflow_commands import defused
-from ci.jobs.validate.checked import FAILED, PASSED, UNASKED, Checked, as_json, digest
+from ci.jobs.validate.checked import as_json, digest
 from ci.jobs.validate.facts import Node
 from test_selection.files import write_text
 
@@ -78,7 +79,7 @@ def check_out(out: Path | None) -> None:
         raise UsageError(f"--out is {str(out)!r}", remedy="name a file that ends in .html or .md")
 
 
-def table(found: Sequence[Checked]) -> Table:
+def table(found: Sequence[Finding]) -> Table:
     """The findings for a screen; what a cluster says commands neither it nor a CI."""
     shown = Table("check", "", "seen", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for one in found:
@@ -90,7 +91,7 @@ def table(found: Sequence[Checked]) -> Table:
     return shown
 
 
-def counts(found: Sequence[Checked]) -> str:
+def counts(found: Sequence[Finding]) -> str:
     """How many checks came to what, in words."""
     number = Counter(one.state for one in found)
     parts = [f"{number[state]} {state}" for state in (PASSED, FAILED, UNASKED) if number[state]]
@@ -118,7 +119,7 @@ def cell(text: str) -> str:
     return _MARKS.sub(r"\\\g<0>", one_line(text))
 
 
-def write_report(out: Path, about: About, found: Sequence[Checked], nodes: Sequence[Node]) -> None:
+def write_report(out: Path, about: About, found: Sequence[Finding], nodes: Sequence[Node]) -> None:
     """Write the report; its ending says which."""
     environment = harmless_environment("ci.jobs.validate")
     environment.filters["cell"] = cell

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci.core.text import one_line
-from ci.jobs.validate.checked import Checked, judged, unasked
-from ci.jobs.validate.facts import Node, Object, condition, name_of, named
+from ci.core.findings import Finding, judged
+from ci.core.text import listed, one_line
+from ci.jobs.validate.checked import unasked
+from ci.jobs.validate.facts import Node, Object, condition, name_of
 
 # Of the kubelet: the image cannot be had. Others are told after it was pulled.
 NOT_PULLED = {
@@ -66,7 +67,7 @@ def is_settled(pod: Object) -> bool:
     return bool(begun or waiting_for(pod)[0] not in NOT_YET)
 
 
-def image_pull(image: str, pod: Object | None) -> Checked:
+def image_pull(image: str, pod: Object | None) -> Finding:
     """Whether the image was pulled; from the pod as it was last seen."""
     if pod is None:
         return unasked("image", f"{image}: the pod went away", "see who deletes pods there, and ask again")
@@ -123,7 +124,7 @@ def node_told(pod: Object, log: bytes) -> NodeTold:
     return NodeTold(node=node, cards=(), why=one_line(why))
 
 
-def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Checked]:
+def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Finding]:
     """Every card of every node passed its check, and every node answered for all it has."""
     by_node: Mapping[str, NodeTold] = {one.node: one for one in told if one.node and one.cards}
     failed = [
@@ -135,14 +136,14 @@ def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Check
     passed = sum(card.ok for one in told for card in one.cards)
     yield judged(
         "preflight",
-        f"{passed:,} cards passed" + (f"; failed: {named(failed)}" if failed else ""),
+        f"{passed:,} cards passed" + (f"; failed: {listed(failed)}" if failed else ""),
         holds=bool(passed) and not failed,
         remedy="look at these cards (lspci, RAS lines in the pod's log), and see who else holds them",
     )
     if fake := [one.node for one in told if any(card.emulated for card in one.cards)]:
         yield judged(
             "preflight on real cards",
-            f"emulated on {named(fake)}",
+            f"emulated on {listed(fake)}",
             holds=False,
             remedy="use an image with torch_spyre, and see that the pod was given its cards",
         )
@@ -156,8 +157,10 @@ def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Check
     ]
     if silent or short:
         seen = (
-            f"{len(silent)} nodes did not answer: {named(silent)}" if silent else "fewer cards than given out"
+            f"{len(silent)} nodes did not answer: {listed(silent)}"
+            if silent
+            else "fewer cards than given out"
         )
-        seen += f" ({named(whys, 2)})" if whys and silent else ""
-        seen += f"; {named(short)}" if short else ""
+        seen += f" ({listed(whys, 2)})" if whys and silent else ""
+        seen += f"; {listed(short)}" if short else ""
         yield unasked("preflight of every node", seen, "free the cards that others hold there, and ask again")

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from ci.core.errors import MissingInputError
-from ci.core.process import finish_command
+from ci.core.git import finish_git
 
-_GIT_TIMEOUT_S = 300
 HEAD_BYTES = 8192
 # Of a checkout without Git.
 _LEFT_OUT = {
@@ -80,12 +79,7 @@ def files_of(folder: Path) -> tuple[File, ...]:
 def _listed(root: Path) -> Iterator[str]:
     if not any((parent / ".git").exists() for parent in [root, *root.parents]):
         return
-    words: list[str | Path] = ["git", "-C", root, "-c", "core.fsmonitor=false", "ls-files", "-z"]
-    ended = finish_command(
-        [*words, "--cached", "--others", "--exclude-standard", "--", "."],
-        timeout_s=_GIT_TIMEOUT_S,
-        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-    )
+    ended = finish_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".")
     if ended.code:
         said = os.fsdecode(ended.stderr).strip()
         raise MissingInputError(

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from ci.core.findings import Finding, escaped, judged
-from ci.package.archive import Member
+from ci.core.archives import Member
+from ci.core.findings import Finding, judged
+from ci.core.text import escaped, listed
 from ci.package.artifacts import Artifact, Contents, digests_of, read_member
 
 # Left behind by tools and editors, or secret; by name, wherever it is.
@@ -208,5 +209,4 @@ def _digest(digest: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(escaped, names[:_SHOWN])) + more
+    return listed([escaped(name) for name in names], _SHOWN)

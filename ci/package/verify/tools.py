@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci.core.archives import walk
 from ci.core.errors import CommandError
 from ci.core.findings import Finding
 from ci.core.process import run_command
-from ci.package.archive import walk
+from ci.core.text import plain
 from ci.package.artifacts import Artifact
 from ci.package.project import PYPROJECT, Project
 
 _TIMEOUT_S = 300
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def check_twine(one: Artifact, environ: Mapping[str, str]) -> Finding:
@@ -88,5 +87,5 @@ def _asked(check: str, words: Sequence[str | Path], environ: Mapping[str, str], 
 
 def _said(text: str) -> str:
     """What a tool printed, without our words around it, in one line."""
-    lines = [_COLOUR.sub("", line).removeprefix("  | ").strip() for line in text.splitlines()[1:]]
+    lines = [plain(line).removeprefix("  | ").strip() for line in text.splitlines()[1:]]
     return " ".join(" ".join(line.split()) for line in lines if line)[:600] or text.splitlines()[0]

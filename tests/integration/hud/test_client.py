@@ -50,7 +50,7 @@ def test_a_netrc_entry_does_not_replace_the_token(
     netrc.write_text("machine 127.0.0.1 login me password wrong\n")
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
-    monkeypatch.setattr("ci.hud.wire.is_loopback", lambda _: False)
+    monkeypatch.setattr("ci.core.http.leads_here", lambda _: False)
     send(faulty.url, payload)
     assert faulty.requests[0]["headers"]["Authorization"] == f"Bearer {TOKEN}"
 

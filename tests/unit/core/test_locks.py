@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.locks import take
+from ci.core.errors import RunInUseError
+from ci.core.locks import alone, take
 
 
 def test_one_has_a_lock_alone_or_several_in_common(tmp_path: Path) -> None:
@@ -33,3 +34,13 @@ def test_a_file_system_without_locks_is_told_of(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(fcntl, "flock", refuse)
     with (tmp_path / "lock").open("ab") as stream, pytest.raises(OSError, match="no locks"):
         take(stream)
+
+
+def test_one_alone_works_and_its_lock_goes_with_it(tmp_path: Path) -> None:
+    path, busy = tmp_path / "new" / "lock", RunInUseError("somebody has it")
+    with alone(path, busy), pytest.raises(RunInUseError, match="somebody has it"), alone(path, busy):
+        pytest.fail("two are alone")
+    with pytest.raises(ZeroDivisionError), alone(path, busy):
+        raise ZeroDivisionError
+    with alone(path, busy):
+        pass

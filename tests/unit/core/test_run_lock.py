@@ -46,7 +46,7 @@ def test_a_hosts_name_moves_no_terminal(tmp_path: Path) -> None:
     (tmp_path / "run.lock").write_text(row + "\n", encoding="ascii")
     with run_lock(tmp_path, alone=False), pytest.raises(RunInUseError) as caught:
         run_lock(tmp_path, alone=True).__enter__()
-    assert "process 7 on a?[31m?::error::bc" in str(caught.value)
+    assert "process 7 on a ::error::bc" in str(caught.value)
     assert "c" * 100 not in str(caught.value)
 
 

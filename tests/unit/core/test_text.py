@@ -45,6 +45,26 @@ def test_messages_lose_colours_links_and_carriage_returns() -> None:
     assert text.plain(said) == "E x\nclick done"
 
 
+@pytest.mark.parametrize(
+    ("dirty", "shown"),
+    [("a\n\tb", r"a\n\tb"), ("\x1b[2J\u200b\ufffd", r"\x1b[2J\u200b\ufffd"), ("##[error]é", "# #[error]é")],
+)
+def test_a_name_is_one_line_that_shows_all_that_is_no_part_of_one(dirty: str, shown: str) -> None:
+    assert text.escaped(dirty) == shown
+
+
+def test_the_first_of_many_are_named() -> None:
+    assert text.listed(["a", "b"], 2) == "a, b"
+    assert text.listed(["a", "b", *"c" * 1234], 2, "; ") == "a; b and 1,234 more"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 KiB"), (3 << 20, "3.0 MiB"), (1500 << 30, "1,500.0 GiB")]
+)
+def test_sizes_are_for_people(number: int, said: str) -> None:
+    assert text.size(number) == said
+
+
 def test_one_line_folds_space_and_cuts() -> None:
     assert text.one_line("a\n  b\tc", 4) == "a b…"
     assert text.one_line("a b") == "a b"

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ci.core.errors import SettingsError
+from ci.core.http import leads_here
 from ci.hud.answers import Outcome
 from ci.hud.client import Target, callback_url, post, sends_token_in_clear
-from ci.hud.wire import is_loopback
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_an_endpoint_with_a_password_is_refused_and_not_repeated() -> None:
     ],
 )
 def test_this_machine_is_told_from_others(url: str, loopback: bool) -> None:
-    assert is_loopback(url) is loopback
+    assert leads_here(url) is loopback
     assert sends_token_in_clear(url) is not loopback
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.cli.job_preflight import line_of
+from ci.core.findings import FAILED, PASSED, UNASKED, judged
 from ci.jobs.spec import Spec
 from ci.jobs.validate import checked, probe, told
 from ci.jobs.validate.asking_for import of_a_job
@@ -103,8 +104,8 @@ def test_secrets_are_asked_of_none_but_a_notebook_whose_token_is_made(spec: Spec
 
 
 def test_3_beats_1_and_all_well_is_0() -> None:
-    good = checked.judged("a", "seen", holds=True, remedy="never shown")
-    bad = checked.judged("b", "seen", holds=False, remedy="mend")
+    good = judged("a", "seen", holds=True, remedy="never shown")
+    bad = judged("b", "seen", holds=False, remedy="mend")
     open_ = checked.unasked("c", "forbidden", "ask")
     assert good.remedy == ""
     assert checked.exit_code([]) == 0
@@ -118,7 +119,7 @@ def test_3_beats_1_and_all_well_is_0() -> None:
 def test_a_check_whose_answer_was_refused_is_not_asked_and_others_are() -> None:
     refused = {name: f"{name} is forbidden" for check in CHECKS for name in check.needs}
     found = check_all(Facts(unread=refused), asked())
-    assert {one.state for one in found} == {checked.UNASKED}
+    assert {one.state for one in found} == {UNASKED}
     assert len(found) == len(CHECKS)
 
 
@@ -128,7 +129,7 @@ def test_a_cluster_of_other_cards_is_asked_nothing_of_spyre() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     node = {"metadata": {"name": "gpu-1", "labels": dict(gpu.node_selector)}, "status": room | ready}
     found = {one.check: one for one in check_all(Facts(nodes=[node]), asked(spec=gpu))}
-    assert found["healthy cards"].state == found["resource names"].state == checked.PASSED
+    assert found["healthy cards"].state == found["resource names"].state == PASSED
     assert not {"Spyre operator", "device plugin", "node labels"} & set(found)
 
 
@@ -157,7 +158,7 @@ def node(name: str, healthy: int = 2, capacity: int = 2, *, usable: bool = True)
 def test_a_node_that_answers_for_fewer_cards_than_it_gives_out_is_told() -> None:
     card = told.CardTold(card="0", ok=True, message="", emulated=False)
     found = list(told.preflight([node("a")], [told.NodeTold(node="a", cards=(card,))]))
-    assert [one.state for one in found] == [checked.PASSED, checked.UNASKED]
+    assert [one.state for one in found] == [PASSED, UNASKED]
     assert "a: 1 of 2" in found[1].seen
 
 
@@ -165,23 +166,23 @@ def test_a_pod_that_ended_and_said_nothing_is_told() -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "a"}, "status": {"phase": "Failed"}}
     found = told.node_told(pod, b"Traceback (most recent call last):")
     assert found.why == "p said nothing of cards"
-    assert [one.state for one in told.preflight([node("a")], [found])] == [checked.FAILED, checked.UNASKED]
+    assert [one.state for one in told.preflight([node("a")], [found])] == [FAILED, UNASKED]
 
 
 @pytest.mark.parametrize(
     ("status", "state", "seen"),
     [
-        ({"phase": "Succeeded"}, checked.PASSED, "pulled"),
-        ({"phase": "Failed"}, checked.PASSED, "pulled"),
+        ({"phase": "Succeeded"}, PASSED, "pulled"),
+        ({"phase": "Failed"}, PASSED, "pulled"),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "denied"}}}]},
-         checked.FAILED, "ErrImagePull: denied"),
+         FAILED, "ErrImagePull: denied"),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "RunContainerError"}}}]},
-         checked.PASSED, "pulled"),
-        ({"phase": "Pending"}, checked.UNASKED, "pod Pending"),
+         PASSED, "pulled"),
+        ({"phase": "Pending"}, UNASKED, "pod Pending"),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]},
-         checked.UNASKED, "ContainerCreating"),
+         UNASKED, "ContainerCreating"),
         ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                          "message": "no room"}]}, checked.UNASKED, "Unschedulable: no room"),
+                          "message": "no room"}]}, UNASKED, "Unschedulable: no room"),
     ],
 )  # fmt: skip
 def test_an_image_is_pulled_or_not_by_what_its_pod_waits_for(
@@ -192,7 +193,7 @@ def test_an_image_is_pulled_or_not_by_what_its_pod_waits_for(
 
 
 def test_a_pod_that_went_away_is_not_asked() -> None:
-    assert told.image_pull("image", None).state == checked.UNASKED
+    assert told.image_pull("image", None).state == UNASKED
 
 
 def test_what_is_put_into_a_cluster_is_what_nine_releases_take() -> None:

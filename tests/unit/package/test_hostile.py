@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from ci.core import archives
+from ci.core.archives import Member
 from ci.core.errors import BadFileError
-from ci.core.findings import Finding, VerificationError, escaped, refuse_failed
-from ci.package import archive
-from ci.package.archive import Member
+from ci.core.findings import Finding, VerificationError, refuse_failed
+from ci.core.text import escaped
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member
 from ci.package.reproducible import pack_again
 from ci.package.verify.contents import check_contents, installed_at_top
@@ -172,19 +173,19 @@ def test_a_wheel_compressed_otherwise_is_refused(tmp_path: Path, how: int) -> No
 
 @pytest.mark.parametrize("error", [RecursionError("too deep"), RuntimeError(), KeyError("x")])
 def test_whatever_a_library_raises_of_an_archive_is_damage(error: Exception) -> None:
-    with pytest.raises(BadFileError, match="is damaged"), archive.damage(Path("demo.whl")):
+    with pytest.raises(BadFileError, match="is damaged"), archives.damage(Path("demo.whl")):
         raise error
 
 
 def test_what_the_file_system_refuses_is_not() -> None:
-    with pytest.raises(OSError, match="no space"), archive.damage(Path("demo.whl")):
+    with pytest.raises(OSError, match="no space"), archives.damage(Path("demo.whl")):
         raise OSError(28, "no space")
 
 
 def test_what_unpacks_to_more_than_anything_published_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
     for path in (
         make_wheel(tmp_path, files={**MODULE, "demo/bomb": bytes(1 << 21)}),
         make_sdist(tmp_path, files={"demo-1.0/bomb": bytes(1 << 21)}),
@@ -195,14 +196,14 @@ def test_what_unpacks_to_more_than_anything_published_is_refused(
 
 
 def test_so_are_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_FILES", 3)
+    monkeypatch.setattr(archives, "MOST_FILES", 3)
     for path in (make_wheel(tmp_path), make_sdist(tmp_path)):
         with pytest.raises(BadFileError, match="has more than 3 files"):
             contents_of(artifact(path))
 
 
 def test_metadata_without_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_OF_A_TEXT", 1000)
+    monkeypatch.setattr(archives, "MOST_OF_A_TEXT", 1000)
     wheel = make_wheel(tmp_path, fields={"Description": "x" * 2000})
     with pytest.raises(BadFileError, match=r"METADATA' is too large for what it is to be"):
         contents_of(artifact(wheel))
@@ -211,7 +212,7 @@ def test_metadata_without_end_is_not_read_whole(tmp_path: Path, monkeypatch: pyt
 def test_a_header_of_a_tar_file_without_end_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_OF_A_TEXT", 1 << 16)
+    monkeypatch.setattr(archives, "MOST_OF_A_TEXT", 1 << 16)
     header = tarfile.TarInfo("long")
     header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 20
     path = tmp_path / "demo-1.0.tar.gz"

@@ -44,7 +44,7 @@ def test_a_github_that_is_not_well_is_not_the_jobs_fault() -> None:
 
 def test_no_line_of_an_index_commands_a_terminal_or_a_ci() -> None:
     text = read(1, "\x1b[31m::error::x\x07\n::stop-commands::y").text
-    assert text == "  | ::error::x\n  | ::stop-commands::y"
+    assert text == "  | ::error::x\\x07\n  | ::stop-commands::y"
 
 
 def test_only_the_last_lines_are_shown_and_none_is_endless() -> None:

@@ -122,7 +122,7 @@ def test_a_merge_that_gives_another_tree_is_doubted() -> None:
 
 def test_the_token_is_for_its_own_server_and_never_over_plain_http() -> None:
     told = _header({"GITHUB_TOKEN": "t", "GITHUB_SERVER_URL": "https://github.com/"})
-    assert told["GIT_CONFIG_KEY_0"] == "http.https://github.com/.extraheader"
+    assert told["GIT_CONFIG_KEY_1"] == "http.https://github.com/.extraHeader"
     assert _header({"GITHUB_TOKEN": "t", "GITHUB_SERVER_URL": "http://github.com"}) == {}
     assert _header({"GITHUB_SERVER_URL": "https://github.com"}) == {}
 

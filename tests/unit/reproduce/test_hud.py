@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.record.verdict import Verdict
-from ci.reproduce.hud import MOST_BYTES, ROWS, _content, from_hud, read_whole
+from ci.reproduce.hud import ROWS, _content, from_hud
 from ci.reproduce.ref import HudPage
 from test_selection.seeds import seed_of_test
 
@@ -46,15 +45,6 @@ def test_what_a_hud_tells_of_a_test() -> None:
     assert found.end is not None
     assert (found.end.verdict, found.end.message) == (Verdict.FAILED, "ValueError: b")
     assert found.source == f"git+https://github.com/pytorch/pytorch@{SHA}"
-
-
-def test_an_answer_that_never_ends_is_not_waited_for() -> None:
-    ticks = iter(range(1000))
-    with pytest.raises(TimeoutError):
-        read_whole(itertools.repeat(b"["), 50, lambda: float(next(ticks)))
-    assert next(ticks) < 60
-    assert len(read_whole(itertools.repeat(b"[" * (1 << 20)), 1.0, lambda: 0.0)) == MOST_BYTES + (1 << 20)
-    assert read_whole([b"a", b"b"], 1.0, lambda: 0.0) == b"ab"
 
 
 def test_of_a_flaky_test_the_try_that_failed_is_meant() -> None:

@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment
 
 from ci.core.templates import harmless_environment
+from ci.core.text import counted
 from ci.hud.server.http import html_answer
 from ci.hud.server.pages import words
 
@@ -41,7 +42,7 @@ def _environment() -> Environment:
         "run_address": words.run_address,
         "test_address": words.address_of_test,
         "percent": words.percent,
-        "counted": words.counted,
+        "counted": counted,
         "navigation": NAVIGATION,
         "verdict_marks": words.VERDICTS,
     }

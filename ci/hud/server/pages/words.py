@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from ci.core.text import span
 from ci.hud.callback import stored_time
 from ci.hud.identity import key_of_test
 
@@ -59,18 +60,10 @@ def duration(seconds: float) -> str:
     """Seconds as people say them: `4 ms`, `0.4 s`, `42 s`, `3 min 05 s`, `2 h 07 min`, `3 d 4 h`."""
     if 0 < seconds < 0.1:  # noqa: PLR2004  # tenths would say nothing
         return f"{1000 * seconds:.0f} ms" if seconds >= 0.001 else "<1 ms"  # noqa: PLR2004  # nor would these
-    if 0 < seconds < 9.95:  # noqa: PLR2004  # below, tenths say something
-        return f"{seconds:.1f} s"
-    whole = max(0, round(seconds))
-    if whole < 60:  # noqa: PLR2004  # seconds of a minute
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:  # noqa: PLR2004  # minutes of an hour
-        return f"{minutes} min {rest:02d} s"
-    hours = minutes // 60
-    if hours < 48:  # noqa: PLR2004  # two days
-        return f"{hours} h {minutes % 60:02d} min"
-    return f"{hours // 24:,} d {hours % 24} h"
+    if seconds <= 0:
+        return "0 s"
+    hours = round(seconds) // 3600
+    return span(seconds) if hours < 48 else f"{hours // 24:,} d {hours % 24} h"  # noqa: PLR2004  # two days
 
 
 def percent(part: float, whole: float) -> str:
@@ -83,11 +76,6 @@ def percent(part: float, whole: float) -> str:
     if 99.99 < value < 100:  # noqa: PLR2004  # the same
         return ">99.99 %"
     return f"{value:.2f}".rstrip("0").rstrip(".") + " %"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """`1 test`, `2 tests`, `1,234 tests`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def time_text(text: str, form: str = "%Y-%m-%d %H:%M UTC") -> str:

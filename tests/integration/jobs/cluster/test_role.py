@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ci.core.findings import PASSED
 from ci.jobs.board import Board
 from ci.jobs.cancel import cancel, left_of
 from ci.jobs.cluster import Cluster
@@ -23,7 +24,6 @@ from ci.jobs.spec import KINDS
 from ci.jobs.standing import standing_of
 from ci.jobs.submit import submit
 from ci.jobs.token import secret_of, with_token
-from ci.jobs.validate.checked import PASSED
 from ci.jobs.validate.facts import Asked, Facts, card_nodes
 from ci.jobs.validate.probing import try_cards, try_image
 from ci.jobs.validate.rights import RIGHTS

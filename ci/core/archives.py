@@ -1,23 +1,30 @@
-"""Reading sdists and wheels that may be damaged or hostile: never more than so much, and never a crash."""
+"""Reading archives that may be damaged or hostile: never more than so much, and never a crash.
+
+Sdists and wheels are walked. Of an artifact of a pull request from a fork only those files are taken that
+are known: its names say nothing of where something is written, its sizes are counted while it is read, and
+what it holds besides is passed over.
+"""
 
 from __future__ import annotations
 
 import errno
 import gzip
 import lzma
+import re
 import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Literal, cast
 
 from ci.core.errors import BadFileError
+from test_selection.files import atomic_writer
 
 # What archives raise that nobody made, or that somebody made for this; RuntimeError: encrypted, or nested
 # without end.
@@ -35,6 +42,10 @@ _PATH = 4096
 # How every installer can unpack a wheel; the others have no bound on what a few bytes become.
 _SQUEEZED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 Kind = Literal["sdist", "wheel"]
+# Of an artifact of a run.
+MAX_ENTRIES = 20_000
+MAX_ALL = 1 << 30
+_REMEDY = "nothing of it is used; look at the run that made it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +114,13 @@ def walk(path: Path, kind: Kind) -> Iterator[Entry]:
 
 
 @contextmanager
-def damage(path: Path) -> Iterator[None]:
+def damage(path: Path, said: str = "is damaged", remedy: str = "build it again") -> Iterator[None]:
     """Tell what libraries raise of an archive as the damage it is.
+
+    Args:
+        path: of the archive.
+        said: of it.
+        remedy: of it too.
 
     Raises:
         BadFileError: something was raised.
@@ -114,8 +130,8 @@ def damage(path: Path) -> Iterator[None]:
     except _BROKEN as error:
         if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
             raise  # what the file system refuses says nothing of the content
-        said = str(error) or type(error).__name__
-        raise BadFileError(f"is damaged: {said}", where=path, remedy="build it again") from error
+        why = str(error) or type(error).__name__
+        raise BadFileError(f"{said}: {why}", where=path, remedy=remedy) from error
 
 
 def _zipped(path: Path) -> Iterator[Entry]:
@@ -200,3 +216,123 @@ def _refuse_large(path: Path, files: int, size: int) -> None:
 
 def _refused(path: Path, what: str) -> BadFileError:
     return BadFileError(what, where=path, remedy="nothing like it is published: look at what made it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Files that are taken.
+
+    Attributes:
+        pattern: the whole path below the run's folder, as a regular expression.
+        most_bytes: of one such file, unpacked.
+    """
+
+    pattern: str
+    most_bytes: int
+
+
+def unpack(archive: Path, into: Path, wanted: Sequence[Wanted], *, beside: str) -> list[Path]:
+    """Write the wanted files of an archive below a folder, and say which there were.
+
+    Args:
+        archive: a zip.
+        into: the folder; what lies there already is replaced.
+        wanted: what is taken; anything else stays where it is.
+        beside: the file that tells where in the archive the run's folder is.
+
+    Raises:
+        BadFileError: it is no zip, holds what no artifact of ours does, or more than agreed.
+    """
+    with damage(archive, "is no archive that can be read", _REMEDY), zipfile.ZipFile(archive) as opened:
+        entries = _checked(opened, archive)
+        root = _root(entries, beside, archive)
+        taken: list[Path] = []
+        room = MAX_ALL
+        for name, entry in entries.items():
+            below = name[len(root) :] if name.startswith(root) else ""
+            limit = _limit(below, wanted)
+            if limit is not None:
+                room -= _write(opened, entry, into / below, limit, archive)
+                taken.append(into / below)
+            if room < 0:
+                raise _bad(f"has more than {MAX_ALL:,} bytes in all", archive)
+        return taken
+
+
+def _checked(opened: zipfile.ZipFile, archive: Path) -> dict[str, zipfile.ZipInfo]:
+    """The files by name.
+
+    Raises:
+        BadFileError: a path leads out of the archive, is there twice, or is a link.
+    """
+    found: dict[str, zipfile.ZipInfo] = {}
+    listed = opened.infolist()
+    if len(listed) > MAX_ENTRIES:
+        raise _bad(f"holds {len(listed):,} files, more than {MAX_ENTRIES:,}", archive)
+    for entry in listed:
+        name = entry.filename
+        if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts or ":" in name:
+            raise _bad(f"holds a path that leads elsewhere: {name!r:.200}", archive)
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise _bad(f"holds a link: {name!r:.200}", archive)
+        if name in found:
+            raise _bad(f"holds {name!r:.200} twice", archive)
+        if not entry.is_dir():
+            found[name] = entry
+    return found
+
+
+def _root(entries: dict[str, zipfile.ZipInfo], beside: str, archive: Path) -> str:
+    """The folder of the run within the archive, with its slash; empty for the top."""
+    roots = [name[: -len(beside)] for name in entries if PurePosixPath(name).name == beside]
+    if not roots:
+        raise _bad(f"holds no {beside}", archive)
+    return min(roots, key=lambda root: (root.count("/"), root))
+
+
+def _limit(below: str, wanted: Sequence[Wanted]) -> int | None:
+    return next((one.most_bytes for one in wanted if re.fullmatch(one.pattern, below)), None)
+
+
+def _write(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, limit: int, archive: Path) -> int:
+    """Write one file, and return its size."""
+    size = 0
+    with opened.open(entry) as packed, atomic_writer(path) as file:
+        while chunk := packed.read(_CHUNK):
+            size += len(chunk)
+            if size > limit:
+                raise _bad(f"{path.name} has more than {limit:,} bytes", archive)
+            file.write(chunk)
+    return size
+
+
+def bounded_lines(path: Path, *, most_bytes: int, most_line: int = _CHUNK) -> Iterator[bytes]:
+    """The lines of a gzip file, none longer and not more in all than agreed, however little it is packed to.
+
+    Raises:
+        BadFileError: it is no whole gzip file, or holds more.
+    """
+    unpacker = zlib.decompressobj(wbits=31)
+    size, pending = 0, b""
+    try:
+        with path.open("rb") as stream:
+            while not unpacker.eof:
+                packed = unpacker.unconsumed_tail or stream.read(_CHUNK)
+                data = unpacker.decompress(packed, _CHUNK)
+                # What is all read may have more to give still.
+                if not packed and not data:
+                    raise _bad("is cut short", path)
+                size += len(data)
+                *whole, pending = (pending + data).split(b"\n")
+                if size > most_bytes or len(pending) > most_line:
+                    what = f"{most_bytes:,} bytes" if size > most_bytes else f"{most_line:,} bytes in a line"
+                    raise _bad(f"has more than {what}", path)
+                yield from whole
+    except zlib.error as error:
+        raise _bad(f"cannot be unpacked: {error}", path) from error
+    if pending:
+        yield pending
+
+
+def _bad(what: str, where: Path) -> BadFileError:
+    return BadFileError(what, where=where, remedy=_REMEDY)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ci.core import untrusted_zip as module
+from ci.core import archives as module
+from ci.core.archives import Wanted, bounded_lines, unpack
 from ci.core.errors import BadFileError
-from ci.core.untrusted_zip import Wanted, bounded_lines, unpack
 
 WANTED = (
     Wanted(pattern=r"summary\.json", most_bytes=100),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci.package.pump import pumped
+from ci.core.pump import pumped
 
 
 def test_parts_come_in_their_order_and_end() -> None:
