@@ -82,10 +82,6 @@ class Conditions:
         """Pods that so many cards make."""
         return math.ceil(cards / self.pod_cards) if self.pod_cards else 1
 
-    def last_start(self, cards: int) -> float:
-        """Seconds until the last pod has started, on average: startup * H(pods), H the harmonic numbers."""
-        return self.startup_s * math.fsum(1 / number for number in range(1, self.pods(cards) + 1))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:

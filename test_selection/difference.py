@@ -46,11 +46,6 @@ class Difference:
     went: list[str]
     moves: list[Moves]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing changed."""
-        return not (self.came or self.went or any(one.moved_in or one.moved_out for one in self.moves))
-
 
 def compare(a: Side, b: Side) -> Difference:
     """What B has that A has not, and the other way round; shares are compared where both have them."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ci.compare.machines import Pair
 from ci.compare.times import Times
+from ci.core.svg import Axis
 from ci.core.text import span
 
 SIZE = 640.0
@@ -64,7 +65,8 @@ def scatter(times: Times) -> Scatter | None:
     seconds = [value for one in times.pairs for value in (one.base_s, one.now_s)]
     low = math.floor(math.log10(max(min(seconds), _LEAST_S)))
     high = max(math.ceil(math.log10(max(*seconds, _LEAST_S))), low + 1)
-    scale = _Scale(low, high)
+    # Along an axis, powers of ten.
+    scale = Axis(low=low, high=high, start=MARGIN, end=SIZE - MARGIN)
     kinds = {one.name: "slower" if one.more_s > 0 else "faster" for one in times.tests}
     usual = [one for one in times.pairs if one.name not in kinds]
     shown = _thinned(usual, max(MAX_POINTS - len(kinds), 0))
@@ -75,36 +77,24 @@ def scatter(times: Times) -> Scatter | None:
     return Scatter(
         points=tuple(points),
         ticks=tuple(Tick(scale.at(power), _seconds(power)) for power in range(low, high + 1)),
-        alike=scale.line(0.0),
-        run=scale.line(shift),
+        alike=_line(scale, 0.0),
+        run=_line(scale, shift),
         hidden=len(times.pairs) - len(points),
     )
 
 
-class _Scale(NamedTuple):
-    """Powers of ten from one to another, along an axis."""
-
-    low: int
-    high: int
-
-    def at(self, power: float) -> float:
-        share = (power - self.low) / (self.high - self.low)
-        return round(MARGIN + (SIZE - 2 * MARGIN) * min(max(share, 0.0), 1.0), 2)
-
-    def of(self, seconds: float) -> float:
-        return self.at(math.log10(max(seconds, _LEAST_S)))
-
-    def line(self, shift: float) -> tuple[float, float, float, float]:
-        """The ends of a line on which what is here is so many powers of ten of what is there; y upwards."""
-        left, right = max(self.low, self.low - shift), min(self.high, self.high - shift)
-        if left >= right:  # it does not cross the drawing
-            return (MARGIN, MARGIN, MARGIN, MARGIN)
-        return (self.at(left), self.at(left + shift), self.at(right), self.at(right + shift))
+def _line(scale: Axis, shift: float) -> tuple[float, float, float, float]:
+    """The ends of a line on which what is here is so many powers of ten of what is there; y upwards."""
+    left, right = max(scale.low, scale.low - shift), min(scale.high, scale.high - shift)
+    if left >= right:  # it does not cross the drawing
+        return (MARGIN, MARGIN, MARGIN, MARGIN)
+    return (scale.at(left), scale.at(left + shift), scale.at(right), scale.at(right + shift))
 
 
-def _point(one: Pair, kind: str, scale: _Scale) -> Point:
+def _point(one: Pair, kind: str, scale: Axis) -> Point:
     title = "" if kind == "usual" else f"{one.name}: {span(one.now_s)} here, {span(one.base_s)} there"
-    return Point(scale.of(one.base_s), scale.of(one.now_s), kind, title)
+    x, y = (scale.at(math.log10(max(seconds, _LEAST_S))) for seconds in (one.base_s, one.now_s))
+    return Point(x, y, kind, title)
 
 
 def _thinned(pairs: Sequence[Pair], most: int) -> Collection[Pair]:

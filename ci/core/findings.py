@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.core.text import escaped
@@ -37,6 +38,10 @@ class Finding:
     def state(self) -> str:
         """Passed, failed or not asked."""
         return (PASSED if self.passed else FAILED) if self.asked else UNASKED
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"check": self.check, "passed": self.passed, "seen": self.seen, "remedy": self.remedy}
 
     @property
     def line(self) -> str:

@@ -242,10 +242,7 @@ def verify_image(  # noqa: PLR0917  # typer makes options of them
             against=wiring.name_of(against, None, settings, stack) if against else None,
         )
     if as_json:
-        checks = [
-            {"check": one.check, "passed": one.passed, "seen": one.seen, "remedy": one.remedy}
-            for one in verified.findings
-        ]
+        checks = [one.as_json() for one in verified.findings]
         typer.echo(document_text("image-verify", {"image": name, "id": verified.image, "checks": checks}))
     refuse_failed(name, verified.findings)
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from ci.image.resolved import ResolvedFile
 
 SHELL = ("/bin/bash", "-euo", "pipefail", "-c")
-PANTRY = "$FTP_PROXY"
 # Gives settings of the build to this step alone; without a pantry it does nothing.
 SETTINGS = (
     'if [ -n "${FTP_PROXY:-}" ]; then '

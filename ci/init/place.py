@@ -23,7 +23,6 @@ class Place:
 
     Attributes:
         folder: of it.
-        is_git: whether it is in a Git repository.
         is_root: whether it is that repository's own folder, where GitHub and Jenkins look.
         branch: that changes go into.
         repository: owner/name on GitHub; empty where that is not known.
@@ -31,7 +30,6 @@ class Place:
     """
 
     folder: Path
-    is_git: bool
     is_root: bool
     branch: str = "main"
     repository: str = ""
@@ -56,7 +54,7 @@ def look(folder: Path) -> Place:
         if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
             raise UsageError("is a bare repository", where=folder, remedy="name a checkout of it")
         said = "this is no Git repository: its branch is assumed to be main, its GitHub repository not known"
-        return Place(folder=folder, is_git=False, is_root=True, notes=(said,))
+        return Place(folder=folder, is_root=True, notes=(said,))
     if ".git" in folder.parts:
         raise UsageError("is a folder of Git's own", where=folder, remedy="name the checkout's folder")
     try:
@@ -64,7 +62,7 @@ def look(folder: Path) -> Place:
     except CommandError as error:
         why = error.what.splitlines()[-1].lstrip(" |")
         told = f"Git was asked in vain ({why}): the branch is assumed to be main"
-        return Place(folder=folder, is_git=True, is_root=root == folder, notes=(told,))
+        return Place(folder=folder, is_root=root == folder, notes=(told,))
     branch, notes = _branch(folder)
     # What runs leave in a checkout; whoever adds all files would add it.
     if len(_asked(folder, "check-ignore", "--no-index", *(f"{one}x" for one in _LEFT)).splitlines()) != len(
@@ -75,7 +73,6 @@ def look(folder: Path) -> Place:
         )
     return Place(
         folder=folder,
-        is_git=True,
         is_root=root == folder,
         branch=branch,
         repository=github_name(_asked(folder, "config", "--get", "remote.origin.url")),

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 PODS = "pods"
 INPUTS = "inputs"
-CLAIMS = "claims"
 JOURNAL = ".jsonl"
 # How the run was asked to go, and on which back end: whoever goes on compares itself.
 SETTINGS = "run-settings.json"

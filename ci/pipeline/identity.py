@@ -12,10 +12,10 @@ from typing import Any
 
 import ci
 from ci.config.model import SettingsModel
-from ci.core.errors import BadFileError, CommandError
+from ci.core.errors import CommandError
 from ci.core.git import git
 from ci.runner.collect_cache import VARIABLE_PREFIXES, VARIABLES, installed_packages
-from test_selection.files import read_json, write_json
+from test_selection.files import write_json
 from test_selection.plan import Plan
 from test_selection.selection import Selection
 
@@ -115,29 +115,6 @@ def write_plan_identity(run_dir: Path, parts: Mapping[str, str]) -> str:
     identity = identity_of(parts)
     write_json(run_dir / FILE, KIND, {"identity": identity, "parts": dict(parts)})
     return identity
-
-
-def read_plan_identity(run_dir: Path) -> dict[str, str]:
-    """The parts that `write_plan_identity` wrote; `identity_of` makes them one name again.
-
-    Raises:
-        MissingInputError: there is no such file.
-        BadFileError: it is not what that writes.
-    """
-    path = run_dir / FILE
-    content = read_json(path, KIND)
-    parts = content.get("parts")
-    if not isinstance(parts, dict) or not all(isinstance(one, str) for one in parts.values()):
-        raise BadFileError(
-            "`parts` is no table of text", where=path, remedy="plan again: `spyre-ci pipeline plan`"
-        )
-    if content.get("identity") != identity_of(parts):
-        raise BadFileError(
-            "the identity is not that of its parts",
-            where=path,
-            remedy="the file was changed; plan again: `spyre-ci pipeline plan`",
-        )
-    return parts
 
 
 def _digest(content: Any) -> str:

@@ -1,4 +1,4 @@
-"""Charts as SVG text: lines over logarithmic axes, and bars over time. The one place that scales axes.
+"""Charts as SVG text: lines over logarithmic axes, and bars over time.
 
 Every label is escaped here; a chart is whole by itself and needs no script, style sheet or network.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
+from ci.core.svg import Axis
 from ci.core.text import span
 
 WIDTH, HEIGHT, MARGIN = 900.0, 420.0, 70.0
@@ -25,25 +26,6 @@ MOMENTS = (
     *(3600.0, 3 * 3600.0, 10 * 3600.0, 24 * 3600.0, 72 * 3600.0, 240 * 3600.0),
     *(1000 * 3600.0, 1e4 * 3600.0, 1e5 * 3600.0, 1e6 * 3600.0),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """Values from `low` to `high` over pixels from `start` to `end`, in logarithms where `log`."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
-
-    def at(self, value: float) -> float:
-        """The pixel of a value; what lies outside is put at the edge."""
-        low, high, one = (
-            (math.log(v) if self.log else v) for v in (self.low, self.high, max(value, self.low))
-        )
-        share = 0.0 if high <= low else min((one - low) / (high - low), 1.0)
-        return round(self.start + share * (self.end - self.start), 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci.core.svg import Axis, Segment
 from ci.core.text import counted, span
 from ci.record.result import Result
 from ci.record.run_state import GroupTiming, ShardTimeline
@@ -20,16 +21,6 @@ WIDTH = 1000.0
 LEAST = 8.0
 MAX_SEGMENTS = 4000
 TICKS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A piece of a bar: where it starts, how wide it is, its style and what it says when pointed at."""
-
-    x: float
-    width: float
-    kind: str
-    title: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,32 +114,24 @@ def time_chart(account: Account, limit: int) -> TimeChart | None:
         if line.attempt == 1 and line.shard in account.expected_s
     }
     end = max(*(line.ended_at for line in lines), *expected.values(), start + 0.001)
-    scale = _Scale(start=start, seconds=end - start)
+    scale = Axis(low=start, high=end, start=0.0, end=WIDTH)
     room = max(MAX_SEGMENTS // len(lines), 4)
     return TimeChart(
         bars=tuple(
             _time_bar(line, expected.get(line.shard) if line.attempt == 1 else None, scale, room)
             for line in lines
         ),
-        ticks=tuple(span(scale.seconds * number / TICKS) for number in range(TICKS + 1)),
+        ticks=tuple(span((end - start) * number / TICKS) for number in range(TICKS + 1)),
         hidden=len(account.timelines) - len(lines),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
-    start: float
-    seconds: float
-
-    def x(self, moment: float) -> float:
-        return round(min(max(WIDTH * (moment - self.start) / self.seconds, 0.0), WIDTH), 2)
-
-    def segment(self, begin: float, end: float, kind: str, title: str) -> Segment:
-        x = self.x(begin)
-        return Segment(x=x, width=round(max(self.x(end) - x, 0.0), 2), kind=kind, title=title)
+def _segment(scale: Axis, begin: float, end: float, kind: str, title: str) -> Segment:
+    x = scale.at(begin)
+    return Segment(x=x, width=round(max(scale.at(end) - x, 0.0), 2), kind=kind, title=title)
 
 
-def _time_bar(line: ShardTimeline, expected: float | None, scale: _Scale, room: int) -> Bar:
+def _time_bar(line: ShardTimeline, expected: float | None, scale: Axis, room: int) -> Bar:
     took = line.ended_at - line.started_at
     note = span(took)
     if expected is not None:
@@ -160,11 +143,11 @@ def _time_bar(line: ShardTimeline, expected: float | None, scale: _Scale, room: 
         label=f"shard {line.shard}{attempt}" + (f" on {line.card}" if line.card else ""),
         note=note,
         segments=tuple(_group_segments(line.groups, scale, room)),
-        mark=None if expected is None else scale.x(expected),
+        mark=None if expected is None else scale.at(expected),
     )
 
 
-def _group_segments(groups: Sequence[GroupTiming], scale: _Scale, room: int) -> Iterable[Segment]:
+def _group_segments(groups: Sequence[GroupTiming], scale: Axis, room: int) -> Iterable[Segment]:
     shown = groups[: room // 2]
     for group in shown:
         took = group.ended_at - group.started_at
@@ -172,9 +155,9 @@ def _group_segments(groups: Sequence[GroupTiming], scale: _Scale, room: int) -> 
         setup_s = took if group.setup_s is None else min(group.setup_s, took)
         ready = group.started_at + setup_s
         title = f"{group.file}: {span(took)}, of it {span(setup_s)} set-up"
-        yield scale.segment(group.started_at, ready, "setup", title)
-        yield scale.segment(ready, group.ended_at, "tests", title)
+        yield _segment(scale, group.started_at, ready, "setup", title)
+        yield _segment(scale, ready, group.ended_at, "tests", title)
     rest = groups[len(shown) :]
     if rest:
         title = f"{counted(len(rest), 'more file')}"
-        yield scale.segment(rest[0].started_at, rest[-1].ended_at, "tests", title)
+        yield _segment(scale, rest[0].started_at, rest[-1].ended_at, "tests", title)

@@ -51,10 +51,7 @@ class Verified:
         return {
             "version": str(self.artifacts[0].version),
             "files": [one.as_json() for one in self.artifacts],
-            "checks": [
-                {"check": one.check, "passed": one.passed, "seen": one.seen, "remedy": one.remedy}
-                for one in self.findings
-            ],
+            "checks": [one.as_json() for one in self.findings],
             "installed_with": list(self.installed),
         }
 

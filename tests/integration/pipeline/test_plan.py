@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run
-from ci.pipeline.identity import read_plan_identity, tree_of
+from ci.pipeline.identity import FILE, tree_of
 from test_selection.durations import Durations, write_durations
+from test_selection.files import read_json
 from test_selection.plan import read_plan
 from tests.integration.conftest import need
 
@@ -64,6 +65,11 @@ def plan(tree: Path, *words: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(out.read_text()) if out.exists() else {}
 
 
+def parts_of(run_dir: Path) -> dict[str, str]:
+    parts: dict[str, str] = read_json(run_dir / FILE, "plan-identity")["parts"]
+    return parts
+
+
 def test_a_plan_is_dealt_and_known_by_what_decides_it(project: Repository, tree: Path) -> None:
     code, first = plan(tree, "--percent", "100", "--shards", "2")
     assert code == 0
@@ -72,7 +78,7 @@ def test_a_plan_is_dealt_and_known_by_what_decides_it(project: Repository, tree:
     assert (first["kind"], first["legs"], first["run"]) == ("legs", 2, "ci")
     made = read_plan(Path("runs/ci/plan.json"))
     assert (first["tests"], first["fingerprint"]) == (len(made.ids), made.fingerprint)
-    parts = read_plan_identity(Path("runs/ci"))
+    parts = parts_of(Path("runs/ci"))
     assert parts["tree"] == project.git("rev-parse", "HEAD^{tree}")
     assert parts["image"] == IMAGE
     # Work nobody can tell from the toolkit's as it was committed is not known to be the same.
@@ -82,7 +88,7 @@ def test_a_plan_is_dealt_and_known_by_what_decides_it(project: Repository, tree:
     assert tree_of(project.folder) == parts["tree"]
     project.commit({"a.py": "1\n"})
     plan(tree, "--percent", "100", "--shards", "2")
-    assert {k for k, v in read_plan_identity(Path("runs/ci")).items() if v != parts[k]} == {"tree"}
+    assert {k for k, v in parts_of(Path("runs/ci")).items() if v != parts[k]} == {"tree"}
     (project.folder / "a.py").write_text("2\n")
     assert tree_of(project.folder) == ""
     assert tree_of(tree) == ""

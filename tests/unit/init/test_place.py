@@ -20,7 +20,7 @@ def test_where_git_does_not_answer_it_is_said_and_nothing_is_claimed(
     monkeypatch.setattr("ci.init.place.git", refuses)
     (tmp_path / ".git").mkdir()
     found = look(tmp_path)
-    assert (found.is_git, found.is_root, found.branch) == (True, True, "main")
+    assert (found.is_root, found.branch) == (True, "main")
     said = "Git was asked in vain (fatal: detected dubious ownership): the branch is assumed to be main"
     assert found.notes == (said,)
 

@@ -26,7 +26,7 @@ ACME = BackEnd(device="acme", package="torch_acme", project="torch-acme")
 
 def checkout(back_end: BackEnd = SPYRE, **changes: Any) -> Checkout:
     toolkit = Toolkit(repository="torch-spyre/spyre-ci", ref=changes.pop("ref", SHA), version="0.1.0")
-    place = Place(folder=Path("/p"), is_git=True, **{"is_root": True, **changes})
+    place = Place(folder=Path("/p"), **{"is_root": True, **changes})
     return Checkout(back_end=back_end, place=place, toolkit=toolkit)
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.report.charts import Axis, Line, Stretch, as_page, line_chart, time_bars
+from ci.core.svg import Axis
+from ci.report.charts import Line, Stretch, as_page, line_chart, time_bars
 
 
 @given(st.floats(0.01, 1e6), st.floats(0.01, 1e6), st.floats(-10, 1e7), st.booleans())

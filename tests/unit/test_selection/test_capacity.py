@@ -98,13 +98,6 @@ def test_availability_is_the_share_of_mean_time_between_failures() -> None:
     assert Conditions().up(24) == 24
 
 
-def test_the_last_of_many_pods_starts_later_than_one_by_the_harmonic_number() -> None:
-    found = Conditions(startup_s=60, pod_cards=8)
-    assert found.last_start(8) == pytest.approx(60)
-    assert found.last_start(24) == pytest.approx(60 * (1 + 1 / 2 + 1 / 3))
-    assert Conditions(startup_s=60, pod_cards=0).last_start(24) == pytest.approx(60)
-
-
 def test_runs_a_day_are_the_day_over_a_round() -> None:
     assert runs_a_day(6 * 3600) == 4
     assert math.isinf(runs_a_day(0))

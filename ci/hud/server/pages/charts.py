@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ci.core.svg import Segment
 from ci.hud.callback import stored_time
 from ci.hud.server.pages.words import VERDICTS
 
@@ -16,16 +17,6 @@ BAR, LEAST = 1000.0, 6.0
 LEAST_AXIS = 1e-6
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A piece of a bar, in thousandths of it."""
-
-    x: float
-    width: float
-    kind: str
-    title: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
