@@ -10,7 +10,6 @@ from typing import Any
 
 from ci.core.text import one_line
 
-DETAIL_CHARACTERS = 300
 # The relay's words for a step that does not follow from the job's state (callback_handler.py).
 _REFUSED_STEP = re.compile(r"\s*(callback rejected:\s*)?invalid state transition\b", re.IGNORECASE)
 
