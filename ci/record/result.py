@@ -187,17 +187,13 @@ def lost_tries(known: Iterable[tuple[int, bool]]) -> list[int]:
     return [number for number in range(taken_over, last) if number not in told]
 
 
-def fold_known(tries: Iterable[tuple[int, bool, Verdict]]) -> Verdict:
-    """The verdict over what is known of a test's tries, each with number, `again` and outcome.
+def known_outcomes(tries: Iterable[tuple[int, bool, Verdict]]) -> list[Verdict]:
+    """The outcomes of what is known of a test's tries, in the order of their numbers.
 
     Args:
-        tries: in the order of time; a lost one counts as failed, for only what failed is tried again.
+        tries: each with number, `again` and outcome, in the order of time; a lost one counts as failed, for
+            only what failed is tried again.
     """
-    return fold(known_outcomes(tries))
-
-
-def known_outcomes(tries: Iterable[tuple[int, bool, Verdict]]) -> list[Verdict]:
-    """The outcomes that `fold_known` folds, of lost tries too, in the order of their numbers."""
     rows = list(tries)
     lost = lost_tries((number, again) for number, again, _ in rows)
     found = [(number, outcome) for number, _, outcome in rows] + [(one, Verdict.FAILED) for one in lost]

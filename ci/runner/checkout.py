@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from ci.core.addresses import without_credentials
 from ci.core.errors import CommandError, UsageError
+from ci.core.git import git
 from ci.core.locks import take
-from ci.core.process import run_command
 
 GIT_TIMEOUT_S = 900
 # What PyTorch's tests read of their repository besides test/ itself.
@@ -70,29 +70,28 @@ def _address(where: str) -> tuple[str, str]:
 
 def _fetch(url: str, ref: str, repository: Path) -> str:
     """Fetch a ref and return its commit."""
-    git: list[str | Path] = ["git", "-C", repository]
-    run_command(["git", "init", "--quiet", repository], timeout_s=60)
+    git(repository.parent, "init", "--quiet", str(repository), timeout_s=60)
     # A git that was killed leaves its lock files; whoever holds our lock knows that no git is at work.
     for stale in (repository / ".git").glob("*.lock"):
         stale.unlink()
-    run_command(
-        [*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--", url, ref],
+    git(
+        repository,
+        *("fetch", "--quiet", "--depth=1", "--filter=blob:none", "--", url, ref),
         timeout_s=GIT_TIMEOUT_S,
         remedy=f"check that {url} can be reached and has {ref} (a SHA must be whole)",
     )
     # The filter leaves blobs to be fetched at checkout, which asks the remote by name.
-    run_command([*git, "config", "remote.origin.url", url], timeout_s=60)
-    run_command([*git, "config", "remote.origin.promisor", "true"], timeout_s=60)
-    return run_command([*git, "rev-parse", "FETCH_HEAD^{commit}"], timeout_s=60).strip()
+    git(repository, "config", "remote.origin.url", url, timeout_s=60)
+    git(repository, "config", "remote.origin.promisor", "true", timeout_s=60)
+    return git(repository, "rev-parse", "FETCH_HEAD^{commit}", timeout_s=60).strip()
 
 
 def _fill(tree: Path, sha: str, repository: Path) -> None:
     shutil.rmtree(tree, ignore_errors=True)  # of a checkout that was cut off
-    git: list[str | Path] = ["git", "-C", repository]
-    run_command([*git, "worktree", "prune"], timeout_s=60)
-    run_command([*git, "worktree", "add", "--no-checkout", "--detach", tree, sha], timeout_s=60)
-    run_command(["git", "-C", tree, "sparse-checkout", "set", *SPARSE_FOLDERS], timeout_s=GIT_TIMEOUT_S)
-    run_command(["git", "-C", tree, "checkout", "--quiet", "--detach", sha], timeout_s=GIT_TIMEOUT_S)
+    git(repository, "worktree", "prune", timeout_s=60)
+    git(repository, "worktree", "add", "--no-checkout", "--detach", str(tree), sha, timeout_s=60)
+    git(tree, "sparse-checkout", "set", *SPARSE_FOLDERS, timeout_s=GIT_TIMEOUT_S)
+    git(tree, "checkout", "--quiet", "--detach", sha, timeout_s=GIT_TIMEOUT_S)
 
 
 def _mark(tree: Path) -> Path:

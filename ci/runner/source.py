@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
-from ci.core.process import run_command
+from ci.core.git import git
 from ci.runner.checkout import COMMIT_FILE, checkout
 
 OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"
@@ -105,7 +105,7 @@ def _tree(root: Path, where: str) -> Source:
 def _sha(root: Path, tests: Path, version: str) -> str:
     if (root / ".git").exists():
         try:
-            return run_command(["git", "-C", root, "rev-parse", "HEAD"], timeout_s=60).strip()
+            return git(root, "rev-parse", "HEAD", timeout_s=60).strip()
         except CommandError:
             pass  # a .git that git refuses (another owner, a worktree cut off) is as none
     with contextlib.suppress(OSError, UnicodeDecodeError):
