@@ -26,8 +26,8 @@ from ci.hud.row_layout import (
     TestRunSummary,
     without_nulls,
 )
-from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS, NO_MESSAGE, TEXT_CHARACTERS, Job
-from ci.record.junit import UNREADABLE, Source
+from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS, TEXT_CHARACTERS, Job
+from ci.record.junit import NO_MESSAGE, UNREADABLE, Source
 
 RowType = TypeVar("RowType", TestRun, TestRunSummary)
 

@@ -27,10 +27,9 @@ from ci.hud.row_layout import (
     TestRun,
     TestRunSummary,
 )
-from ci.record.junit import NOT_RUN, Source, junit_cases
+from ci.record.junit import Source, junit_cases, left_out, message_of
 
 ID_PROPERTY = "id"
-NO_MESSAGE = "no message"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
 DIGEST_CHARACTERS = 16
@@ -217,7 +216,7 @@ def _outcomes(case: Element, tag: str) -> Outcomes:
 def _skipped(case: Element) -> Outcomes:
     """Why it was skipped; some runners, such as GoogleTest, say only by an attribute that it never ran."""
     found = _outcomes(case, "skipped")
-    told = {case.get("status", "").lower(), case.get("result", "").lower()} & NOT_RUN
+    told = left_out(case)
     if found is UNSET and told and not any(case.find(tag) is not None for tag in ("failure", "error")):
         return Outcome(message=", ".join(sorted(told)))
     return found
@@ -227,9 +226,8 @@ def _outcome(element: Element) -> Outcome:
     """Never without a message: the first line of the text, else its type, else that there is none."""
     text = (element.text or "").strip()
     kind = element.get("type") or ""
-    message = (element.get("message") or "").strip() or text.partition("\n")[0].strip() or kind or NO_MESSAGE
     return Outcome(
-        message=message[:MESSAGE_CHARACTERS],
+        message=message_of(element)[:MESSAGE_CHARACTERS],
         type=kind[:MESSAGE_CHARACTERS] if kind else UNSET,
         text=text[-TEXT_CHARACTERS:] if text else UNSET,
     )

@@ -19,8 +19,9 @@ from ci.core.errors import BadFileError
 
 # What reading a broken file raises, gzip's faults among it.
 UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile, ValueError)
-# A runner's words, in `status`, for a test that it did not run.
-NOT_RUN = frozenset({"notrun", "skipped", "suppressed", "disabled"})
+NO_MESSAGE = "no message"
+# Runners' words for a test that they did not run.
+_NOT_RUN = frozenset({"notrun", "skipped", "suppressed", "disabled"})
 # What one element may have: the whole of it is in memory, in the worst case twenty times over.
 MOST_ELEMENT = 16 * 1024 * 1024
 # Of attributes a parser makes twenty times as much.
@@ -59,10 +60,20 @@ def case_of(element: Element) -> Case:
     bad = element.find("failure")
     bad = element.find("error") if bad is None else bad
     if bad is not None:
-        first = next(iter((bad.text or "").strip().splitlines()), "")
-        return Case(name=name, became="failed", message=bad.get("message") or first)
-    left = element.find("skipped") is not None or element.get("status", "").lower() in NOT_RUN
-    return Case(name=name, became="skipped" if left else "passed")
+        return Case(name=name, became="failed", message=message_of(bad))
+    skipped = element.find("skipped") is not None or left_out(element)
+    return Case(name=name, became="skipped" if skipped else "passed")
+
+
+def left_out(element: Element) -> set[str]:
+    """The words by which a test case says that it never ran, as GoogleTest does; empty where it has none."""
+    return {element.get("status", "").lower(), element.get("result", "").lower()} & _NOT_RUN
+
+
+def message_of(outcome: Element) -> str:
+    """What an outcome says: its message, else the first line of its text, else its type; never empty."""
+    first = (outcome.text or "").strip().partition("\n")[0].strip()
+    return (outcome.get("message") or "").strip() or first or outcome.get("type") or NO_MESSAGE
 
 
 def junit_cases(stream: Source, *, name: str) -> Iterator[tuple[Element, str]]:
