@@ -151,20 +151,21 @@ class State:
 
     def _about_worker(self, stream: Stream, now: float) -> Iterator[News]:
         state, shard, card = stream.state, stream.shard, stream.card
-        if state.began is not None:
-            yield from self._began(stream, state.began, now)
-        if state.begun_file in self.files:
-            self.files[state.begun_file].begin(card, now)
+        latest = state.latest
+        if latest.began is not None:
+            yield from self._began(stream, latest.began, now)
+        if latest.begun_file in self.files:
+            self.files[latest.begun_file].begin(card, now)
         for file, error in state.file_errors.items():
             yield FileBroken(file=file, shard=shard, card=card, message=one_line(error.message))
         state.file_errors.clear()
-        if state.loss is not None:
-            yield WorkerLost(shard=shard, card=card, id=state.loss.id, message=one_line(state.loss.message))
+        if (loss := latest.loss) is not None:
+            yield WorkerLost(shard=shard, card=card, id=loss.id, message=one_line(loss.message))
         if state.elsewhere:
             yield from self._ledger.hand_over(list(state.elsewhere), now)
             state.elsewhere.clear()
-        if state.card_lost is not None:
-            lost, message = state.card_lost[0], one_line(state.card_lost[1])
+        if latest.card_lost is not None:
+            lost, message = latest.card_lost[0], one_line(latest.card_lost[1])
             self.lost.update(dict.fromkeys(lost.split("+"), message))
             yield CardLost(card=lost, message=message)
 

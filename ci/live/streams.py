@@ -54,7 +54,7 @@ class Stream:
     def take(self, event: Mapping[str, Any], now: float) -> None:
         """Take the next event of its journal."""
         steps = self.state.steps
-        self.state.take(dict(event))
+        self.state.take(event)
         if self.state.steps != steps:
             self.since = now
 
@@ -80,7 +80,7 @@ class Streams:
         """The attempt that an event is of; `shard_start` begins one, or goes back to it."""
         stream = self._current.get(shard)
         otherwise = stream.state.attempt if stream is not None else 1
-        begun = attempt_in(dict(event), otherwise)
+        begun = attempt_in(event, otherwise)
         if stream is not None and begun is None:
             return stream
         attempt = otherwise if begun is None else begun

@@ -9,7 +9,7 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -24,14 +24,17 @@ from test_selection.ids import encode_file
 # Why a piece was given out that says nothing against the tests in it.
 _NO_RETRY = frozenset({"plan", "stolen"})
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
-# Each kind of event has a method of this name that takes it; `ci.record.journal` says what they hold.
-_KINDS = frozenset(
-    {
+# The method that takes each kind of event; `ci.record.journal` says what they hold.
+_METHODS = {
+    kind: f"_{kind}"
+    for kind in (
         "shard_start", "shard_end", "group_start", "group_ready", "group_end", "piece", "start", "end",
         "crash", "worker_lost", "resumed", "not_run", "no_retry", "elsewhere", "file_error", "card_check",
         "card_fault", "card_lost", "respawn",
-    }
-)  # fmt: skip
+    )
+}  # fmt: skip
+# What tells nothing of a test.
+_OF_SHARD = ("shard_start", "shard_end")
 _OUTCOME = ("end", "crash")
 _OUTCOME_BYTES = tuple(f'"e":"{kind}"'.encode() for kind in _OUTCOME)
 INTERRUPTED = "interrupted"
@@ -117,22 +120,50 @@ class WorkerLoss:
     message: str
 
 
+class Latest(NamedTuple):
+    """What one event brings, beside what it adds to the whole.
+
+    Attributes:
+        began: the test that it begins.
+        begun_file: the file whose set-up it begins.
+        ready_file: the file whose set-up it ends.
+        loss: of the worker.
+        fault: of the card.
+        card_lost: the card that is not used any more, and why.
+        respawned: whether a file goes on in a fresh process.
+    """
+
+    began: str | None = None
+    begun_file: str = ""
+    ready_file: str = ""
+    loss: WorkerLoss | None = None
+    fault: CardFault | None = None
+    card_lost: tuple[str, str] | None = None
+    respawned: bool = False
+
+
+NOTHING = Latest()
+
+
 class Begun(NamedTuple):
     """A test that runs.
 
     Attributes:
-        at: seconds since the epoch.
+        at: seconds since the epoch; None where that was not seen.
         number: which try it is, from 1.
         again: whether it is tried once more because it failed.
         seed: of the test.
         seeded_as: the try whose seed that is.
     """
 
-    at: float
+    at: float | None
     number: int
     again: bool
     seed: int | None
     seeded_as: int
+
+
+_UNSEEN = Begun(at=None, number=1, again=False, seed=None, seeded_as=1)
 
 
 @dataclass(slots=True)
@@ -162,13 +193,7 @@ class RunState:
         unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
         ran_in: what its processes said that tests run in.
-        began: the test that the last event began.
-        begun_file: the file whose set-up it began.
-        ready_file: the file whose set-up it ended.
-        loss: the worker's, where the last event tells of it.
-        fault: the card's, where it tells of one.
-        card_lost: the card that is not used any more, and why, where it tells of it.
-        respawned: whether it says that a file goes on in a fresh process.
+        latest: what the last event brought besides.
     """
 
     shard: int
@@ -197,13 +222,7 @@ class RunState:
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
     ran_in: set[RanIn] = field(default_factory=set)
-    began: str | None = None
-    begun_file: str = ""
-    ready_file: str = ""
-    loss: WorkerLoss | None = None
-    fault: CardFault | None = None
-    card_lost: tuple[str, str] | None = None
-    respawned: bool = False
+    latest: Latest = NOTHING
     # The number of the tries in the piece that is at work, where that is none of tests that failed.
     _begun_time: int = 1
 
@@ -245,15 +264,14 @@ class RunState:
             groups=tuple(self.groups),
         )
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Mapping[str, Any]) -> None:
         """Take the next event; kinds this version does not know are passed over."""
-        self.began = self.loss = self.fault = self.card_lost = None
-        self.begun_file = self.ready_file = ""
-        self.respawned = False
+        self.latest = NOTHING
         moment = seconds_of(event.get("t"), self.ended_at)
         # A clock that is set back must not turn the order of a journal round.
         self.ended_at = max(moment, self.ended_at)
-        self.started_at = self.ended_at if self.started_at is None else self.started_at
+        if self.started_at is None:
+            self.started_at = self.ended_at
         try:
             self._dispatch(event)
         except (KeyError, TypeError):
@@ -276,16 +294,16 @@ class RunState:
         tries, self.tries = self.tries, {}
         return tries
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: Mapping[str, Any]) -> None:
         kind = event["e"]
-        if isinstance(kind, str) and kind in _KINDS:
-            getattr(self, f"_{kind}")(event)
+        if isinstance(kind, str) and (method := _METHODS.get(kind)):
+            getattr(self, method)(event)
 
     def _step(self, *, setting_up: bool) -> None:
         self.steps += 1
         self.setting_up = setting_up
 
-    def _shard_start(self, event: Event) -> None:
+    def _shard_start(self, event: Mapping[str, Any]) -> None:
         self.ran_in.add(ran_in_of(event))
         self.boots.add(text_of(event.get("boot")))
         self.card = text_of(event.get("card")) or self.card
@@ -294,21 +312,22 @@ class RunState:
         self.fingerprints |= {self.fingerprint} if self.fingerprint else set()
         self.status = ""
 
-    def _shard_end(self, event: Event) -> None:
+    def _shard_end(self, event: Mapping[str, Any]) -> None:
         self.status = text_of(event.get("status")) or "done"
         self.running, self.setting_up = None, False
 
-    def _group_start(self, event: Event) -> None:
-        self.begun_file = self.file = file = _name(event["file"])
+    def _group_start(self, event: Mapping[str, Any]) -> None:
+        self.file = file = _name(event["file"])
+        self.latest = Latest(begun_file=file)
         self.running = None
         self._step(setting_up=True)
         self._end_group()
         now = self.ended_at
         self.groups.append(GroupTiming(file=file, setup_s=None, started_at=now, ended_at=now))
 
-    def _group_ready(self, event: Event) -> None:
+    def _group_ready(self, event: Mapping[str, Any]) -> None:
         file, setup_s = _name(event["file"]), seconds_of(event["setup_s"], 0.0)
-        self.ready_file, self.ready = file, True
+        self.latest, self.ready = Latest(ready_file=file), True
         self._step(setting_up=False)
         if not self.groups or self.groups[-1].file != file:
             self._end_group()
@@ -317,19 +336,20 @@ class RunState:
             self.groups.append(GroupTiming(file=file, setup_s=None, started_at=begun, ended_at=now))
         self.groups[-1] = replace(self.groups[-1], setup_s=setup_s)
 
-    def _group_end(self, _: Event) -> None:
+    def _group_end(self, _: Mapping[str, Any]) -> None:
         self._step(setting_up=False)
 
     def _end_group(self) -> None:
         if self.groups and self.groups[-1].ended_at < self.ended_at:
             self.groups[-1] = replace(self.groups[-1], ended_at=self.ended_at)
 
-    def _start(self, event: Event) -> None:
+    def _start(self, event: Mapping[str, Any]) -> None:
         name = _name(event["id"])
         if name in self.open:
             self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
-        self._step(setting_up=False)
-        self.running = self.began = name
+        self.steps += 1
+        self.setting_up = False
+        self.running, self.latest = name, Latest(began=name)
         self.log_start = event.get("log", 0)
         number = count_of(event.get("try", 1))
         # A piece of a host that was lost is begun once more, which is no word on the tests in it.
@@ -337,10 +357,10 @@ class RunState:
         seed, seeded_as = seed_of(event.get("seed")), count_of(event.get("as", number))
         self.open[name] = Begun(self.ended_at, number, again, seed, seeded_as)
 
-    def _piece(self, event: Event) -> None:
+    def _piece(self, event: Mapping[str, Any]) -> None:
         self._begun_time = count_of(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
 
-    def _end(self, event: Event) -> None:
+    def _end(self, event: Mapping[str, Any]) -> None:
         name, outcome = _name(event["id"]), event["outcome"]
         if isinstance(outcome, str) and outcome in _ENDS:
             if _ENDS[outcome] is Verdict.HARDWARE:
@@ -350,41 +370,42 @@ class RunState:
             said = f"the worker told of an outcome nobody knows: {outcome!r}"
             self._close(name, event, Verdict.INFRASTRUCTURE, message=said)
 
-    def _crash(self, event: Event) -> None:
+    def _crash(self, event: Mapping[str, Any]) -> None:
         cause = text_of(event.get("cause")) or "exit"
         outcome = Verdict.HARDWARE if cause == Verdict.HARDWARE else Verdict.FAILED
         if outcome is Verdict.HARDWARE:
             self._blame(event)
         self._close(_name(event["id"]), event, outcome, cause=cause)
 
-    def _worker_lost(self, event: Event) -> None:
+    def _worker_lost(self, event: Mapping[str, Any]) -> None:
         name = None if event.get("id") is None else _name(event["id"])
         message = text_of(event.get("message")) or "the worker was lost"
-        self.loss = WorkerLoss(id=name, message=message)
+        self.latest = Latest(loss=WorkerLoss(id=name, message=message))
         for one in list(self.open) if name is None else [name]:
             self._close(one, event, Verdict.INFRASTRUCTURE, message=message)
         self.running, self.setting_up = None, False
 
-    def _card_check(self, event: Event) -> None:
+    def _card_check(self, event: Mapping[str, Any]) -> None:
         held = not event.get("ended", True)
         # A check after a crash is told of once more, with the crash; its process has the card all the same.
         if not event["ok"] and (event["why"] == "order" or held):
             self._blame(event, held=held)
 
-    def _card_fault(self, event: Event) -> None:
+    def _card_fault(self, event: Mapping[str, Any]) -> None:
         self._blame(event)
 
-    def _card_lost(self, event: Event) -> None:
-        self.card_lost = text_of(event.get("card")) or self.card or "", text_of(event.get("message"))
+    def _card_lost(self, event: Mapping[str, Any]) -> None:
+        card = text_of(event.get("card")) or self.card or ""
+        self.latest = Latest(card_lost=(card, text_of(event.get("message"))))
 
-    def _respawn(self, _: Event) -> None:
-        self.respawned = True
+    def _respawn(self, _: Mapping[str, Any]) -> None:
+        self.latest = Latest(respawned=True)
 
-    def _blame(self, event: Event, *, held: bool = False) -> None:
+    def _blame(self, event: Mapping[str, Any], *, held: bool = False) -> None:
         message = text_of(event.get("message"))
-        self.fault = CardFault(message=message, certain=bool(event.get("ras")), held=held)
+        self.latest = Latest(fault=CardFault(message=message, certain=bool(event.get("ras")), held=held))
 
-    def _not_run(self, event: Event) -> None:
+    def _not_run(self, event: Mapping[str, Any]) -> None:
         reason = _reason(event)
         for name in _names(event["ids"]):
             if name in self.open:
@@ -392,16 +413,16 @@ class RunState:
             else:
                 self.not_run[name] = reason
 
-    def _resumed(self, event: Event) -> None:
+    def _resumed(self, event: Mapping[str, Any]) -> None:
         self.unsure |= dict.fromkeys(_names(event["ids"]), _reason(event))
 
-    def _no_retry(self, event: Event) -> None:
+    def _no_retry(self, event: Mapping[str, Any]) -> None:
         self.no_retry |= dict.fromkeys(_names(event["ids"]), _reason(event))
 
-    def _elsewhere(self, event: Event) -> None:
+    def _elsewhere(self, event: Mapping[str, Any]) -> None:
         self.elsewhere |= dict.fromkeys(_names(event["ids"]), text_of(event.get("host")) or "another host")
 
-    def _file_error(self, event: Event) -> None:
+    def _file_error(self, event: Mapping[str, Any]) -> None:
         file = _name(event["file"])
         message, detail = text_of(event.get("message")), text_of(event.get("detail"))
         self.setting_up = False
@@ -410,17 +431,17 @@ class RunState:
     def _close(
         self,
         name: str,
-        event: Event,
+        event: Mapping[str, Any],
         outcome: Verdict,
         *,
         message: str | None = None,
         cause: str | None = None,
     ) -> None:
-        begun = self.open.pop(name, None)
+        begun, number, again, seed, seeded_as = self.open.pop(name, _UNSEEN)
         self.steps += 1
         if name == self.running:
             self.running = None
-        ran = 0.0 if begun is None else self.ended_at - begun.at
+        ran = 0.0 if begun is None else self.ended_at - begun
         seconds = seconds_of(event.get("seconds"), ran)
         one = Try(
             outcome=outcome,
@@ -430,13 +451,13 @@ class RunState:
             detail=text_of(event.get("detail")),
             card=text_of(event.get("card")) or self.card,
             shard=self.shard,
-            started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun.at,
-            number=1 if begun is None else begun.number,
-            again=begun is not None and begun.again,
+            started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
+            number=number,
+            again=again,
             leak=text_of(event.get("leak")),
             job=run_attempt_of(self.attempt),
-            seed=None if begun is None else begun.seed,
-            seeded_as=1 if begun is None else begun.seeded_as,
+            seed=seed,
+            seeded_as=seeded_as,
             unseeded=text_of(event.get("unseeded")),
         )
         self.tries.setdefault(name, []).append(one)
@@ -453,6 +474,17 @@ def state_of(shard: int, attempt: int, events: Iterable[Event]) -> RunState:
     return _fold(RunState(shard=shard, attempt=attempt), events)
 
 
+def frame_of(shard: int, attempt: int, events: Iterable[Event]) -> RunState:
+    """Whose journal it is and whether it came to its end, and nothing of its tests.
+
+    Args:
+        shard: its index.
+        attempt: from 1.
+        events: as those of `state_of`.
+    """
+    return state_of(shard, attempt, (event for event in events if event["e"] in _OF_SHARD))
+
+
 def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bool = False) -> RunState:
     """What one attempt at a shard did, with all its tests settled.
 
@@ -467,7 +499,7 @@ def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bo
     return state
 
 
-def outcome_in(event: Event) -> str | None:
+def outcome_in(event: Mapping[str, Any]) -> str | None:
     """The test whose outcome an event tells; None where it tells none."""
     return text_of(event.get("id")) or None if event.get("e") in _OUTCOME else None
 
@@ -479,7 +511,7 @@ def outcomes_in(lines: Iterable[bytes]) -> Iterator[str]:
             yield name
 
 
-def attempt_in(event: Event, otherwise: int) -> int | None:
+def attempt_in(event: Mapping[str, Any], otherwise: int) -> int | None:
     """The attempt that an event begins, `otherwise` where it does not say which; None: it begins none."""
     if event.get("e") != "shard_start":
         return None
@@ -487,7 +519,7 @@ def attempt_in(event: Event, otherwise: int) -> int | None:
     return attempt if isinstance(attempt, int) else otherwise
 
 
-def _fold(state: RunState, events: Iterable[Event]) -> RunState:
+def _fold(state: RunState, events: Iterable[Mapping[str, Any]]) -> RunState:
     seen: set[Hashable] = set()
     for event in events:
         key = _identity(event)
@@ -500,7 +532,7 @@ def _fold(state: RunState, events: Iterable[Event]) -> RunState:
 _IDENTITY = ("e", "t", "id", "file", "outcome", "cause", "why", "attempt", "try")
 
 
-def _identity(event: Event) -> Hashable:
+def _identity(event: Mapping[str, Any]) -> Hashable:
     key = tuple(event.get(part) for part in _IDENTITY)
     if "ids" not in event:
         try:
@@ -511,7 +543,7 @@ def _identity(event: Event) -> Hashable:
     return repr((key, event["ids"]))
 
 
-def _reason(event: Event) -> str:
+def _reason(event: Mapping[str, Any]) -> str:
     return text_of(event.get("message")) or "no reason given"
 
 

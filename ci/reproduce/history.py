@@ -8,7 +8,7 @@ from typing import Any
 
 from ci.record.event_values import seed_of, text_of
 from ci.record.failure_signature import Failure
-from ci.record.journal import Event, Journal
+from ci.record.journal import Journal
 from ci.record.result import SILENT
 from ci.record.run_state import RunState
 from ci.record.verdict import NO_OUTCOME, Verdict
@@ -80,15 +80,15 @@ class _Trace(RunState):
         self._place = Place()
         self.found: list[Tried] = []
 
-    def _shard_start(self, event: Event) -> None:
+    def _shard_start(self, event: Mapping[str, Any]) -> None:
         super()._shard_start(event)
         self._place = _place(event)
 
-    def _group_start(self, event: Event) -> None:
+    def _group_start(self, event: Mapping[str, Any]) -> None:
         super()._group_start(event)
         self._before = []  # a new process
 
-    def _start(self, event: Event) -> None:
+    def _start(self, event: Mapping[str, Any]) -> None:
         super()._start(event)
         name = self.running or ""
         begun = self.open[name]
@@ -104,7 +104,7 @@ class _Trace(RunState):
             self.found.append(tried)
         self._before.append((name, begun.seeded_as))
 
-    def _close(self, name: str, event: Event, outcome: Verdict, **told: str | None) -> None:
+    def _close(self, name: str, event: Mapping[str, Any], outcome: Verdict, **told: str | None) -> None:
         super()._close(name, event, outcome, **told)
         one = self.tries[name][-1]
         if name == self._name and self.found and one.message != SILENT:

@@ -157,12 +157,12 @@ class Post:
         given_up = {name: one.message for name, one in ended.items() if one.outcome is Verdict.NOT_RUN}
         given_up |= state.not_run
         self.ended |= ended.keys() | given_up.keys()
-        self.crashed = self.crashed or state.respawned
+        self.crashed = self.crashed or state.latest.respawned
         for one in ended.values():
             self.crashed = self.crashed or one.cause is not None
             self._count(one)
         self.broken |= {file: error.message for file, error in state.file_errors.items()}
-        self.broken.pop(state.ready_file, None)
+        self.broken.pop(state.latest.ready_file, None)
         state.not_run.clear()
         state.file_errors.clear()
         retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
@@ -190,6 +190,6 @@ class Post:
         self.suspect = self.suspect or self.row >= FAILURES_IN_A_ROW
 
     def _blame(self, state: RunState) -> None:
-        if (fault := state.fault) is not None:
+        if (fault := state.latest.fault) is not None:
             self.fault, self.certain = fault.message, fault.certain
             self.stuck = self.stuck or fault.held or fault.message.startswith(NEVER_ENDS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
 from ci.record.journal import Journal
-from ci.record.run_state import RunState, state_of
+from ci.record.run_state import RunState, frame_of
 from ci.runner.strays import Killed, end_strays_of_run, find_strays_of_run
 from test_selection.plan import Group, Plan, Shard
 
@@ -135,7 +135,7 @@ def _in_doubt(journal: Journal, boot: str) -> tuple[str, Collection[str] | None]
 
 
 def _state(journal: Journal) -> RunState:
-    return state_of(journal.shard, journal.attempt, journal.events)
+    return frame_of(journal.shard, journal.attempt, journal.events)
 
 
 def end_leftovers(run_dir: Path, *, wait_s: float) -> Killed:

@@ -93,9 +93,9 @@ class Watch:
         state.take(event)
         if state.steps != steps:
             self._since = self._clock()
-        if state.began is not None:
+        if state.latest.began is not None:
             self.log_start = state.log_start
-        self.hardware = self.hardware or state.fault is not None
+        self.hardware = self.hardware or state.latest.fault is not None
         self.done |= state.drain().keys() | state.not_run.keys()
         for error in state.file_errors.values():
             self.file_error = error.message

@@ -126,7 +126,7 @@ def _count(advance: Callable[[str, int], None]) -> Callable[[int, Mapping[str, o
     """A listener that counts tests as they end."""
 
     def take(_shard: int, event: Mapping[str, object]) -> None:
-        if outcome_in(dict(event)) is not None:
+        if outcome_in(event) is not None:
             advance("", 1)
 
     return take
